@@ -24,7 +24,7 @@ pub(crate) enum Purpose {
     Act,
     /// This host tells what it is told, and installs nothing: it does not count as told either.
     Tell,
-    /// A person reads it: the host does not count as told (docs/decisions/0047).
+    /// A person reads it: the host does not count as told (docs/decisions.md, 0047).
     Show,
 }
 

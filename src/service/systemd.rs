@@ -95,7 +95,11 @@ impl Systemd {
     pub(super) fn start(&self) -> Result<()> {
         // Forgets the start limit; the unit may not have failed at all, which old versions report as an error.
         let _ = self.ctl.reset_failed(&self.unit);
-        self.ctl.start(&self.unit)
+        self.ctl.start(&self.unit).or_else(|error| match self.show() {
+            // A unit that was masked while it runs is not started, and runs on.
+            Ok(unit) if matches!(unit.active_state.as_str(), "active" | "reloading") && !unit.has_job => Ok(()),
+            _ => Err(error),
+        })
     }
 
     pub(super) fn reload(&self) -> Result<Reloaded> {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// Why a verb failed: the server's refusal, or what kept it from asking.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Failure {
-    /// A stable code: one of `fleet_api::Code`, a newer server's, or one of the constants here.
+    /// A stable code: one of `fleet_wire::api::Code`, a newer server's, or one of the constants here.
     pub code: String,
     /// What failed, where, and what to do.
     pub message: String,
@@ -41,7 +41,7 @@ impl Failure {
     }
 
     /// Whether it has this code of the API.
-    pub fn is(&self, code: fleet_api::Code) -> bool {
+    pub fn is(&self, code: fleet_wire::api::Code) -> bool {
         serde_json::to_value(code).is_ok_and(|code| code == self.code.as_str())
     }
 

@@ -1,8 +1,8 @@
 //! `/audit`.
 
 use askama::Template;
-use fleet_api::{Entry, Verified};
-use fleet_words::text;
+use fleet_wire::api::{Entry, Verified};
+use fleet_wire::text;
 
 use crate::Frame;
 

@@ -1,8 +1,8 @@
 //! `/confirm`: what a change would do, before it is made.
 
 use askama::Template;
-use fleet_api::Effects;
-use fleet_words::effects;
+use fleet_wire::api::Effects;
+use fleet_wire::words::effects;
 
 use crate::Frame;
 

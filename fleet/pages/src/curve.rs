@@ -1,8 +1,8 @@
 //! A group's hosts over time, as a picture and as a table.
 
 use fleet_engine::curve::{Curve, Point};
-use fleet_words::rollout::{Group, Spec};
-use fleet_words::text;
+use fleet_wire::rollout::{RolloutGroup, RolloutSpec};
+use fleet_wire::text;
 
 /// The picture is stretched to its place; in it everything is per mille.
 const WHOLE: u64 = 1000;
@@ -40,7 +40,7 @@ pub(crate) struct Line {
 
 impl Drawing {
     /// Of `group` in a rollout of `spec`; `all`: its hosts. `None`: nothing has happened yet.
-    pub(crate) fn of(curve: &Curve, group: &Group, spec: &Spec, all: u64) -> Option<Self> {
+    pub(crate) fn of(curve: &Curve, group: &RolloutGroup, spec: &RolloutSpec, all: u64) -> Option<Self> {
         let (first, last) = (curve.points.first()?, curve.points.last()?);
         if last.told + last.updated + last.failed == 0 {
             return None;
@@ -107,8 +107,12 @@ mod tests {
     }
 
     fn drawing(curve: &Curve, state: &str, all: u64) -> Option<Drawing> {
-        let spec = Spec { start_version: "1.0.0".to_owned(), target_version: "2.0.0".to_owned(), ..Spec::default() };
-        Drawing::of(curve, &Group { state: state.to_owned(), ..Group::default() }, &spec, all)
+        let spec = RolloutSpec {
+            start_version: "1.0.0".to_owned(),
+            target_version: "2.0.0".to_owned(),
+            ..RolloutSpec::default()
+        };
+        Drawing::of(curve, &RolloutGroup { state: state.to_owned(), ..RolloutGroup::default() }, &spec, all)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use askama::filters::{Escaper, Html};
-use fleet_words::text::clean;
+use fleet_wire::text::clean;
 
 /// HTML is escaped, and control characters and marks of direction are written out (`\u001b`), as on a terminal.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,9 +1,9 @@
 //! What is around every page.
 
-use fleet_api::Role;
+use fleet_wire::api::Role;
 use jiff::Timestamp;
 
-use fleet_words::text;
+use fleet_wire::text;
 
 /// What is around a page.
 #[derive(Debug, Clone)]

@@ -1,9 +1,9 @@
 //! `/groups/NAME`.
 
 use askama::Template;
-use fleet_api::Entry;
 use fleet_engine::curve::Curve;
-use fleet_words::rollout as words;
+use fleet_wire::api::Entry;
+use fleet_wire::rollout::AgentRollout;
 
 use crate::Frame;
 use crate::audit::Line;
@@ -28,7 +28,7 @@ impl Group {
     /// `curve`: `None` if it has not begun; `history`: the newest first. `None`: the rollout has no such group.
     pub fn of(
         frame: Frame,
-        rollout: &words::Rollout,
+        rollout: &AgentRollout,
         name: &str,
         failures: Vec<(Option<String>, u64)>,
         curve: Option<&Curve>,
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn each_row_of_failures_leads_to_its_hosts() {
         let frame = Frame { user: None, build: String::new(), at: Timestamp::UNIX_EPOCH, warnings: Vec::new() };
-        let rollout = words::Rollout::read(&json!({ "status": { "groups": [{ "name": "a b" }] } }));
+        let rollout = serde_json::from_value(json!({ "status": { "groups": [{ "name": "a b" }] } })).unwrap();
         let failures = vec![(Some("bad&code".to_owned()), 3), (None, 2), (Some(String::new()), 1)];
         let page = Group::of(frame, &rollout, "a b", failures, None, &[]).unwrap().render().unwrap();
         for (row, path, count) in [

@@ -1,9 +1,9 @@
 //! `/hosts/UUID`.
 
 use askama::Template;
-use fleet_api::{Entry, Explained, History};
-use fleet_words::reason::{Reason, Subject};
-use fleet_words::reported;
+use fleet_wire::api::{Entry, Explained, History};
+use fleet_wire::reason::{Reason, Subject};
+use fleet_wire::words::reported;
 use serde_json::Value;
 
 use crate::Frame;
@@ -47,7 +47,7 @@ impl Host {
         Some(Waits::of(&reason, Subject::Host(&self.id)))
     }
 
-    fn known(&self) -> Option<&fleet_api::Host> {
+    fn known(&self) -> Option<&fleet_wire::api::Host> {
         self.explained.as_ref().ok()?.known.as_ref()
     }
 
@@ -72,7 +72,7 @@ impl Host {
 
     /// The command that believes it.
     fn accept(&self, key: &str) -> String {
-        fleet_words::advice::accept(&self.id, key)
+        fleet_wire::reason::advice::accept(&self.id, key)
     }
 
     fn reported(&self) -> Vec<(&'static str, String)> {

@@ -1,8 +1,8 @@
 //! `/hosts`.
 
 use askama::Template;
-use fleet_api::{Host, Hosts as Found, HostsQuery};
-use fleet_words::text;
+use fleet_wire::api::{Host, Hosts as Found, HostsQuery};
+use fleet_wire::text;
 
 use crate::Frame;
 

@@ -1,7 +1,7 @@
 //! `/login`, and what is shown after a login elsewhere.
 
 use askama::Template;
-use fleet_api::Role;
+use fleet_wire::api::Role;
 
 use crate::Frame;
 

@@ -1,11 +1,11 @@
 //! `/`: the rollout as a line of groups, and why each of them waits.
 
 use askama::Template;
-use fleet_api::Holds;
-use fleet_words::holds;
-use fleet_words::reason::{Reason, Subject};
-use fleet_words::rollout as words;
-use fleet_words::text;
+use fleet_wire::api::Holds;
+use fleet_wire::reason::{Reason, Subject};
+use fleet_wire::rollout::{AgentRollout, RolloutGroup, state_word};
+use fleet_wire::text;
+use fleet_wire::words::holds;
 use jiff::tz::TimeZone;
 
 use crate::Frame;
@@ -18,7 +18,7 @@ pub struct Rollout {
     /// What is around it.
     pub frame: Frame,
     /// The rollout; `None`: there is none.
-    pub rollout: Option<words::Rollout>,
+    pub rollout: Option<AgentRollout>,
     /// What is held.
     pub holds: Holds,
     /// Hosts that are known.
@@ -69,7 +69,7 @@ pub struct Part {
 #[derive(Debug, Clone)]
 pub struct Card {
     /// The group.
-    pub group: words::Group,
+    pub group: RolloutGroup,
     /// `Canary (2/5)`.
     pub state: String,
     /// Why it is as it is.
@@ -80,7 +80,7 @@ pub struct Card {
 
 impl Card {
     /// Of a group.
-    pub fn of(group: &words::Group) -> Self {
+    pub fn of(group: &RolloutGroup) -> Self {
         let reason = group.reason();
         Self {
             state: group.state_words(),
@@ -139,11 +139,11 @@ impl Card {
 }
 
 /// What may be done to a group in its state. The server decides: what is missing here is still refused or done there.
-fn actions(group: &words::Group) -> Vec<Action> {
+fn actions(group: &RolloutGroup) -> Vec<Action> {
     let on = |verb, label| Action::on_group(verb, label, &group.name);
     let mut actions = Vec::new();
     // A start would be refused; an approval may be given ahead of what else keeps the group.
-    let is_unapproved = !group.approval.is_empty() && !group.approved;
+    let is_unapproved = group.is_unapproved();
     match group.state.as_str() {
         "unstarted" if is_unapproved => {
             actions.extend([on("approve", "Approve"), on("mark_done", "Mark done"), on("halt", "Halt")]);
@@ -174,12 +174,12 @@ impl Rollout {
 
     fn everybody(&self) -> Option<Waits> {
         let rollout = self.rollout.as_ref().filter(|rollout| rollout.is_immediate())?;
-        Some(Waits::of(&Reason::read(&rollout.status.why), Subject::Group("")))
+        Some(Waits::of(&rollout.status.why.clone().unwrap_or_default(), Subject::Group("")))
     }
 
     fn state(&self) -> String {
         let state = self.rollout.as_ref().and_then(|rollout| rollout.status.state.as_deref());
-        state.map(words::state_word).unwrap_or_default()
+        state.map(state_word).unwrap_or_default()
     }
 
     fn began(&self) -> String {
@@ -193,7 +193,7 @@ impl Rollout {
             actions.push(Action::on_all("run", "End the stop of everything"));
         }
         let has_started =
-            |group: &words::Group| matches!(group.state.as_str(), "canary" | "active" | "done" | "halted");
+            |group: &RolloutGroup| matches!(group.state.as_str(), "canary" | "active" | "done" | "halted");
         if self.rollout.iter().flat_map(|rollout| &rollout.status.groups).any(has_started) {
             actions.push(Action::on_all("rollback", "Roll back all started groups"));
         }
@@ -206,14 +206,14 @@ mod tests {
     use super::*;
 
     fn card(updated: u64, in_flight: u64, failed: u64, pending: u64) -> Card {
-        Card::of(&words::Group {
+        Card::of(&RolloutGroup {
             name: "prod".to_owned(),
             state: "active".to_owned(),
             updated_count: updated,
             in_flight_count: in_flight,
             failed_count: failed,
             pending_count: pending,
-            ..words::Group::default()
+            ..RolloutGroup::default()
         })
     }
 
@@ -240,17 +240,17 @@ mod tests {
 
     #[test]
     fn a_group_that_is_stopped_offers_no_second_stop_and_one_that_needs_an_approval_offers_that_first() {
-        let verbs = |state: &str, approval: &str, approved: bool| {
-            let (state, approval) = (state.to_owned(), approval.to_owned());
-            let group = words::Group { state, approval, approved, ..words::Group::default() };
+        let verbs = |state: &str, approval: Option<&str>, approved: bool| {
+            let (state, approval, approved) = (state.to_owned(), approval.map(str::to_owned), Some(approved));
+            let group = RolloutGroup { state, approval, approved, ..RolloutGroup::default() };
             Card::of(&group).actions.iter().map(|action| action.verb).collect::<Vec<_>>()
         };
-        assert_eq!(verbs("halted", "", false), ["run", "mark_done", "rollback"]);
-        assert_eq!(verbs("moon", "", false), [""; 0]);
-        assert_eq!(verbs("unstarted", "", false), ["start", "mark_done", "halt"]);
-        assert_eq!(verbs("unstarted", "admin", false), ["approve", "mark_done", "halt"]);
-        assert_eq!(verbs("unstarted", "admin", true), ["start", "mark_done", "halt"]);
-        assert_eq!(verbs("rolledback", "admin", false), ["approve", "halt"]);
-        assert_eq!(verbs("active", "admin", false), ["mark_done", "halt", "rollback"]);
+        assert_eq!(verbs("halted", None, false), ["run", "mark_done", "rollback"]);
+        assert_eq!(verbs("moon", None, false), [""; 0]);
+        assert_eq!(verbs("unstarted", None, false), ["start", "mark_done", "halt"]);
+        assert_eq!(verbs("unstarted", Some("admin"), false), ["approve", "mark_done", "halt"]);
+        assert_eq!(verbs("unstarted", Some("admin"), true), ["start", "mark_done", "halt"]);
+        assert_eq!(verbs("rolledback", Some("admin"), false), ["approve", "halt"]);
+        assert_eq!(verbs("active", Some("admin"), false), ["mark_done", "halt", "rollback"]);
     }
 }

@@ -1,10 +1,9 @@
 //! `/rollouts`.
 
 use askama::Template;
-use fleet_words::rollout as words;
-use fleet_words::text;
+use fleet_wire::rollout::AgentRollout;
+use fleet_wire::text;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::Frame;
 
@@ -28,7 +27,7 @@ pub struct Line {
     /// Its number.
     pub number: u64,
     /// The rollout as the API shows it.
-    pub rollout: words::Rollout,
+    pub rollout: AgentRollout,
     /// `2025-01-15 02:00:00`.
     pub began: String,
     /// The same; empty: it goes on.
@@ -41,17 +40,16 @@ pub struct Line {
 
 impl Line {
     /// Of a rollout as the API shows it; `ended`: when it was stepped last, `None` for the present one.
-    pub fn of(shown: &Value, ended: Option<Timestamp>) -> Self {
-        let rollout = words::Rollout::read(shown);
+    pub fn of(rollout: &AgentRollout, ended: Option<Timestamp>) -> Self {
         let status = &rollout.status;
         let groups = status.groups.iter().map(|group| format!("{} {}", group.name, group.state)).collect::<Vec<_>>();
         Self {
-            number: shown["metadata"]["number"].as_u64().unwrap_or_default(),
+            number: rollout.metadata.number.unwrap_or_default(),
             began: status.start_time.as_deref().map(text::time_of).unwrap_or_default(),
             ended: ended.map(text::time).unwrap_or_default(),
             state: status.state.clone().unwrap_or_default(),
             groups: groups.join(", "),
-            rollout,
+            rollout: rollout.clone(),
         }
     }
 }
@@ -62,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_row_says_how_each_group_ended_and_the_present_one_has_no_end() {
-        let shown = serde_json::json!({
+        let shown = serde_json::from_value(serde_json::json!({
             "metadata": { "number": 7 },
             "spec": { "start_version": "1.0.0", "target_version": "1.1.0", "strategy": "halt-on-error" },
             "status": {
@@ -70,7 +68,8 @@ mod tests {
                 "state": "halted",
                 "groups": [{ "name": "dev", "state": "done" }, { "name": "prod", "state": "halted" }],
             },
-        });
+        }))
+        .unwrap();
         let past = Line::of(&shown, Some("2025-01-16T03:00:00Z".parse().unwrap()));
         assert_eq!((past.number, past.groups.as_str(), past.state.as_str()), (7, "dev done, prod halted", "halted"));
         assert_eq!((past.began.as_str(), past.ended.as_str()), ("2025-01-15 02:00:00", "2025-01-16 03:00:00"));

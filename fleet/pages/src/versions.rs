@@ -1,7 +1,7 @@
 //! `/versions`: what hosts run, and the resources that say what they shall run.
 
 use askama::Template;
-use fleet_api::{CountOf, Counts, Kept};
+use fleet_wire::api::{CountOf, Counts, Kept};
 
 use crate::Frame;
 

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use fleet_answers::install_script::InstallScript;
+use fleet_wire::answers::install_script::InstallScript;
 
 use crate::core::Core;
 use crate::dashboard::Dashboard;

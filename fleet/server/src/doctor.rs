@@ -120,7 +120,7 @@ fn status(answer: &str) -> Option<u16> {
 /// The message of an error, else the first line.
 fn said(answer: &str) -> String {
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    let message = serde_json::from_str(body).ok().map(|fleet_api::Refused { error }| error.message);
+    let message = serde_json::from_str(body).ok().map(|fleet_wire::api::Refused { error }| error.message);
     let line = message.as_deref().or(answer.lines().next()).unwrap_or_default();
     line.replace(is_unsafe, "\u{fffd}")
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use fleet_api::{Code, Refused, Wrong};
+use fleet_wire::api::{Code, Refused, Wrong};
 
 /// An error as the API gives it.
 pub(crate) struct Failure {

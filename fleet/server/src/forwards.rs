@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fleet_answers::channel::{Forward, read_critical, read_version};
+use fleet_wire::answers::channel::{Forward, read_critical, read_version};
 use protocol::Version;
 use tokio::sync::watch;
 

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use fleet_answers::find;
 use fleet_engine::reason::Who;
 use fleet_engine::rollout::{Rollout, State};
+use fleet_wire::answers::find;
 
 use crate::core::Board;
 use crate::notify::{Meter, WEBHOOK};

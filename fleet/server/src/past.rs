@@ -1,8 +1,9 @@
 //! The past, read beside the core: a walk through a long log keeps no decision waiting.
 
-use fleet_api::{Code, Explained, History, Wrong};
 use fleet_engine::host::HostId;
 use fleet_store::Reader;
+use fleet_wire::api::{Code, Explained, History, Wrong};
+use fleet_wire::rollout::AgentRollout;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -32,15 +33,14 @@ pub(crate) async fn rollouts(
     app: &App,
     before: Option<u64>,
     limit: u32,
-) -> Result<Vec<(Value, Option<Timestamp>)>, Failure> {
+) -> Result<Vec<(AgentRollout, Option<Timestamp>)>, Failure> {
     let present = app.core.run(|keeper| Ok(keeper.present())).await?;
-    let number = |shown: &Value| shown["metadata"]["number"].as_u64().unwrap_or_default();
-    let present = present.filter(|present| before.is_none_or(|before| number(present) < before));
-    let newest = present.as_ref().map(number);
+    let present = present.filter(|present| before.is_none_or(|before| present.metadata.number < Some(before)));
+    let newest = present.as_ref().and_then(|present| present.metadata.number);
     let past = past(app, move |reader| reader.rollouts(before, limit)).await?;
     let shown = |rollout: &fleet_engine::rollout::Rollout| {
-        let mut shown = fleet_answers::show::past(rollout);
-        shown["metadata"]["number"] = rollout.number.into();
+        let mut shown = AgentRollout::past(rollout);
+        shown.metadata.number = Some(rollout.number);
         (shown, Some(rollout.last_step))
     };
     // One that ended between the two looks is told once.

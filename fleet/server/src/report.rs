@@ -1,10 +1,10 @@
 //! A host's report as it came: signature, bounds, and texts that can be shown (FLEET §5).
 
-use fleet_answers::ids;
-use fleet_api::{Code, Wrong};
 use fleet_engine::fleet::{Change, Report as Heard};
 use fleet_engine::host::HostId;
 use fleet_engine::plain::is_unsafe;
+use fleet_wire::answers::ids;
+use fleet_wire::api::{Code, Wrong};
 use protocol::Version;
 use protocol::report::{
     JOIN_HEADER, Key, MAX_BODY, MAX_LABEL, MAX_LABELS, MAX_NUMBER, Report, SIGNATURE_HEADER, SignedQuestion,

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 
-use fleet_answers::find::Cluster;
 use fleet_listener::{Limits, Local, Tcp, Tls, serve};
+use fleet_wire::answers::find::Cluster;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fleet_api::Role;
+use fleet_wire::api::Role;
 use tokio::sync::watch;
 
 use crate::tokens;

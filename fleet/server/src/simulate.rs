@@ -5,11 +5,11 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use fleet_api::{Code, Host};
 use fleet_cli::args::{Format, Get, Global, HostsFilter, Simulate};
 use fleet_cli::{Failure, Verb, asked};
 use fleet_engine::resource::{self, Resource};
 use fleet_simulator::forecast::{self, Cut, Forecast, Hosts, Known, Made, Plan, Share, Span};
+use fleet_wire::api::{Code, Host};
 use jiff::{SignedDuration, Timestamp};
 use yaml::Node;
 

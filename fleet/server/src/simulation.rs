@@ -1,9 +1,9 @@
 //! What a simulation takes of a server, by the command line and by the dashboard.
 
-use fleet_answers::ids;
-use fleet_api::Host;
 use fleet_engine::resource::Kind;
 use fleet_simulator::forecast::Known;
+use fleet_wire::answers::ids;
+use fleet_wire::api::Host;
 
 /// Hosts that are made up where nobody says how many.
 pub(crate) const MADE_UP: u32 = 1000;

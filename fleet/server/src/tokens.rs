@@ -75,7 +75,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fleet_api::Role;
+    use fleet_wire::api::Role;
 
     use super::*;
 

@@ -111,7 +111,7 @@ fn book() -> Book {
 
 /// Host `number`: eight labels, of few values.
 fn report(number: usize, version: &str) -> Report {
-    let id = fleet_answers::ids::made(&[&number.to_be_bytes()]);
+    let id = fleet_wire::answers::ids::made(&[&number.to_be_bytes()]);
     let labels = [
         ("group", number % GROUPS),
         ("region", number / 20 % 5),
@@ -154,7 +154,7 @@ fn simulate(hosts: usize, end: &str) {
     say("simulated", begin);
     println!("peak of memory: {} MiB", peak() >> 20);
     let status: serde_json::Value = serde_json::from_str(&last).unwrap();
-    println!("{}: {}", status["status"]["status"]["state"], fleet_answers::ids::made(&[last.as_bytes()]));
+    println!("{}: {}", status["status"]["status"]["state"], fleet_wire::answers::ids::made(&[last.as_bytes()]));
 }
 
 fn say(what: &str, begin: Instant) {

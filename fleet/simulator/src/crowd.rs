@@ -12,7 +12,7 @@ use protocol::Version;
 use protocol::report::code::UNHEALTHY;
 
 use crate::forecast::Share;
-use fleet_answers::ids;
+use fleet_wire::answers::ids;
 
 /// Hosts of one kind.
 pub(crate) struct Kind {

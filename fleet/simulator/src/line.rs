@@ -24,7 +24,7 @@ pub(crate) enum Action {
     },
     Status,
     Explain(Explain),
-    /// What `fleet_answers::graph` reads.
+    /// What `fleet_wire::answers::graph` reads.
     Graph(Value),
 }
 

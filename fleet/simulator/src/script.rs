@@ -3,8 +3,6 @@
 use fleet_engine::plain::is_unsafe;
 use std::collections::HashMap;
 
-use fleet_answers::graph::{self, Catalogue};
-use fleet_answers::{ids, show};
 use fleet_engine::answer::Question;
 use fleet_engine::book::Book;
 use fleet_engine::fleet::{Change, Counted, Fleet, Report};
@@ -12,6 +10,10 @@ use fleet_engine::host::{Host, HostId};
 use fleet_engine::resource;
 use fleet_engine::shelf::{self, Shelf};
 use fleet_engine::tally::Look;
+use fleet_wire::answers::graph::{self, Catalogue};
+use fleet_wire::answers::{ids, show};
+use fleet_wire::rollout::AgentRollout;
+use fleet_wire::text;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -181,8 +183,9 @@ impl World {
             Action::Find(find) => return self.find(&find, now).map(Some),
             Action::Status => {
                 self.step(now);
-                let rollout = show::rollout(&self.book, &self.shelf, &self.fleet, now).ok_or_else(no_rollout)?;
-                return Ok(Some(json!({ "at": show::second(now), "status": rollout })));
+                let rollout =
+                    AgentRollout::present(&self.book, &self.shelf, &self.fleet, now).ok_or_else(no_rollout)?;
+                return Ok(Some(json!({ "at": text::second(now), "status": rollout })));
             }
             Action::Explain(explain) => return self.explain(&explain.host, now).map(Some),
             Action::Graph(question) => return self.graph(&question, now).map(Some),
@@ -325,14 +328,14 @@ impl World {
         self.book.meet(&mut self.fleet, &question, now);
         self.step(now);
         let answer = self.book.ask(&mut self.fleet, &question, now).ok_or_else(no_rollout)?;
-        Ok(json!({ "at": show::second(now), "find": show::find(&answer) }))
+        Ok(json!({ "at": text::second(now), "find": show::find(&answer) }))
     }
 
     fn graph(&mut self, question: &Value, now: Timestamp) -> Result<Value, Refused> {
         self.step(now);
         let refused = |fault: graph::Fault| Refused { code: fault.kind(), message: fault.to_string() };
         let graph = graph::script(&Catalogue::of(&self.shelf), question, now).map_err(refused)?;
-        Ok(json!({ "at": show::second(now), "graph": graph }))
+        Ok(json!({ "at": text::second(now), "graph": graph }))
     }
 
     fn explain(&mut self, host: &str, now: Timestamp) -> Result<Value, Refused> {
@@ -351,7 +354,7 @@ impl World {
         };
         let advice = self.book.host_advice(&self.shelf, &self.fleet, known, &answer, now);
         let explained = show::explain(host, state, &answer, answer.since(known), advice.as_ref());
-        Ok(json!({ "at": show::second(now), "explain": explained }))
+        Ok(json!({ "at": text::second(now), "explain": explained }))
     }
 }
 
@@ -366,7 +369,7 @@ impl Refused {
     }
 
     fn show(&self, at: Option<Timestamp>) -> Value {
-        json!({ "at": at.map(show::second), "error": { "code": self.code, "message": self.message } })
+        json!({ "at": at.map(text::second), "error": { "code": self.code, "message": self.message } })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fleet_api::{Entry, Head, Verified};
+use fleet_wire::api::{Entry, Head, Verified};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use crate::chain::{Link, START};

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use fleet_api::Role;
 use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout::Rollout;
+use fleet_wire::api::Role;
 use rusqlite::{Connection, Row};
 
 use crate::column::{parse, unreadable, unsigned};

@@ -30,28 +30,33 @@ impl Reader {
     }
 
     /// As [`crate::Store::audit`].
-    pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<fleet_api::Entry>> {
+    pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<fleet_wire::api::Entry>> {
         audit::page(&self.connection, &self.database, after, limit)
     }
 
     /// The newest records before number `before`, the newest first; of those about `subject` alone, where one is named: among the
     /// newest 10,000 of all.
-    pub fn latest(&self, before: Option<u64>, subject: Option<&str>, limit: u32) -> Result<Vec<fleet_api::Entry>> {
+    pub fn latest(
+        &self,
+        before: Option<u64>,
+        subject: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<fleet_wire::api::Entry>> {
         audit::latest(&self.connection, &self.database, before, subject, limit)
     }
 
     /// The newest record, as the store remembers it.
-    pub fn head(&self) -> Result<fleet_api::Head> {
+    pub fn head(&self) -> Result<fleet_wire::api::Head> {
         audit::head(&self.connection, &self.database)
     }
 
     /// The newest record of an action such as `restore`; `None`: there is none.
-    pub fn newest(&self, action: &str) -> Result<Option<fleet_api::Entry>> {
+    pub fn newest(&self, action: &str) -> Result<Option<fleet_wire::api::Entry>> {
         audit::newest(&self.connection, &self.database, action)
     }
 
     /// As [`crate::Store::verify`].
-    pub fn verify(&self, head: Option<&str>) -> Result<fleet_api::Verified> {
+    pub fn verify(&self, head: Option<&str>) -> Result<fleet_wire::api::Verified> {
         audit::verify(&self.connection, &self.database, head)
     }
 

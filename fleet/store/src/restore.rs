@@ -6,9 +6,9 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use fleet_api::Head;
 use fleet_engine::book::{Book, Cause, Holds};
 use fleet_engine::record::HostRecord;
+use fleet_wire::api::Head;
 use jiff::Timestamp;
 use rusqlite::{Connection, TransactionBehavior};
 use serde_json::json;

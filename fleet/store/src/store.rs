@@ -12,9 +12,9 @@ use crate::lock::Lock;
 use crate::reader::Reader;
 use crate::state::{Change, Committed, State};
 use crate::{audit, backup, chain, load, schema, taken, witness};
-use fleet_api::Head;
 use fleet_engine::record::HostRecord;
 use fleet_engine::rollout::Rollout;
+use fleet_wire::api::Head;
 
 /// One open database, and the lock on its directory.
 #[derive(Debug)]
@@ -182,12 +182,12 @@ impl Store {
     }
 
     /// Audit records after number `after`, at most `limit` and 10,000.
-    pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<fleet_api::Entry>> {
+    pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<fleet_wire::api::Entry>> {
         audit::page(&self.connection, &self.database, after, limit)
     }
 
     /// Walks the audit log's chain. `head`: a hash that must be in it. A damaged log is no error, but a fault in the answer.
-    pub fn verify(&self, head: Option<&str>) -> Result<fleet_api::Verified> {
+    pub fn verify(&self, head: Option<&str>) -> Result<fleet_wire::api::Verified> {
         audit::verify(&self.connection, &self.database, head)
     }
 

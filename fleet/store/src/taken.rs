@@ -1,8 +1,8 @@
 //! What a server takes as its data when it starts: a database that is older than what was seen here, another one, or a backup that was
 //! put in place by hand forgot what was stopped since. Then everything is held, as after a restore (FLEET §3).
 
-use fleet_api::Head;
 use fleet_engine::book::Cause;
+use fleet_wire::api::Head;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use serde_json::json;

@@ -5,7 +5,7 @@
 
 use std::io::Read;
 
-use fleet_api::Head;
+use fleet_wire::api::Head;
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use fleet_api::Role;
+use fleet_wire::api::Role;
 use jiff::Span;
 
 /// Options of `tokens`.

@@ -1,15 +1,15 @@
 //! `autoupdate agents …` and `approve`.
 
-use fleet_api::{Act, Acted, Code, Counts};
 use fleet_engine::command::Command;
-use serde_json::{Value, json};
+use fleet_wire::api::{Act, Acted, Code, Counts};
+use serde_json::json;
 
 use super::id;
 use crate::args::{Agents, Format};
 use crate::client::{Client, Question};
 use crate::console::Screen;
 use crate::failure::Failure;
-use crate::show::rollout::{Rollout, Stops};
+use crate::show::rollout::{AgentRollout, Stops, StopsAlone};
 use crate::show::{acted, report, status, value};
 
 /// Carries one of its verbs out.
@@ -61,12 +61,11 @@ fn act(command: Command, dry_run: bool, client: &Client, screen: &mut Screen<'_,
     match format {
         Format::Text => acted::text(screen.out(), &command, &acted, dry_run, &look),
         Format::Json | Format::Yaml => {
-            let rollout = acted.rollout.is_object().then(|| Rollout::read(&acted.rollout));
             let shown = json!({
                 "groups": acted.groups,
                 "dry_run": dry_run,
                 "effects": acted.effects,
-                "rollout": status::value(rollout.as_ref(), &acted::stops(&acted)),
+                "rollout": status::value(acted.rollout.as_ref(), &acted::stops(&acted)),
             });
             value::write(screen.out(), format, &shown)
         }
@@ -79,19 +78,20 @@ pub(super) fn send(command: Command, dry_run: bool, client: &Client) -> Result<A
 }
 
 /// The rollout and what keeps hosts besides it; `None`: there is none, and what keeps hosts is asked for by itself.
-pub(super) fn rollout(client: &Client) -> Result<(Option<Rollout>, Stops), Failure> {
-    match client.ask::<Value>(&Question::get("/v1/fleet/rollout")) {
-        Ok(resource) => {
-            let rollout = Rollout::read(&resource);
-            let stops = Stops::of(&rollout);
+pub(super) fn rollout(client: &Client) -> Result<(Option<AgentRollout>, Stops), Failure> {
+    match client.ask::<AgentRollout>(&Question::get("/v1/fleet/rollout")) {
+        Ok(rollout) => {
+            let stops = rollout.status.stops.clone();
             Ok((Some(rollout), stops))
         }
-        Err(failure) if failure.is(Code::NoRollout) => match client.ask(&Question::get("/v1/fleet/holds")) {
-            Ok(stops) => Ok((None, stops)),
-            // An older server does not say.
-            Err(failure) if failure.is(Code::NotFound) => Ok((None, Stops::default())),
-            Err(failure) => Err(failure),
-        },
+        Err(failure) if failure.is(Code::NoRollout) => {
+            match client.ask::<StopsAlone>(&Question::get("/v1/fleet/holds")) {
+                Ok(stops) => Ok((None, stops.into())),
+                // An older server does not say.
+                Err(failure) if failure.is(Code::NotFound) => Ok((None, Stops::default())),
+                Err(failure) => Err(failure),
+            }
+        }
         Err(failure) => Err(failure),
     }
 }

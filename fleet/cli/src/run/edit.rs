@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fleet_api::How;
+use fleet_wire::api::How;
 use yaml::Node;
 
 use super::resources::{What, show};

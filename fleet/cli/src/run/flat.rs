@@ -1,8 +1,8 @@
 //! `autoupdate` in RFD 0169's words: `update`, `reset`, `status`, `run` (FLEET §6).
 
-use fleet_api::Written;
 use fleet_engine::command::Command;
 use fleet_engine::resource::Kind;
+use fleet_wire::api::Written;
 use yaml::{Node, Value};
 
 use super::{agents, swap};

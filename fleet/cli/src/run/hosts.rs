@@ -1,6 +1,6 @@
 //! `hosts`, `host` and `explain`.
 
-use fleet_api::{Decided, Decision, Explained, Hosts};
+use fleet_wire::api::{Decided, Decision, Explained, Hosts};
 
 use super::{id, path};
 use crate::args::{Explain, Format, HostVerb, HostsFilter, OneHost};
@@ -11,7 +11,7 @@ use crate::show::{explain as shown, hosts as table, value};
 
 /// Where hosts are.
 const HOSTS: &str = "/v1/fleet/hosts";
-/// Hosts of one answer: the most that the server gives (fleet_api::HostsQuery).
+/// Hosts of one answer: the most that the server gives (fleet_wire::api::HostsQuery).
 const PAGE: u32 = 1000;
 
 /// Longest word for a host, bytes: a UUID in braces, or with its scheme, has less.

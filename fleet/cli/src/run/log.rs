@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use fleet_api::{AuditPage, Entry, Verified};
+use fleet_wire::api::{AuditPage, Entry, Verified};
 
 use super::path;
 use crate::args::{Audit, AuditVerb, Events, Format};

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use fleet_api::{Code, How, Kept, Written};
 use fleet_engine::resource::{self, Kind};
 use fleet_listener::{read_open, read_text};
+use fleet_wire::api::{Code, How, Kept, Written};
 use serde_json::Value;
 
 use super::swap::{self, RESOURCES};

@@ -1,7 +1,7 @@
 //! Changes a resource as it is: read, changed, written with the revision that was read (FLEET §2).
 
-use fleet_api::{Code, How, Kept, Write, Written};
 use fleet_engine::resource::Kind;
+use fleet_wire::api::{Code, How, Kept, Write, Written};
 use yaml::Node;
 
 use super::{id, path};

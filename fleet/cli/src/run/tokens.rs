@@ -1,6 +1,6 @@
 //! `tokens`.
 
-use fleet_api::{JoinToken, MadeToken, NewJoinToken, Role, Token};
+use fleet_wire::api::{JoinToken, MadeToken, NewJoinToken, Role, Token};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use serde::Serialize;
@@ -105,7 +105,7 @@ fn create(
     client: &Client,
     screen: &mut Screen<'_, '_>,
 ) -> Result<(), Failure> {
-    let new = fleet_api::NewToken { id: id(), name: name.to_owned(), role, expires: end(expires_in)? };
+    let new = fleet_wire::api::NewToken { id: id(), name: name.to_owned(), role, expires: end(expires_in)? };
     let made: MadeToken = client.ask(&Question::post(TOKENS, &new)?)?;
     let told = tell(&made, &made.secret, &format!("token {} ({role})", text::clean(name)), screen);
     tell_or_remove(TOKENS, name, &format!("token {}", text::clean(name)), client, told)

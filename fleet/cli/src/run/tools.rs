@@ -1,7 +1,7 @@
 //! `autoupdate client-tools …` (FLEET §6).
 
-use fleet_api::Written;
 use fleet_engine::resource::Kind;
+use fleet_wire::api::Written;
 use serde_json::{Value, json};
 use yaml::Node;
 

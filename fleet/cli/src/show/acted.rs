@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
-use fleet_api::{Acted, Effects};
 use fleet_engine::command::Command;
-use fleet_words::effects;
+use fleet_wire::api::{Acted, Effects};
+use fleet_wire::words::effects;
 
 use super::reason::Subject;
-use super::rollout::{Rollout, Stops};
+use super::rollout::Stops;
 use super::status;
 use super::text::clean;
 use crate::console::Look;
@@ -30,8 +30,7 @@ pub(crate) fn text(
     }
     writeln!(out, "{}", effects::done(command, acted))?;
     writeln!(out, "New agent rollout status:\n")?;
-    let rollout = acted.rollout.is_object().then(|| Rollout::read(&acted.rollout));
-    status::text(out, rollout.as_ref(), &stops(acted), look)?;
+    status::text(out, acted.rollout.as_ref(), &stops(acted), look)?;
     touched(out, &acted.effects)
 }
 
@@ -51,8 +50,8 @@ fn touched(out: &mut dyn Write, effects: &Effects) -> Result<(), Failure> {
 /// # Errors
 /// Those of `out`.
 pub(crate) fn run(out: &mut dyn Write, group: &str, acted: &Acted, look: &Look) -> Result<(), Failure> {
-    let rollout = Rollout::read(&acted.rollout);
-    let waits = rollout.status.groups.iter().find(|found| found.name == group && found.state == "unstarted");
+    let mut groups = acted.rollout.iter().flat_map(|rollout| &rollout.status.groups);
+    let waits = groups.find(|found| found.name == group && found.state == "unstarted");
     match waits {
         Some(waits) => {
             let reason = waits.reason().line(Subject::Group(group), &look.zone);

@@ -1,6 +1,6 @@
 //! What was decided: a line a record.
 
-use fleet_api::{Entry, Verified};
+use fleet_wire::api::{Entry, Verified};
 use serde_json::Value;
 
 use super::text::{clean, counted, time};

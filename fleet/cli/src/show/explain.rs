@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use fleet_api::{Explained, History, Host};
-use fleet_words::advice::accept;
+use fleet_wire::api::{Explained, History, Host};
+use fleet_wire::reason::advice::accept;
 use serde_json::Value;
 
 use super::reason::{Reason, Subject};

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::rollout::{Group, Rollout};
+use super::rollout::{AgentRollout, RolloutGroup};
 use super::text::{clean, time_of};
 use crate::failure::Failure;
 
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn rollout(out: &mut dyn Write, rollout: &Rollout) -> Result<(), Failure> {
+pub(crate) fn rollout(out: &mut dyn Write, rollout: &AgentRollout) -> Result<(), Failure> {
     let spec = &rollout.spec;
     writeln!(out, "Status: {}", clean(&spec.autoupdate_mode))?;
     writeln!(out, "Version: v{}", clean(spec.target_version.trim_start_matches('v')))?;
@@ -29,7 +29,7 @@ pub(crate) fn rollout(out: &mut dyn Write, rollout: &Rollout) -> Result<(), Fail
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn group(out: &mut dyn Write, group: &Group) -> Result<(), Failure> {
+pub(crate) fn group(out: &mut dyn Write, group: &RolloutGroup) -> Result<(), Failure> {
     let (word, date) = word(group);
     writeln!(out, "Status: {word}")?;
     writeln!(out, "Date: {}", date.map_or_else(|| "(none)".to_owned(), |date| format!("{} UTC", time_of(&date))))?;
@@ -59,7 +59,7 @@ fn share(count: u64, total: u64) -> String {
 }
 
 /// What it is, and the time of that; of a group to come, when it may start at the earliest.
-fn word(group: &Group) -> (&'static str, Option<String>) {
+fn word(group: &RolloutGroup) -> (&'static str, Option<String>) {
     match group.state.as_str() {
         "done" => ("succeeded", group.last_update_time.clone()),
         "halted" => ("failed", group.last_update_time.clone()),
@@ -69,7 +69,7 @@ fn word(group: &Group) -> (&'static str, Option<String>) {
     }
 }
 
-fn when(group: &Group) -> String {
+fn when(group: &RolloutGroup) -> String {
     let (word, date) = word(group);
     let preposition = match word {
         "scheduled" => "for",
@@ -79,13 +79,13 @@ fn when(group: &Group) -> String {
     date.map_or_else(|| word.to_owned(), |date| format!("{word} {preposition} {} UTC", time_of(&date)))
 }
 
-fn requires(group: &Group) -> String {
+fn requires(group: &RolloutGroup) -> String {
     let named = group.config_requires.clone();
     let names = named.unwrap_or_else(|| group.reason().waits_for().map(str::to_owned).into_iter().collect());
     names.iter().map(|name| clean(name)).collect::<Vec<_>>().join(", ")
 }
 
-fn depends(group: &Group) -> String {
+fn depends(group: &RolloutGroup) -> String {
     let requires = requires(group);
     let is_to_come = word(group).0 == "scheduled";
     if is_to_come && !requires.is_empty() { format!(" (depends on {requires})") } else { String::new() }

@@ -1,6 +1,6 @@
 //! A table of hosts.
 
-use fleet_api::Host;
+use fleet_wire::api::Host;
 
 use super::table::{Cell, Paint, Table};
 use super::text::time;

@@ -12,4 +12,5 @@ pub(crate) mod table;
 pub(crate) mod value;
 pub(crate) mod written;
 
-pub(crate) use fleet_words::{reason, reported, rollout, text};
+pub(crate) use fleet_wire::words::reported;
+pub(crate) use fleet_wire::{reason, rollout, text};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use fleet_api::Counts;
+use fleet_wire::api::Counts;
 use protocol::Version;
 use serde_json::{Value, json};
 

@@ -2,12 +2,11 @@
 
 use std::io::Write;
 
-use fleet_api::Holds;
 use serde_json::{Value, json};
 
 use super::holds;
-use super::reason::{Reason, Subject};
-use super::rollout::{self, Group, Rollout, Stops};
+use super::reason::Subject;
+use super::rollout::{self, AgentRollout, RolloutGroup, Stops};
 use super::table::{Cell, Paint, Table};
 use super::text::{clean, time_of};
 use crate::console::Look;
@@ -20,7 +19,12 @@ const NONE: &str = "No active agent rollout (autoupdate_agent_rollout).";
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn text(out: &mut dyn Write, rollout: Option<&Rollout>, stops: &Stops, look: &Look) -> Result<(), Failure> {
+pub(crate) fn text(
+    out: &mut dyn Write,
+    rollout: Option<&AgentRollout>,
+    stops: &Stops,
+    look: &Look,
+) -> Result<(), Failure> {
     let Some(rollout) = rollout else {
         writeln!(out, "{NONE}")?;
         store(out, stops, look)?;
@@ -39,8 +43,8 @@ pub(crate) fn text(out: &mut dyn Write, rollout: Option<&Rollout>, stops: &Stops
     if rollout.is_immediate() {
         writeln!(out, "Schedule is immediate. Every group immediately updates to the target version.")?;
         store(out, stops, look)?;
-        let reason = Reason::read(&rollout.status.why);
-        if reason.is_stopped() {
+        let reason = rollout.status.why.as_ref().filter(|reason| reason.is_stopped());
+        if let Some(reason) = reason {
             writeln!(out, "\n{}", reason.line(Subject::Group(""), &look.zone))?;
         }
         return holds::text(out, &stops.holds, |_| false);
@@ -57,14 +61,13 @@ pub(crate) fn text(out: &mut dyn Write, rollout: Option<&Rollout>, stops: &Stops
 /// # Errors
 /// Those of `out`.
 pub(crate) fn store(out: &mut dyn Write, stops: &Stops, look: &Look) -> Result<(), Failure> {
-    if stops.store_unavailable.is_object() {
-        let reason = Reason::read(&stops.store_unavailable);
+    if let Some(reason) = &stops.store_unavailable {
         writeln!(out, "\n{}", reason.line(Subject::Group(""), &look.zone))?;
     }
     Ok(())
 }
 
-fn groups(rollout: &Rollout) -> Table {
+fn groups(rollout: &AgentRollout) -> Table {
     let groups = &rollout.status.groups;
     let has_counts = groups.iter().any(|group| group.present_count != 0);
     let mut titles = vec!["Group Name", "State", "Start Time", "State Reason"];
@@ -98,7 +101,7 @@ fn paint(state: &str) -> Paint {
     }
 }
 
-fn waiting(out: &mut dyn Write, rollout: &Rollout, look: &Look) -> Result<(), Failure> {
+fn waiting(out: &mut dyn Write, rollout: &AgentRollout, look: &Look) -> Result<(), Failure> {
     let lines = rollout.status.groups.iter().filter_map(|group| {
         let reason = group.reason();
         let name = &group.name;
@@ -115,18 +118,15 @@ fn waiting(out: &mut dyn Write, rollout: &Rollout, look: &Look) -> Result<(), Fa
 
 /// For programs. Besides the keys of `tctl`, each group has its reason and its hosts by state; `stops` is what keeps
 /// hosts besides it.
-pub(crate) fn value(rollout: Option<&Rollout>, stops: &Stops) -> Value {
+pub(crate) fn value(rollout: Option<&AgentRollout>, stops: &Stops) -> Value {
     let mut value = rollout.map_or_else(|| json!({ "active": false }), active);
-    if stops.holds != Holds::default() {
-        value["holds"] = json!(stops.holds);
-    }
-    if stops.store_unavailable.is_object() {
-        value["store_unavailable"] = stops.store_unavailable.clone();
+    if let (Value::Object(keys), Value::Object(stops)) = (&mut value, json!(stops)) {
+        keys.extend(stops);
     }
     value
 }
 
-fn active(rollout: &Rollout) -> Value {
+fn active(rollout: &AgentRollout) -> Value {
     let groups = rollout.status.groups.iter().enumerate();
     let groups: Vec<Value> = groups.map(|(index, group)| group_value(group, rollout.is_catch_all(index))).collect();
     let spec = &rollout.spec;
@@ -141,8 +141,8 @@ fn active(rollout: &Rollout) -> Value {
         "strategy": spec.strategy,
         "groups": groups,
     });
-    if rollout.status.why.is_object() {
-        value["why"] = rollout.status.why.clone();
+    if let Some(why) = &rollout.status.why {
+        value["why"] = json!(why);
     }
     if let Value::Object(keys) = &mut value {
         keys.retain(|_, value| !value.is_null());
@@ -150,7 +150,7 @@ fn active(rollout: &Rollout) -> Value {
     value
 }
 
-fn group_value(group: &Group, is_catch_all: bool) -> Value {
+fn group_value(group: &RolloutGroup, is_catch_all: bool) -> Value {
     let mut value = json!({
         "name": group.name,
         "state": group.state,
@@ -160,7 +160,7 @@ fn group_value(group: &Group, is_catch_all: bool) -> Value {
         "up_to_date_count": group.up_to_date_count,
         "catch_all": is_catch_all,
         "canary_success_count": group.canary_success_count(),
-        "canary_count": group.canary_count,
+        "canary_count": group.canary_count.unwrap_or_default(),
         "pending_count": group.pending_count,
         "in_flight_count": group.in_flight_count,
         "updated_count": group.updated_count,
@@ -169,8 +169,8 @@ fn group_value(group: &Group, is_catch_all: bool) -> Value {
         "silent_count": group.silent_count,
         "excluded_count": group.excluded_count,
     });
-    if !group.why.is_null() {
-        value["why"] = group.why.clone();
+    if let Some(why) = &group.why {
+        value["why"] = json!(why);
     }
     value
 }

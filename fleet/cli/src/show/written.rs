@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use fleet_api::{Changed, Takes, Unwise, Written};
-use fleet_words::effects::effects;
+use fleet_wire::api::{Changed, Takes, Unwise, Written};
+use fleet_wire::words::effects::effects;
 
 use super::text::clean;
 use crate::failure::Failure;
@@ -64,7 +64,7 @@ fn line(changed: &Changed) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fleet_api::Effects;
+    use fleet_wire::api::Effects;
 
     use super::*;
 

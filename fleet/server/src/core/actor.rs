@@ -1,6 +1,6 @@
 //! Who decides something.
 
-use fleet_api::{Code, Role, Wrong};
+use fleet_wire::api::{Code, Role, Wrong};
 
 /// Who decides something, and from where.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use fleet_engine::plain::is_unsafe;
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleet_api::{CountOf, Counts, Kept, Omission};
 use fleet_engine::host::Host;
 use fleet_engine::resource::{Kind, MOST_GROUPS, MOST_VERSIONS, Resource};
 use fleet_engine::tally::{DEPARTED_AFTER, silent_after};
+use fleet_wire::api::{CountOf, Counts, Kept, Omission};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 

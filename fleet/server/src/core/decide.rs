@@ -1,12 +1,12 @@
 //! Commands and decisions on hosts; and what all decisions have in common: once, on record, all or nothing.
 
-use fleet_answers::show;
-use fleet_api::{Act, Acted, Code, Decided, Decision, Explained, Role, Wrong};
 use fleet_engine::command::{Command, Refusal, RefusalCode};
 use fleet_engine::host::HostId;
 use fleet_engine::rollout::State;
 use fleet_engine::tally::HostState;
 use fleet_store::Record;
+use fleet_wire::api::{Act, Acted, Code, Decided, Decision, Explained, Role, Wrong};
+use fleet_wire::rollout::AgentRollout;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ impl Keeper {
             let acted = Acted {
                 groups: touched(&states, &draft, &act.command),
                 started: started(&states, &draft, &act.command),
-                rollout: show::rollout(&draft.book, &keeper.shelf, &keeper.fleet, now).unwrap_or_default(),
+                rollout: AgentRollout::present(&draft.book, &keeper.shelf, &keeper.fleet, now),
                 holds: draft.book.holds.clone(),
                 effects: effects::of(&before, &draft.book, &keeper.fleet, now),
             };
@@ -140,7 +140,7 @@ impl Keeper {
             Decision::Accept(_) => "accept",
             Decision::Forget => "forget",
         };
-        let subject = format!("host {}", fleet_answers::ids::text(host));
+        let subject = format!("host {}", fleet_wire::answers::ids::text(host));
         let done = self.once(&decided.id, &(host, &decided.decision), |keeper, request| {
             let now = keeper.now();
             let may = match &decided.decision {
@@ -193,7 +193,7 @@ impl Keeper {
         let Some(known) = self.fleet.host(host) else { return Ok(()) };
         let refused = |message: String| Err(Wrong::new(Code::Conflict, message));
         if known.flags.held {
-            let id = fleet_answers::ids::text(host);
+            let id = fleet_wire::answers::ids::text(host);
             return refused(format!("it is held: release it first: teleport-fleet host {id} release"));
         }
         if self.state(known, now) == HostState::Told.name() {

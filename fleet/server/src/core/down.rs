@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use fleet_answers::find::Cluster;
-use fleet_api::{Act, Decided, Decision, How, Role, Write};
 use fleet_engine::answer::Question;
 use fleet_engine::command::Command;
 use fleet_engine::host::HostId;
 use fleet_engine::reason::Why;
+use fleet_wire::answers::find::Cluster;
+use fleet_wire::api::{Act, Decided, Decision, How, Role, Write};
 use protocol::report::{Key, Report};
 use serde_json::json;
 use tempfile::TempDir;
@@ -58,7 +58,7 @@ impl Random {
     }
 
     fn id(&mut self) -> String {
-        fleet_answers::ids::text(u128::from(self.below(u64::MAX)) << 64 | u128::from(self.below(u64::MAX)))
+        fleet_wire::answers::ids::text(u128::from(self.below(u64::MAX)) << 64 | u128::from(self.below(u64::MAX)))
     }
 }
 
@@ -224,12 +224,12 @@ impl Bed {
         let is_updated = self.random.is(40);
         let target = self.random.of(&VERSIONS);
         let mut report = json!({
-            "host": fleet_answers::ids::text(host), "update_id": "", "epoch": wanted.epoch, "sequence": self.reports,
+            "host": fleet_wire::answers::ids::text(host), "update_id": "", "epoch": wanted.epoch, "sequence": self.reports,
             "time": "2026-01-05T12:00:00Z", "group": question.group, "enabled": true, "pinned": self.random.is(10),
             "versions": { "running": if is_updated { target } else { "1.0.0" } },
         });
         if question.update_id != 0 {
-            report["update_id"] = fleet_answers::ids::text(question.update_id).into();
+            report["update_id"] = fleet_wire::answers::ids::text(question.update_id).into();
         }
         if is_updated || self.random.is(20) {
             let outcome = if is_updated { "updated" } else { "rolled_back" };
@@ -360,7 +360,7 @@ fn a_stop_that_the_store_does_not_take_is_decided_as_soon_as_it_does_and_nobody_
     let (refused, halt) = act(&mut bed, &Command::Halt { groups: vec!["a".to_owned()], all: false });
     let refused = refused.unwrap_err();
     assert!(
-        refused.code == fleet_api::Code::StoreUnavailable && refused.message.contains("not decided yet"),
+        refused.code == fleet_wire::api::Code::StoreUnavailable && refused.message.contains("not decided yet"),
         "{refused:?}"
     );
     assert_eq!(goes(&bed), 0, "from now on, and not in 30 seconds");

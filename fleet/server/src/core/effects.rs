@@ -1,10 +1,10 @@
 //! What a change does to the fleet: asked before it is made, and told with it.
 
-use fleet_api::Effects;
 use fleet_engine::book::Book;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::rollout::State;
 use fleet_engine::tally::Look;
+use fleet_wire::api::Effects;
 use jiff::Timestamp;
 use protocol::Version;
 

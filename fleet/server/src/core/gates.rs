@@ -1,10 +1,10 @@
 //! Groups that wait for an external check, and its answer (FLEET §2).
 
-use fleet_api::{Act, Role, Wrong};
 use fleet_engine::command::Command;
 use fleet_engine::policy::External;
 use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GateAnswer, GroupStatus};
+use fleet_wire::api::{Act, Role, Wrong};
 
 use super::{Actor, Keeper};
 

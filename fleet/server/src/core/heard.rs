@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use fleet_answers::find::Cluster;
-use fleet_api::{Act, Decided, Decision, How, Role, Write};
 use fleet_engine::answer::Question;
 use fleet_engine::command::Command;
 use fleet_engine::host::HostId;
 use fleet_engine::reason::Why;
+use fleet_wire::answers::find::Cluster;
+use fleet_wire::api::{Act, Decided, Decision, How, Role, Write};
 use jiff::SignedDuration;
 use protocol::report::{Key, Report};
 use serde_json::json;
@@ -67,7 +67,7 @@ impl Bed {
 
     fn id(&mut self) -> String {
         self.requests += 1;
-        fleet_answers::ids::text(u128::from(self.requests))
+        fleet_wire::answers::ids::text(u128::from(self.requests))
     }
 
     fn write(&mut self, resource: &serde_json::Value) {

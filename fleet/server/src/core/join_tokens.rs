@@ -1,7 +1,7 @@
 //! Making and removing join tokens (FLEET §5).
 
-use fleet_api::{Code, JoinToken as Shown, MadeToken, NewJoinToken, Wrong};
 use fleet_store::{Fixed, JoinToken};
+use fleet_wire::api::{Code, JoinToken as Shown, MadeToken, NewJoinToken, Wrong};
 use serde_json::json;
 
 use super::draft::Draft;

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use fleet_answers::{find, ids, show};
-use fleet_api::{Code, Explained, Host as Shown, Hosts, HostsQuery, Kept, Wrong};
 use fleet_engine::answer::Question;
 use fleet_engine::book::Holds;
 use fleet_engine::curve::{Curve, Sketch};
@@ -11,15 +9,16 @@ use fleet_engine::host::{Host, HostId, Place};
 use fleet_engine::reason::Why;
 use fleet_engine::resource::{Kind, Resource};
 use fleet_engine::tally::{HostState, Look};
+use fleet_wire::answers::{find, ids, show};
+use fleet_wire::api::{Code, Explained, Host as Shown, Hosts, HostsQuery, Kept, MAX_PAGE, PAGE, Wrong};
+use fleet_wire::reason::Reason;
+use fleet_wire::rollout::{AgentRollout, StopsAlone};
+use fleet_wire::text;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Keeper;
 
-/// Hosts of a page where the question does not say.
-const PAGE: u32 = 100;
-/// Most hosts of a page.
-const MAX_PAGE: u32 = 1000;
 /// What [`HostsQuery::state`] may be.
 const STATES: [&str; 9] =
     ["excluded", "updated", "failed", "timed_out", "told", "silent", "let_go", "pending", "unassigned"];
@@ -37,10 +36,12 @@ impl Keeper {
     ///
     /// # Errors
     /// There is none.
-    pub(crate) fn rollout(&self) -> Result<Value, Wrong> {
-        let kept = self.rollout_as_kept();
-        let none = || Wrong::new(Code::NoRollout, "there is no rollout: write an autoupdate_version first");
-        kept.map(|kept| kept.json).ok_or_else(none)
+    pub(crate) fn rollout(&self) -> Result<AgentRollout, Wrong> {
+        let mut rollout = AgentRollout::present(&self.book, &self.shelf, &self.fleet, self.now())
+            .ok_or_else(|| Wrong::new(Code::NoRollout, "there is no rollout: write an autoupdate_version first"))?;
+        rollout.metadata.revision = Some(self.revision().to_string());
+        rollout.status.stops.store_unavailable = self.unconfirmed();
+        Ok(rollout)
     }
 
     /// What is held, with a rollout and without one.
@@ -49,24 +50,20 @@ impl Keeper {
     }
 
     /// The same, and that the store does not answer.
-    pub(crate) fn stops(&self) -> Value {
-        let mut shown = json!(self.book.holds);
-        if let Some(why) = self.unconfirmed() {
-            shown[Why::StoreUnavailable.code()] = why;
-        }
-        shown
+    pub(crate) fn stops(&self) -> StopsAlone {
+        StopsAlone { holds: self.holds(), store_unavailable: self.unconfirmed() }
     }
 
     /// That the store has not confirmed what is answered, as a reason; `None`: it has.
-    fn unconfirmed(&self) -> Option<Value> {
-        (!self.board.is_good()).then(|| show::stale(self.board.confirmed(), self.board.ahead()))
+    fn unconfirmed(&self) -> Option<Reason> {
+        (!self.board.is_good()).then(|| Reason::stale(self.board.confirmed(), self.board.ahead()))
     }
 
     /// The present rollout with its number, as those that are past.
-    pub(crate) fn present(&self) -> Option<Value> {
-        let mut shown = show::rollout(&self.book, &self.shelf, &self.fleet, self.now())?;
-        shown["metadata"]["number"] = self.book.number.into();
-        shown["metadata"]["present"] = true.into();
+    pub(crate) fn present(&self) -> Option<AgentRollout> {
+        let mut shown = AgentRollout::present(&self.book, &self.shelf, &self.fleet, self.now())?;
+        shown.metadata.number = Some(self.book.number);
+        shown.metadata.present = true;
         Some(shown)
     }
 
@@ -126,12 +123,8 @@ impl Keeper {
     }
 
     pub(super) fn rollout_as_kept(&self) -> Option<Kept> {
-        let mut json = show::rollout(&self.book, &self.shelf, &self.fleet, self.now())?;
+        let json = json!(self.rollout().ok()?);
         let revision = self.revision().to_string();
-        json["metadata"]["revision"] = revision.clone().into();
-        if let Some(why) = self.unconfirmed() {
-            json["status"][Why::StoreUnavailable.code()] = why;
-        }
         let kind = Kind::Rollout;
         let yaml = yaml::Node::from_json(&json, 1).map(|node| node.emit()).unwrap_or_default();
         let name = kind.only_name().unwrap_or_default().to_owned();
@@ -161,7 +154,7 @@ impl Keeper {
         let since = if is_good { answer.since(known) } else { Some(answer.reason.since) };
         let mut answer = show::explain(&ids::text(id), state, &answer, since, advice.as_ref());
         if let (false, Some(ahead)) = (is_good, self.board.ahead()) {
-            show::behind(&mut answer["why"], ahead);
+            answer["why"]["clock_behind"] = text::second(ahead).into();
         }
         Ok(Explained { known: known.map(|host| self.shown(host, now)), history: None, answer })
     }

@@ -30,8 +30,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fleet_answers::find::Cluster;
-use fleet_api::{Code, Entry, Wrong};
+use fleet_wire::answers::find::Cluster;
+use fleet_wire::api::{Code, Entry, Wrong};
 use tokio::sync::{broadcast, oneshot};
 
 pub(crate) use actor::Actor;

@@ -1,8 +1,8 @@
 //! Taking reports: judged, then known, then durable, then answered (FLEET §5).
 
-use fleet_api::Wrong;
 use fleet_engine::host::HostId;
 use fleet_store::{Fixed, StoredReport};
+use fleet_wire::api::Wrong;
 use protocol::report::{Change, GoOn};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -42,7 +42,7 @@ impl Keeper {
             Verdict::Waits => {
                 // It is shown among the hosts, as one that asks.
                 let group = Some(report.group.as_str()).filter(|group| self.may_keep(group));
-                let update_id = fleet_answers::ids::uuid(&report.update_id).unwrap_or(0);
+                let update_id = fleet_wire::answers::ids::uuid(&report.update_id).unwrap_or(0);
                 self.fleet.question(*host, group, update_id, self.book.rollout.as_ref(), now);
                 Came::Waits(self.when_durable())
             }
@@ -100,7 +100,7 @@ impl Keeper {
             let (action, subject, detail) = match said {
                 Said::Conflict(host, key) => (
                     "key_conflict",
-                    format!("host {}", fleet_answers::ids::text(*host)),
+                    format!("host {}", fleet_wire::answers::ids::text(*host)),
                     json!({ "key": key.to_string() }),
                 ),
                 Said::Surge(most) => ("enrolment_surge", "new hosts".to_owned(), json!({ "an_hour": most })),

@@ -1,7 +1,7 @@
 //! Stops that wait for the store (FLEET §3): each is tried until it is decided.
 
-use fleet_api::{Act, Decided};
 use fleet_engine::host::HostId;
+use fleet_wire::api::{Act, Decided};
 
 /// A stop that the store has not taken.
 #[derive(Debug, Clone)]

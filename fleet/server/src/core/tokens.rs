@@ -1,7 +1,7 @@
 //! Making and removing tokens of the admin API.
 
-use fleet_api::{Code, MadeToken, NewToken, Token, Wrong};
 use fleet_store::StoredToken;
+use fleet_wire::api::{Code, MadeToken, NewToken, Token, Wrong};
 use serde_json::json;
 
 use super::draft::Draft;

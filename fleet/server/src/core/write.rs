@@ -1,11 +1,11 @@
 //! Writing and removing resources.
 
-use fleet_api::{Changed, Code, How, Kept, Role, Takes, Unwise, Write, Written, Wrong};
 use fleet_engine::book::Book;
 use fleet_engine::lint::{self, Known};
 use fleet_engine::policy::Policy;
 use fleet_engine::resource::{self, Kind, Resource};
 use fleet_engine::shelf::{self, Shelf};
+use fleet_wire::api::{Changed, Code, How, Kept, Role, Takes, Unwise, Write, Written, Wrong};
 use jiff::Timestamp;
 use serde_json::json;
 use yaml::Node;

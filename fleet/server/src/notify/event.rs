@@ -1,13 +1,13 @@
 //! What receivers are told: made of a record of the audit log, or of something that lasts.
 
-use fleet_api::{Entry, Head};
 use fleet_engine::advice::Advice;
 use fleet_engine::command::Command;
 use fleet_engine::plain::is_unsafe;
 use fleet_engine::reason::{HaltRule, Why};
 use fleet_engine::rollout::Halt;
-use fleet_words::advice;
-use fleet_words::reason::Subject;
+use fleet_wire::api::{Entry, Head};
+use fleet_wire::reason::Subject;
+use fleet_wire::reason::advice;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

@@ -1,11 +1,11 @@
 //! What lasts: a group that is stuck, what is held for a day, a store that does not answer or lost decisions. Pure.
 
-use fleet_answers::find;
 use fleet_engine::book::{Book, Cause};
 use fleet_engine::policy::Mode;
 use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
 use fleet_store::{Noted, PlaceInLog};
+use fleet_wire::answers::find;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fleet_api::{Entry, Head};
 use fleet_engine::rollout::Rollout;
 use fleet_store::{PlaceInLog, Reader};
+use fleet_wire::api::{Entry, Head};
 use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;

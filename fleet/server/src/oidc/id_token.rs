@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use fleet_api::Role;
-use fleet_words::text;
+use fleet_wire::api::Role;
+use fleet_wire::text;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fleet_api::Role;
+use fleet_wire::api::Role;
 use tokio::sync::Semaphore;
 
 use super::id_token::Claims;

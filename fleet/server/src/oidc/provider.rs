@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use fleet_words::text;
+use fleet_wire::text;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;

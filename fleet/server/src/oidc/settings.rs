@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use fleet_api::Role;
 use fleet_engine::resource;
 use fleet_store::{Finding, Level};
+use fleet_wire::api::Role;
 use yaml::Node;
 
 use crate::secret_file;

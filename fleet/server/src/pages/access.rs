@@ -4,8 +4,8 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
-use fleet_api::{Code, Role, Wrong};
 use fleet_listener::{BodyError, Caller, Peer, read_body};
+use fleet_wire::api::{Code, Role, Wrong};
 use protocol::report::MAX_BODY;
 
 use super::page::{refuse, see};

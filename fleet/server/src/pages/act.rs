@@ -2,10 +2,10 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use fleet_api::{Act, Code, Decided, Role, Wrong};
 use fleet_pages::confirm::Confirm;
 use fleet_pages::done::Done;
-use fleet_words::effects;
+use fleet_wire::api::{Act, Code, Decided, Role, Wrong};
+use fleet_wire::words::effects;
 
 use super::access::{Fields, Posted};
 use super::page::{Page, frame, page, refuse};

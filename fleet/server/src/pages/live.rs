@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use fleet_api::{Code, Wrong};
+use fleet_wire::api::{Code, Wrong};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 

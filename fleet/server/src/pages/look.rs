@@ -2,8 +2,6 @@
 
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, Uri};
-use fleet_answers::ids;
-use fleet_api::{Code, Entry, HostsQuery, Wrong};
 use fleet_pages::audit::{Audit, Line};
 use fleet_pages::group::Group;
 use fleet_pages::host::Host;
@@ -11,7 +9,8 @@ use fleet_pages::hosts::Hosts;
 use fleet_pages::rollout::Rollout;
 use fleet_pages::rollouts::{self, Rollouts};
 use fleet_pages::versions::Versions;
-use fleet_words::rollout as words;
+use fleet_wire::answers::ids;
+use fleet_wire::api::{Code, Entry, HostsQuery, Wrong};
 
 use super::page::{Page, frame, nothing, page, refuse};
 use super::session::Session;
@@ -28,7 +27,6 @@ const KINDS: [&str; 5] =
 pub(super) async fn rollout(session: Session, State(app): State<App>) -> Page {
     let known = app.core.run(|keeper| Ok((keeper.present(), keeper.holds(), keeper.known()))).await;
     let (rollout, holds, hosts) = known.map_err(|wrong| refuse(&app, Some(&session), wrong, "/"))?;
-    let rollout = rollout.as_ref().map(words::Rollout::read);
     Ok(page(StatusCode::OK, &Rollout { frame: frame(&app, Some(&session)), rollout, holds, hosts }))
 }
 
@@ -39,7 +37,7 @@ pub(super) async fn group(session: Session, State(app): State<App>, Path(name): 
     let known = app.core.run(move |keeper| Ok((keeper.present(), keeper.group_look(&wanted)))).await;
     let (rollout, look) = known.map_err(refused)?;
     let history = about(&app, vec![format!("group {name}"), "all groups".to_owned()]).await.map_err(refused)?;
-    let rollout = rollout.as_ref().map(words::Rollout::read).unwrap_or_default();
+    let rollout = rollout.unwrap_or_default();
     let (failures, curve) = look.map_or_else(Default::default, |look| (look.failures, look.curve));
     let group = Group::of(frame(&app, Some(&session)), &rollout, &name, failures, curve.as_ref(), &history);
     let none = || refused(Wrong::new(Code::NotFound, format!("the rollout has no group {name:?}")));

@@ -6,8 +6,8 @@ use axum::extract::{RawQuery, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
-use fleet_api::{Code, Role, Wrong};
 use fleet_pages::login::Entered;
+use fleet_wire::api::{Code, Role, Wrong};
 
 use super::access::from;
 use super::login::{add_cookie, address, enter, path, too_many, with_error};

@@ -2,9 +2,9 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use fleet_api::{Code, Wrong};
 use fleet_pages::refused::Refused;
 use fleet_pages::{Frame, Template, User, assets};
+use fleet_wire::api::{Code, Wrong};
 
 use super::session::Session;
 use crate::app::App;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use axum::http::{HeaderMap, header};
-use fleet_api::Role;
+use fleet_wire::api::Role;
 
 use crate::app::App;
 use crate::core::Actor;

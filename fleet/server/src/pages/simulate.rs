@@ -3,9 +3,9 @@
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use fleet_api::Wrong;
 use fleet_pages::simulate::{Asked, Simulate, Told};
 use fleet_simulator::forecast::{self, Hosts, Plan, Share};
+use fleet_wire::api::Wrong;
 use jiff::SignedDuration;
 
 use super::page::{frame, page};

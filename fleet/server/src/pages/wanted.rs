@@ -1,9 +1,9 @@
 //! What a form asks for, and how that is said before it is done.
 
-use fleet_answers::ids;
-use fleet_api::{Code, Decision, Wrong};
 use fleet_engine::command::Command;
 use fleet_engine::host::HostId;
+use fleet_wire::answers::ids;
+use fleet_wire::api::{Code, Decision, Wrong};
 
 use super::access::Fields;
 

@@ -3,8 +3,8 @@
 use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use fleet_api::{Code, Role, Wrong};
 use fleet_listener::{Caller, Peer};
+use fleet_wire::api::{Code, Role, Wrong};
 
 use crate::app::App;
 use crate::core::Actor;

@@ -1,4 +1,4 @@
-//! The admin API, below `/v1/fleet/`. The words are those of `fleet_api`.
+//! The admin API, below `/v1/fleet/`. The words are those of `fleet_wire::api`.
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -6,14 +6,14 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use fleet_answers::ids;
-use fleet_api::{
+use fleet_engine::host::HostId;
+use fleet_wire::answers::ids;
+use fleet_wire::api::{
     Act, Acted, AuditPage, Code, Counts, Decided, Entry, Explained, Hosts, HostsQuery, Kept, Verified, Write, Written,
     Wrong,
 };
-use fleet_engine::host::HostId;
+use fleet_wire::rollout::{AgentRollout, StopsAlone};
 use serde::Deserialize;
-use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
@@ -103,7 +103,7 @@ async fn remove_only(
     remove(operator, state, At((kind, String::new())), removal).await
 }
 
-async fn rollout(_: Viewer, State(app): State<App>) -> Answer<serde_json::Value> {
+async fn rollout(_: Viewer, State(app): State<App>) -> Answer<AgentRollout> {
     Ok(Json(app.core.run(|keeper| keeper.rollout()).await?))
 }
 
@@ -115,7 +115,7 @@ struct Before {
 }
 
 /// What is held, with a rollout and without one; and that the store does not answer.
-async fn holds(_: Viewer, State(app): State<App>) -> Answer<Value> {
+async fn holds(_: Viewer, State(app): State<App>) -> Answer<StopsAlone> {
     Ok(Json(app.core.run(|keeper| Ok(keeper.stops())).await?))
 }
 
@@ -124,7 +124,7 @@ async fn rollouts(
     _: Viewer,
     State(app): State<App>,
     Asked(Before { before, limit }): Asked<Before>,
-) -> Answer<Vec<serde_json::Value>> {
+) -> Answer<Vec<AgentRollout>> {
     let limit = limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
     let found = past::rollouts(&app, before, limit).await?;
     Ok(Json(found.into_iter().map(|(shown, _)| shown).collect()))

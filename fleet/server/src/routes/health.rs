@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
-use fleet_api::{Code, Wrong};
+use fleet_wire::api::{Code, Wrong};
 
 use crate::app::App;
 use crate::failure::Failure;

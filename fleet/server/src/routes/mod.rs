@@ -17,7 +17,7 @@ use axum::http::{HeaderMap, Request, Version, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use fleet_api::{Code, Wrong};
+use fleet_wire::api::{Code, Wrong};
 use protocol::report::MAX_BODY;
 
 use crate::app::App;

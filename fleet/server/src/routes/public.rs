@@ -7,14 +7,14 @@ use axum::extract::{FromRequestParts, OriginalUri, RawQuery, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use axum::routing::get;
-use fleet_answers::channel::{self, Origin, Style, Verb};
-use fleet_answers::find::{self, Asked, Form};
-use fleet_answers::graph::{self, Catalogue};
-use fleet_answers::{Reply, schedule};
 use fleet_engine::answer::{Answer, Question};
 use fleet_engine::names::Names;
 use fleet_engine::reason::Why;
 use fleet_engine::resource::{Channel, Kind, Resource};
+use fleet_wire::answers::channel::{self, Origin, Style, Verb};
+use fleet_wire::answers::find::{self, Asked, Form};
+use fleet_wire::answers::graph::{self, Catalogue};
+use fleet_wire::answers::{Reply, schedule};
 use protocol::report::{QUESTION_HEADER, SignedQuestion};
 
 use super::reply::{Sent, not_found};

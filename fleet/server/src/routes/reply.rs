@@ -3,7 +3,7 @@
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use fleet_answers::{Body, Reply};
+use fleet_wire::answers::{Body, Reply};
 
 /// A [`Reply`] as axum sends it.
 pub(super) struct Sent(pub(super) Reply);

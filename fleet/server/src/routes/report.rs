@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
-use fleet_api::{Code, Refused, Wrong};
+use fleet_wire::api::{Code, Refused, Wrong};
 use protocol::report::{GoOn, MAX_BODY};
 use serde::Serialize;
 use serde_json::json;

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use fleet_api::{Code, Wrong};
 use fleet_listener::BodyError;
+use fleet_wire::api::{Code, Wrong};
 use serde::de::DeserializeOwned;
 
 use crate::app::App;

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
-use fleet_api::{JoinToken, MadeToken, NewJoinToken, NewToken, Token};
+use fleet_wire::api::{JoinToken, MadeToken, NewJoinToken, NewToken, Token};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -6,9 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fleet_answers::install_script::InstallScript;
 use fleet_cli::args::{ADMIN_SOCKET, Serve};
 use fleet_engine::resource;
+use fleet_wire::answers::install_script::InstallScript;
 use protocol::{Edition, Version};
 
 use crate::fault::Fault;

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use fleet_pages::rollout::Waits;
-use fleet_words::reason::{Reason, Subject};
+use fleet_wire::reason::{Reason, Subject};
 use serde_json::Value;
 
 use crate::reports::host::{Host, epoch};

@@ -403,7 +403,7 @@ fn every_test_that_the_page_about_security_names_exists() {
 
 #[test]
 fn every_code_of_an_error_is_in_the_document_and_on_its_page() {
-    let source = include_str!("../../../api/src/refused.rs");
+    let source = include_str!("../../../wire/src/api/refused.rs");
     let variants = source.split_once("pub enum Code {").unwrap().1.split_once("\n}").unwrap().0;
     let names = variants.lines().filter_map(|line| line.trim().strip_suffix(',')).filter(|name| !name.contains(' '));
     let names: BTreeSet<String> = names.map(snake).collect();
@@ -411,7 +411,7 @@ fn every_code_of_an_error_is_in_the_document_and_on_its_page() {
     let listed = api.pointer("/components/schemas/Code/enum").unwrap().as_array().unwrap();
     assert_eq!(listed.iter().map(|code| code.as_str().unwrap().to_owned()).collect::<BTreeSet<_>>(), names);
     for name in names {
-        let code: fleet_api::Code = serde_json::from_value(json!(name)).unwrap();
+        let code: fleet_wire::api::Code = serde_json::from_value(json!(name)).unwrap();
         let row = format!("| `{name}` | {} |", code.status());
         assert!(API_PAGE.contains(&row), "docs/fleet-api.md has no row {row}");
     }

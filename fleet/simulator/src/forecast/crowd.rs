@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
-use fleet_answers::ids;
 use fleet_engine::host::HostId;
+use fleet_wire::answers::ids;
 use jiff::{SignedDuration, Timestamp};
 
 use super::lots::{drawn, lot};

@@ -1,7 +1,7 @@
 //! Expected figures are counted by hand from FLEET §3 and the plans.
 
-use fleet_answers::ids;
 use fleet_engine::resource;
+use fleet_wire::answers::ids;
 use proptest::prelude::*;
 
 use super::*;

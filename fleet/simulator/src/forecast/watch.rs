@@ -206,7 +206,7 @@ impl Watched {
             start: self.start,
             done: group.done_time.filter(|_| is_done),
             halt: self.halt.clone(),
-            why: if is_done { String::new() } else { fleet_words::reason::sentence(&group.reason.why) },
+            why: if is_done { String::new() } else { fleet_wire::reason::sentence(&group.reason.why) },
             canaries: pace.canaries,
             cap: (pace.max_in_flight.get() < 100).then(|| {
                 pace.max_in_flight.cap(if group.tally.counted == 0 { self.hosts } else { group.tally.counted })

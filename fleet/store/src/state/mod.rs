@@ -2,11 +2,11 @@
 
 mod enrolments;
 
-use fleet_api::Role;
 use fleet_engine::book::Book;
 use fleet_engine::host::HostId;
 use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
+use fleet_wire::api::Role;
 use jiff::Timestamp;
 
 pub use enrolments::{
@@ -98,10 +98,10 @@ pub struct Committed {
     /// The revision afterwards: one more where book or resources were written.
     pub revision: u64,
     /// The audit records, with number and hash.
-    pub entries: Vec<fleet_api::Entry>,
+    pub entries: Vec<fleet_wire::api::Entry>,
 }
 
-/// A record for the audit log: [`fleet_api::Entry`] without what the store adds.
+/// A record for the audit log: [`fleet_wire::api::Entry`] without what the store adds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// When.

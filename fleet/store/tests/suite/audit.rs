@@ -150,7 +150,7 @@ fn a_whole_log_verifies_and_knows_each_head_that_it_had() {
     assert_eq!(bed_of_nothing().fault, None);
 }
 
-fn bed_of_nothing() -> fleet_api::Verified {
+fn bed_of_nothing() -> fleet_wire::api::Verified {
     Bed::new().open().verify(None).unwrap()
 }
 

@@ -2,10 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use fleet_api::Role;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::resource::Kind;
 use fleet_store::{Change, Enrolled, EnrolmentChanges, Error, StoredReport, StoredResource, StoredToken};
+use fleet_wire::api::Role;
 use protocol::report::Key;
 
 use crate::support::*;

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fleet_api::Role;
 use fleet_engine::book::{Book, Cause};
 use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout::Rollout;
 use fleet_store::{Change, EnrolmentChanges, Error, Store, StoredResource, StoredToken, restore};
+use fleet_wire::api::Role;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use tempfile::TempDir;

@@ -107,7 +107,7 @@ pub fn record(subject: &str) -> Record {
 }
 
 /// Commits a change that has only these records.
-pub fn write_records(store: &mut Store, subjects: &[&str]) -> Vec<fleet_api::Entry> {
+pub fn write_records(store: &mut Store, subjects: &[&str]) -> Vec<fleet_wire::api::Entry> {
     let expected = store.revision().unwrap();
     let records = subjects.iter().map(|subject| record(subject)).collect();
     store.commit(&Change { expected, records, ..Change::default() }).unwrap().entries

@@ -1,6 +1,6 @@
 //! Bodies of the admin API: what is read is written and read the same.
 
-use fleet_api::{Act, Decided, NewToken, Write};
+use fleet_wire::api::{Act, Decided, NewToken, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use fleet_answers::graph::{self, Asked, Catalogue, Dialect};
 use fleet_engine::resource::{self, Resource};
+use fleet_wire::answers::graph::{self, Asked, Catalogue, Dialect};
 use serde_json::Value;
 
 use super::{assert_line, now};

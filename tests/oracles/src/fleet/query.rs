@@ -1,7 +1,7 @@
 //! Query strings: what is read strictly is read leniently the same, and what an updater asks is what was meant.
 
-use fleet_answers::query::{LONGEST, LONGEST_VALUE, Query, path};
-use fleet_answers::{find, ids};
+use fleet_wire::answers::query::{LONGEST, LONGEST_VALUE, Query, path};
+use fleet_wire::answers::{find, ids};
 
 use super::assert_line;
 

@@ -1,12 +1,12 @@
 //! What strangers may ask, path and query: an answer, the same each time, in which nothing of theirs is more than a text.
 
-use fleet_answers::channel::{self, Origin, Style, Verb};
-use fleet_answers::find::{self, Cluster, Form};
-use fleet_answers::graph::{self, Catalogue};
-use fleet_answers::install_script::InstallScript;
-use fleet_answers::{Reply, schedule};
 use fleet_engine::answer::Question;
 use fleet_engine::names::Names;
+use fleet_wire::answers::channel::{self, Origin, Style, Verb};
+use fleet_wire::answers::find::{self, Cluster, Form};
+use fleet_wire::answers::graph::{self, Catalogue};
+use fleet_wire::answers::install_script::InstallScript;
+use fleet_wire::answers::{Reply, schedule};
 use serde_json::Value;
 
 use super::{World, assert_line, now};
@@ -44,7 +44,7 @@ pub fn fleet_request(bytes: &[u8]) {
     assert!(reply.body.len() <= LONGEST, "{target}: {} bytes", reply.body.len());
     assert!(reply.headers.contains(&("cache-control", "no-store")), "{target}");
     let body = std::str::from_utf8(&reply.body).unwrap_or_else(|_| panic!("{target}: no UTF-8"));
-    if reply.content_type == fleet_answers::reply::JSON {
+    if reply.content_type == fleet_wire::answers::reply::JSON {
         let json: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{target}: {error}: {body}"));
         if let Some(message) = json["error"]["message"].as_str().or(json["value"].as_str()) {
             assert_line(message);

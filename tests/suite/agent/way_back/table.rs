@@ -110,12 +110,6 @@ table! {
     };
     unit_has_no_reload: Trouble { unit: "ExecReload=\n", ..NONE };
     reload_fails: Trouble { unit: "ExecReload=\nExecReload=/bin/false\n", ends: Ends::Anywhere, ..NONE };
-    unit_is_masked_in_mid_run: Trouble {
-        unit: in_mid_run!("mkdir -p /run/systemd/system.control; ln -sf /dev/null /run/systemd/system.control/teleport.service; systemctl daemon-reload"),
-        mend: "rm -f /run/systemd/system.control/teleport.service; systemctl daemon-reload",
-        ends: Ends::PerhapsDown,
-        ..NONE
-    };
     start_limit_is_reached: Trouble {
         unit: "[Unit]\nStartLimitIntervalSec=1h\nStartLimitBurst=1\n",
         ..NONE
@@ -202,4 +196,26 @@ mod stop_takes_longer_than_two_minutes {
     fn downgrade_by_the_unit() {
         Flow::Downgrade.go(&TROUBLE, By::Unit);
     }
+}
+
+// With one flow more: there the agent runs on, and its unit may not be started.
+row! {
+    unit_is_masked_in_mid_run: Trouble {
+        unit: in_mid_run!("mkdir -p /run/systemd/system.control; ln -sf /dev/null /run/systemd/system.control/teleport.service; systemctl daemon-reload"),
+        mend: "rm -f /run/systemd/system.control/teleport.service; systemctl daemon-reload",
+        ends: Ends::PerhapsDown,
+        ..NONE
+    };
+        Update Unit update_by_the_unit,
+        UpdateToSpoiler Hand update_to_a_broken_release,
+        UpdateToDead Hand update_to_a_dead_release,
+        Downgrade Hand downgrade,
+        ; ignored
+        Update Hand update,
+        UpdateToSpoiler Unit update_to_a_broken_release_by_the_unit,
+        UpdateToDead Unit update_to_a_dead_release_by_the_unit,
+        Downgrade Unit downgrade_by_the_unit,
+        DowngradeToDead Hand downgrade_to_a_dead_release,
+        DowngradeToDead Unit downgrade_to_a_dead_release_by_the_unit,
+        Rollback Hand rollback,
 }

@@ -168,7 +168,7 @@ fn read(stream: &mut impl Read) -> Asked {
     Asked { method, path, headers, body }
 }
 
-/// A rollout as `fleet_answers::show::rollout` writes it.
+/// A rollout as `fleet_wire::answers::show::rollout` writes it.
 pub(crate) fn rollout(strategy: &str, state: &str, groups: Vec<Value>) -> Value {
     json!({
         "kind": "autoupdate_agent_rollout",

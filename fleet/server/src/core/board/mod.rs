@@ -13,12 +13,12 @@ use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use fleet_answers::find::{self, Cluster, Tools};
-use fleet_answers::graph::Catalogue;
 use fleet_engine::answer::{Answer, Question};
 use fleet_engine::book::Book;
 use fleet_engine::host::HostId;
 use fleet_engine::shelf::Shelf;
+use fleet_wire::answers::find::{self, Cluster, Tools};
+use fleet_wire::answers::graph::Catalogue;
 use jiff::Timestamp;
 use protocol::report::{Key, SignedQuestion, Wanted};
 
@@ -321,13 +321,13 @@ impl Board {
         if let Some(last) = self.ahead() {
             return format!(
                 "nobody new is let go: the clock is behind the last decision, which is of {} UTC: set it (`timedatectl`), or wait",
-                fleet_words::text::time(last)
+                fleet_wire::text::time(last)
             );
         }
         let since = match self.confirmed.load(Ordering::Relaxed) {
             // The log has why.
             0 => "this server started: look at its log".to_owned(),
-            _ => format!("{} UTC", fleet_words::text::time(self.confirmed())),
+            _ => format!("{} UTC", fleet_wire::text::time(self.confirmed())),
         };
         format!("nobody new is let go: the store has not confirmed what is answered since {since}")
     }

@@ -6,9 +6,9 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 
-use fleet_api::{Code, Wrong};
 use fleet_engine::host::HostId;
 use fleet_store::{Candidate, Enrolled, EnrolmentChanges, Enrolments, Fixed, JoinToken, Progress};
+use fleet_wire::api::{Code, Wrong};
 use jiff::{SignedDuration, Timestamp};
 use protocol::report::{GoOn, Key};
 
@@ -258,7 +258,7 @@ impl Members {
         if self.wait(shown, now) {
             self.changed.said.push(Said::Conflict(shown.host, shown.key));
         }
-        let (host, key) = (fleet_answers::ids::text(shown.host), shown.key.to_string());
+        let (host, key) = (fleet_wire::answers::ids::text(shown.host), shown.key.to_string());
         let named = key.get(..NAMED).unwrap_or(&key);
         let message = format!(
             "this host reports with another key: an admin decides which is right (`teleport-fleet host {host} accept --key \

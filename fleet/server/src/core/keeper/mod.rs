@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fleet_api::{Code, Entry, Wrong};
 use fleet_engine::book::{Book, Cause};
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::resource;
 use fleet_engine::shelf::Shelf;
 use fleet_store::{Change, EnrolmentChanges, State, Store, StoredReport};
+use fleet_wire::api::{Code, Entry, Wrong};
 use jiff::{SignedDuration, Timestamp};
 use protocol::report::{Key, MAX_NUMBER, Wanted};
 use tokio::sync::{broadcast, oneshot};

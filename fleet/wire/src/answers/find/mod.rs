@@ -1,0 +1,294 @@
+//! `find` and `ping` in both dialects: RFD 0169's flat keys, and those of today's proxies below `auto_update` (FLEET §4).
+//!
+//! An answer is written straight into its bytes: this is the hot path. That its keys are those of
+//! [`protocol::find::Directive::write`] is held by tests.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use fleet_engine::answer::{Answer, Question};
+use fleet_engine::reason::{Reason, Why};
+use fleet_engine::resource::{Kind, Resource};
+use fleet_engine::shelf::Shelf;
+use jiff::Timestamp;
+use protocol::find::MAX_JITTER_SECONDS;
+use protocol::report::Wanted;
+use protocol::{Arch, Digest, Edition, Version};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::answers::ids;
+use crate::answers::query::Query;
+use crate::answers::reply::{JSON, Reply};
+
+/// Room for a usual answer, bytes.
+const USUAL: usize = 512;
+
+/// Which of the paths is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// `/v1/webapi/find`: RFD 0169's keys at the top.
+    Flat,
+    /// `/webapi/find`: as today's proxies.
+    Nested,
+    /// `/webapi/ping`: the same, and what clients of proxies read besides.
+    Ping,
+}
+
+/// What is said of the cluster, the same to everybody.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cluster {
+    /// `cluster_name`; empty: not said.
+    pub name: String,
+    /// `server_version`: the version of the Teleport servers, where it is configured.
+    pub server_version: Option<Version>,
+    /// `min_client_version`, where it is configured.
+    pub min_client_version: Option<Version>,
+    /// The edition, where it is configured.
+    pub edition: Option<Edition>,
+    /// What clients such as `tsh` update to.
+    pub tools: Tools,
+    /// Where hosts are asked for reports.
+    pub reports: Option<Wanted>,
+}
+
+/// What clients such as `tsh` update to (`spec.tools` of `autoupdate_version` and `autoupdate_config`).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tools {
+    /// `tools_version`; `None`: the servers' version (FLEET §2).
+    pub version: Option<Version>,
+    /// `tools_auto_update`; `None`: not configured.
+    pub auto_update: Option<bool>,
+}
+
+impl Tools {
+    /// As the resources have them.
+    pub fn of(shelf: &Shelf) -> Self {
+        let only = |kind: Kind| shelf.get(kind, kind.only_name().unwrap_or_default());
+        let version = match only(Kind::Version) {
+            Some(Resource::Version(object)) => object.model.tools.clone(),
+            _ => None,
+        };
+        let auto_update = match only(Kind::Config) {
+            Some(Resource::Config(object)) => Some(object.model.tools),
+            _ => None,
+        };
+        Self { version, auto_update }
+    }
+}
+
+/// The digests of an answer's archives by edition and architecture (`fleet_release.spec.digests`); empty: not known.
+pub type Digests = [((Edition, Arch), Digest)];
+
+/// A question as it came.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Who asks.
+    pub question: Question,
+    /// Nobody updates by the answer: it is the same, and nothing is noted of it.
+    pub is_dry_run: bool,
+}
+
+/// Who asks, by the query behind the path (without its `?`). Nothing in it is an error: an updater gets an answer whatever it
+/// sends. What is no UUID counts as no host, and as no updater's id.
+pub fn question(query: &str) -> Asked {
+    let [host, group, update_id, dry_run] = Query::lenient(query).firsts(["host", "group", "update_id", "dry_run"]);
+    let id = |text: Option<Cow<'_, str>>| ids::uuid(&text?);
+    let question = Question {
+        host: id(host),
+        group: group.map(Cow::into_owned).unwrap_or_default(),
+        update_id: id(update_id).unwrap_or(0),
+    };
+    Asked { question, is_dry_run: dry_run.is_some_and(|text| text == "true") }
+}
+
+/// The answer to a host, in the form of the path that it asked.
+pub fn reply(form: Form, answer: &Answer, cluster: &Cluster, digests: &Digests) -> Reply {
+    let mut body = Vec::with_capacity(USUAL);
+    let written = match form {
+        Form::Flat => serde_json::to_writer(&mut body, &Flat::of(answer, cluster, digests)),
+        Form::Nested => serde_json::to_writer(&mut body, &Nested::of(answer, cluster, digests, false)),
+        Form::Ping => serde_json::to_writer(&mut body, &Nested::of(answer, cluster, digests, true)),
+    };
+    match written {
+        Ok(()) => Reply::ok(JSON, body),
+        // Writing into memory does not fail.
+        Err(error) => Reply::error(500, "internal", &error.to_string()),
+    }
+}
+
+/// The answer where no rollout ever named a version: 404 `no_rollout`.
+pub fn no_rollout() -> Reply {
+    let message = "there is no rollout, and none was done before: write an autoupdate_version";
+    Reply::error(404, "no_rollout", message)
+}
+
+/// The answer of a server that has not reached its store since `since`: the same version, without an
+/// update (FLEET §4).
+pub fn stale(answer: Answer, since: Timestamp) -> Answer {
+    Answer { update: false, reason: Reason { why: Why::StoreUnavailable, since, until: None }, ..answer }
+}
+
+/// The stable code of a reason.
+pub fn code(why: &Why) -> &'static str {
+    why.code()
+}
+
+/// RFD 0169's answer.
+#[derive(Serialize)]
+struct Flat<'a> {
+    agent_version: &'a Version,
+    agent_auto_update: bool,
+    agent_update_jitter_seconds: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_edition: Option<&'static str>,
+    fleet: Ours<'a>,
+}
+
+impl<'a> Flat<'a> {
+    fn of(answer: &'a Answer, cluster: &'a Cluster, digests: &'a Digests) -> Self {
+        Self {
+            agent_version: &answer.version,
+            agent_auto_update: answer.update,
+            agent_update_jitter_seconds: answer.jitter.min(MAX_JITTER_SECONDS),
+            server_edition: cluster.edition.map(Edition::as_str),
+            fleet: Ours::of(answer, cluster, digests),
+        }
+    }
+}
+
+/// The answer of today's proxies.
+#[derive(Serialize)]
+struct Nested<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auth: Option<Nothing>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proxy: Option<Nothing>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_version: Option<&'a Version>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_client_version: Option<&'a Version>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    cluster_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edition: Option<&'static str>,
+    fips: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    automatic_upgrades: Option<bool>,
+    auto_update: AutoUpdate<'a>,
+    fleet: Ours<'a>,
+}
+
+/// This server is neither an auth server nor a proxy, and says nothing of theirs.
+#[derive(Serialize)]
+struct Nothing {}
+
+#[derive(Serialize)]
+struct AutoUpdate<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools_version: Option<&'a Version>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools_auto_update: Option<bool>,
+    agent_version: &'a Version,
+    agent_auto_update: bool,
+    agent_update_jitter_seconds: u32,
+}
+
+impl<'a> Nested<'a> {
+    fn of(answer: &'a Answer, cluster: &'a Cluster, digests: &'a Digests, is_ping: bool) -> Self {
+        Self {
+            auth: is_ping.then_some(Nothing {}),
+            proxy: is_ping.then_some(Nothing {}),
+            server_version: cluster.server_version.as_ref(),
+            min_client_version: cluster.min_client_version.as_ref(),
+            cluster_name: &cluster.name,
+            edition: cluster.edition.map(|edition| if edition == Edition::Oss { "oss" } else { "ent" }),
+            fips: cluster.edition == Some(Edition::EnterpriseFips),
+            automatic_upgrades: is_ping.then_some(answer.reason.why != Why::Disabled),
+            auto_update: AutoUpdate {
+                tools_version: cluster.tools.version.as_ref().or(cluster.server_version.as_ref()),
+                tools_auto_update: cluster.tools.auto_update,
+                agent_version: &answer.version,
+                agent_auto_update: answer.update,
+                agent_update_jitter_seconds: answer.jitter.min(MAX_JITTER_SECONDS),
+            },
+            fleet: Ours::of(answer, cluster, digests),
+        }
+    }
+}
+
+/// What is ours, in an object that other updaters disregard. To strangers a reason is a code and a time: no names, no counts.
+#[derive(Serialize)]
+struct Ours<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<&'a Wanted>,
+    rollout: u64,
+    attempt: u32,
+    why: Code,
+    until: Option<Second>,
+    #[serde(skip_serializing_if = "Archives::is_empty")]
+    digests: Archives<'a>,
+}
+
+impl<'a> Ours<'a> {
+    fn of(answer: &Answer, cluster: &'a Cluster, digests: &'a Digests) -> Self {
+        Self {
+            report: cluster.reports.as_ref(),
+            rollout: answer.rollout,
+            attempt: answer.attempt,
+            why: Code { code: answer.reason.why.code() },
+            until: answer.reason.until.map(Second),
+            digests: Archives(digests),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Code {
+    code: &'static str,
+}
+
+/// A time without a fraction.
+struct Second(Timestamp);
+
+impl Serialize for Second {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&Timestamp::from_second(self.0.as_second()).unwrap_or(self.0))
+    }
+}
+
+/// Digests as a mapping of `oss/amd64` and the like.
+struct Archives<'a>(&'a Digests);
+
+impl Archives<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Archives<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(self.0.len()))?;
+        for ((edition, arch), digest) in self.0 {
+            map.serialize_entry(&Archive(*edition, *arch), digest)?;
+        }
+        map.end()
+    }
+}
+
+struct Archive(Edition, Arch);
+
+impl Serialize for Archive {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl fmt::Display for Archive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.0, self.1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! `GET /v1/graph` and `GET /api/upgrades_info/v1/graph`: which versions lead to which (Cincinnati, and Fedora
+//! CoreOS's dialect of it), from the `fleet_release` resources (FLEET §9, §12).
+
+mod cache;
+mod catalogue;
+mod phase;
+mod question;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+pub use catalogue::Catalogue;
+pub use question::{Asked, Dialect, Fault, Wanted};
+pub use view::{Graph, Node};
+
+use crate::answers::reply::{JSON, Reply, TEXT};
+
+/// What the query behind the path (without its `?`) is answered at `now`. `accept`: the header of that name, where it was sent.
+pub fn reply(catalogue: &Catalogue, query: &str, accept: Option<&str>, now: Timestamp) -> Reply {
+    let dialect = Dialect::of(query);
+    let graph = question::accepts_json(accept, dialect)
+        .and_then(|()| Asked::read(query))
+        .and_then(|asked| catalogue.written(&asked, now));
+    match graph {
+        Ok(Ok(body)) => Reply::ok(JSON, body),
+        Ok(Err(error)) => Reply::error(500, "internal", &error.to_string()),
+        Err(fault) => refused(dialect, &fault),
+    }
+}
+
+/// What the line `{"graph":{channel,arch,version,node_uuid,rollout_wariness}}` of a script is answered (FLEET §12):
+/// `{"nodes","edges"}`.
+///
+/// # Errors
+/// What is wrong with the question.
+pub fn script(catalogue: &Catalogue, question: &Value, now: Timestamp) -> Result<Value, Fault> {
+    let graph = catalogue.graph(&Asked::from_json(question)?, now)?;
+    serde_json::to_value(&graph).map_err(|error| Fault::InvalidParams(error.to_string()))
+}
+
+/// Cincinnati names kind and value; Fedora CoreOS's server has an empty body.
+fn refused(dialect: Dialect, fault: &Fault) -> Reply {
+    match dialect {
+        Dialect::OpenShift => {
+            let body = serde_json::json!({ "kind": fault.kind(), "value": fault.to_string() });
+            Reply::with(fault.status(), JSON, body.to_string())
+        }
+        Dialect::CoreOs => Reply::with(400, TEXT, Vec::new()),
+    }
+}

@@ -1,0 +1,413 @@
+//! Why a group or a host waits, as sentences: what keeps it with its numbers, since when, until when, and the one command that
+//! would change it (FLEET §6). The codes are `fleet_engine::reason`'s.
+
+use fleet_engine::advice::Advice;
+use fleet_engine::reason::{self, HaltRule, Who, Why};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::text::{self, clean, hosts, second};
+
+pub mod advice;
+mod subject;
+
+pub use subject::Subject;
+
+/// A reason with its times, as the server says it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Reason {
+    /// What keeps it.
+    #[serde(flatten)]
+    pub code: Code,
+    /// RFC 3339; `None`: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// RFC 3339: the earliest end, where the clock brings one.
+    #[serde(default)]
+    pub until: Option<String>,
+    /// Who can change it.
+    #[serde(default)]
+    pub who: Option<Who>,
+    /// RFC 3339: when the last decision was made, where the server's clock is behind that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_behind: Option<String>,
+    /// What would change it; `Some(None)`: only time or hosts can; `None`: it was not asked for, or the server is older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Option<Advice>>,
+}
+
+/// What keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Code {
+    /// This program knows it.
+    Known(Why),
+    /// Only a newer server does; with its numbers.
+    Unknown(Map<String, Value>),
+}
+
+impl Default for Code {
+    fn default() -> Self {
+        Self::Unknown(Map::new())
+    }
+}
+
+impl Reason {
+    /// Of the engine's.
+    pub fn of(reason: &reason::Reason) -> Self {
+        Self { since: Some(second(reason.since)), until: reason.until.map(second), ..Self::now(reason.why.clone()) }
+    }
+
+    /// The same without times.
+    pub fn now(why: Why) -> Self {
+        Self { who: Some(why.who()), code: Code::Known(why), ..Self::default() }
+    }
+
+    /// That no host is told to update because the store has not confirmed what is answered since `confirmed`; a server that was
+    /// never confirmed has the beginning of time. `ahead`: when the last decision was made, where the clock is behind that.
+    pub fn stale(confirmed: Timestamp, ahead: Option<Timestamp>) -> Self {
+        let since = (confirmed > Timestamp::UNIX_EPOCH).then(|| second(confirmed));
+        Self { since, clock_behind: ahead.map(second), ..Self::now(Why::StoreUnavailable) }
+    }
+
+    /// Reads a `why` object; what is none is unknown.
+    pub fn read(why: &Value) -> Self {
+        Self::deserialize(why).unwrap_or_default()
+    }
+
+    /// Nothing is left to wait for.
+    pub fn is_moving(&self) -> bool {
+        match &self.code {
+            Code::Known(why) => matches!(why, Why::Done | Why::LetGo | Why::Updated | Why::WentBack),
+            Code::Unknown(keys) => keys.is_empty(),
+        }
+    }
+
+    /// No host is told to update, and that was not meant to be: of a rollout without groups.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.code, Code::Known(Why::Halted { .. } | Why::Disabled | Why::Suspended))
+    }
+
+    /// The group for which it waits.
+    pub fn waits_for(&self) -> Option<&str> {
+        match &self.code {
+            Code::Known(Why::PreviousGroupsNotDone { group } | Why::WaitHours { group } | Why::SoakHours { group }) => {
+                Some(group)
+            }
+            _ => None,
+        }
+    }
+
+    /// What keeps it, with its numbers.
+    pub fn sentence(&self) -> String {
+        if let Some(last) = &self.clock_behind {
+            let last = text::time_of(last);
+            return format!(
+                "the server's clock is behind its last decision, which is of {last} UTC: until it is right, no host is told to update"
+            );
+        }
+        match &self.code {
+            Code::Known(why) => sentence(why),
+            Code::Unknown(keys) => {
+                let code = keys.get("code").and_then(Value::as_str).unwrap_or_default();
+                format!("{} (this program is older than the server)", clean(code))
+            }
+        }
+    }
+
+    /// The whole line: what, since when, until when, and the command.
+    pub fn line(&self, subject: Subject<'_>, zone: &TimeZone) -> String {
+        let mut line = self.sentence();
+        if let Some(since) = &self.since {
+            line.push_str(&format!(", since {} UTC", text::time_of(since)));
+        }
+        if let Some(until) = &self.until {
+            line.push_str(&format!("; until {} at the earliest", text::time_to_come(until, zone)));
+        }
+        if let Some(advice) = self.advice(subject) {
+            line.push_str(&format!("; {advice}"));
+        }
+        line
+    }
+
+    /// The one command that would change it.
+    pub fn advice(&self, subject: Subject<'_>) -> Option<String> {
+        let Code::Known(why) = &self.code else { return None };
+        Some(advice::text(self.advice.as_ref()?.as_ref()?, why, subject))
+    }
+}
+
+/// The hosts cannot all be to blame.
+const FLEET_SILENT: &str = "most of the fleet stopped asking at once: look at this server, its network and its certificate; silence \
+                            counts against no host and no group meanwhile";
+
+/// A reason as a sentence. Every one has its arm: without it this does not compile.
+pub fn sentence(why: &Why) -> String {
+    match why {
+        Why::NoRollout => "there is no rollout".to_owned(),
+        Why::Disabled => "the mode is disabled: no host is told to update".to_owned(),
+        Why::Suspended => "the mode is suspended: no group starts, and no host is told to update".to_owned(),
+        Why::OutsideWindow => "its window is closed".to_owned(),
+        Why::RolloutChangedDuringWindow => "the rollout began in its window: it waits for the next window".to_owned(),
+        Why::PreviousGroupsNotDone { group } => format!("group {} is not done", clean(group)),
+        Why::WaitHours { group } => format!("its wait_hours since the start of group {} are not over", clean(group)),
+        Why::SoakHours { group } => format!("its soak_hours since group {} was done are not over", clean(group)),
+        Why::Blackout { reason } if reason.is_empty() => "a freeze period lasts".to_owned(),
+        Why::Blackout { reason } => format!("a freeze period lasts ({})", clean(reason)),
+        Why::Approval { role } => format!("it needs the approval of the role {}", clean(role)),
+        Why::Gate { answer: None } => "its external check has not answered".to_owned(),
+        Why::Gate { answer: Some(answer) } => format!("its external check says {}", clean(answer)),
+        Why::WaitingForCanaries { done, chosen, wanted } => canaries(*done, *chosen, *wanted),
+        Why::MaxInFlight { cap: 0, .. } => "max_in_flight is 0 %: no host is told to update".to_owned(),
+        Why::MaxInFlight { in_flight, cap } => {
+            format!("{} in flight, and max_in_flight allows {cap} at the same time", hosts(*in_flight))
+        }
+        Why::Rate { granted, allowed } => {
+            format!("its rate allows {} in this hour, and {granted} of them may update already", hosts(*allowed))
+        }
+        Why::UpdateInProgress { updated, of } => format!("{updated} of {} updated", hosts(*of)),
+        Why::NobodyOnTheWay { failed, of } => {
+            format!("no host is on its way: {failed} of {} failed or timed out, too few updated", hosts(*of))
+        }
+        Why::NoReports { hosts: count } => no_reports(*count),
+        Why::FleetSilent => FLEET_SILENT.to_owned(),
+        Why::Empty => "the group has no hosts: it is done without any".to_owned(),
+        Why::Shrunk { present, initial, excluded } => shrunk(*present, *initial, *excluded),
+        Why::Halted { rule, count, of, error, sample, no_way_back } => {
+            let back = if *no_way_back { "; it does not go back, as its start version is blocked" } else { "" };
+            halted(*rule, *count, *of, error.as_deref(), sample) + back
+        }
+        Why::RolledBack => "rolled back: its hosts are told to go back to the start version".to_owned(),
+        Why::Done => "done".to_owned(),
+        Why::LetGo => "it may update now".to_owned(),
+        Why::Updated => "it runs the target".to_owned(),
+        Why::SentBack => "it is told to go back to the start version".to_owned(),
+        Why::WentBack => "it went back to the start version".to_owned(),
+        Why::NotYet => "it may not update yet".to_owned(),
+        Why::NextPass => "it came after this pass through its group began: it may update in the next one".to_owned(),
+        Why::Pinned => "its updater is pinned to a version".to_owned(),
+        Why::HostDisabled => "its updater is disabled, or it has none".to_owned(),
+        Why::Held => "an operator holds it".to_owned(),
+        Why::FailedHere { error: None } => "this version failed here".to_owned(),
+        Why::FailedHere { error: Some(error) } => format!("this version failed here ({})", clean(error)),
+        Why::TimedOut => "its update took too long".to_owned(),
+        Why::Unassigned => "it belongs to no group".to_owned(),
+        Why::VersionBlocked { reason } if reason.is_empty() => {
+            "the start version is blocked by its fleet_release".to_owned()
+        }
+        Why::VersionBlocked { reason } => {
+            format!("the start version is blocked by its fleet_release ({})", clean(reason))
+        }
+        Why::StoreUnavailable => {
+            "the server does not reach its store: until it does, no host is told to update".to_owned()
+        }
+    }
+}
+
+fn canaries(done: u32, chosen: u32, wanted: u32) -> String {
+    let of = text::counted_as(u64::from(wanted), "canary", "canaries");
+    let lacks = match chosen {
+        chosen if chosen >= wanted => String::new(),
+        0 => ", and none of its hosts could be chosen".to_owned(),
+        chosen => format!(", and only {chosen} of its hosts could be chosen"),
+    };
+    format!("{done} of {of} updated{lacks}")
+}
+
+fn no_reports(count: u64) -> String {
+    let verb = if count == 1 { "asks" } else { "ask" };
+    format!("{} {verb} and none reports: who is updated cannot be counted", hosts(count))
+}
+
+fn shrunk(present: u64, initial: u64, excluded: u64) -> String {
+    let verb = if present == 1 { "is" } else { "are" };
+    let without = match excluded {
+        0 => String::new(),
+        1 => " (1 is held, pinned or disabled)".to_owned(),
+        excluded => format!(" ({excluded} are held, pinned or disabled)"),
+    };
+    format!("only {present} of {} that were there at its start {verb} left{without}: it waits for 90 %", hosts(initial))
+}
+
+fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>, sample: &[String]) -> String {
+    let many = format!("{count} of {}", hosts(of));
+    let what = match rule {
+        HaltRule::FailedThreshold => format!("{many} failed, more than allowed"),
+        HaltRule::TimeoutThreshold => format!("{many} timed out, more than allowed"),
+        HaltRule::CanaryFailed => format!("{many} failed, a canary among them"),
+        HaltRule::SoakFailed => format!("{many} failed after the group was done"),
+        HaltRule::GateStopped => "its external check said stop".to_owned(),
+        HaltRule::ManualHalt => "by an operator".to_owned(),
+        HaltRule::ReleaseBlocked => "by an operator, who blocked its fleet_release".to_owned(),
+        HaltRule::Restored => "by a restore, as an older target would send hosts back".to_owned(),
+        HaltRule::StoreLost => "by the server, as its store lost decisions".to_owned(),
+    };
+    let error = error.map(|error| format!("; most often: {}", clean(error))).unwrap_or_default();
+    let some: Vec<_> = sample.iter().map(|host| clean(host)).collect();
+    let some = if some.is_empty() { String::new() } else { format!("; for example {}", some.join(", ")) };
+    format!("halted ({}): {what}{error}{some}", rule.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(why: Value) -> String {
+        Reason::read(&why).line(Subject::Group("prod"), &TimeZone::UTC)
+    }
+
+    /// A halt by each rule, as the engine writes it.
+    fn halts() -> Vec<Why> {
+        let rules = [
+            HaltRule::FailedThreshold,
+            HaltRule::TimeoutThreshold,
+            HaltRule::CanaryFailed,
+            HaltRule::SoakFailed,
+            HaltRule::GateStopped,
+            HaltRule::ManualHalt,
+            HaltRule::ReleaseBlocked,
+            HaltRule::Restored,
+            HaltRule::StoreLost,
+        ];
+        let halt = |rule| Why::Halted {
+            rule,
+            count: 3,
+            of: 40,
+            error: Some("unhealthy".to_owned()),
+            sample: vec!["4f1c0d1e-0000-4000-8000-000000000001".to_owned()],
+            no_way_back: rule == HaltRule::FailedThreshold,
+        };
+        rules.map(halt).into()
+    }
+
+    /// One at least of each code, as the engine writes them.
+    fn every() -> Vec<Why> {
+        let group = || "staging".to_owned();
+        let mut all = vec![
+            Why::NoRollout,
+            Why::Disabled,
+            Why::Suspended,
+            Why::OutsideWindow,
+            Why::RolloutChangedDuringWindow,
+            Why::PreviousGroupsNotDone { group: group() },
+            Why::WaitHours { group: group() },
+            Why::SoakHours { group: group() },
+            Why::Blackout { reason: "year end".to_owned() },
+            Why::Blackout { reason: String::new() },
+            Why::Approval { role: "sre".to_owned() },
+            Why::Gate { answer: None },
+            Why::Gate { answer: Some("wait".to_owned()) },
+            Why::WaitingForCanaries { done: 1, chosen: 2, wanted: 3 },
+            Why::WaitingForCanaries { done: 0, chosen: 0, wanted: 4 },
+            Why::MaxInFlight { in_flight: 5, cap: 5 },
+            Why::MaxInFlight { in_flight: 0, cap: 0 },
+            Why::Rate { granted: 50, allowed: 50 },
+            Why::UpdateInProgress { updated: 12, of: 14 },
+            Why::NobodyOnTheWay { failed: 20, of: 20 },
+            Why::NoReports { hosts: 7 },
+            Why::FleetSilent,
+            Why::Empty,
+            Why::Shrunk { present: 3, initial: 10, excluded: 0 },
+            Why::Shrunk { present: 2, initial: 3, excluded: 1 },
+            Why::RolledBack,
+            Why::Done,
+            Why::LetGo,
+            Why::Updated,
+            Why::SentBack,
+            Why::WentBack,
+            Why::NotYet,
+            Why::NextPass,
+            Why::Pinned,
+            Why::HostDisabled,
+            Why::Held,
+            Why::FailedHere { error: None },
+            Why::FailedHere { error: Some("unhealthy".to_owned()) },
+            Why::TimedOut,
+            Why::Unassigned,
+            Why::VersionBlocked { reason: "leaks sessions".to_owned() },
+            Why::VersionBlocked { reason: String::new() },
+            Why::StoreUnavailable,
+        ];
+        all.extend(halts());
+        all
+    }
+
+    /// The names of all variants of an enum, by what serde says of a name that is none.
+    fn names<T: serde::de::DeserializeOwned>(unknown: Value) -> BTreeSet<String> {
+        let error = serde_json::from_value::<T>(unknown).err().map(|error| error.to_string()).unwrap_or_default();
+        error.split('`').skip(3).step_by(2).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn there_is_an_example_of_every_reason_and_of_every_rule() {
+        let (mut codes, mut rules) = (BTreeSet::new(), BTreeSet::new());
+        for why in every() {
+            codes.insert(why.code().to_owned());
+            if let Why::Halted { rule, .. } = why {
+                rules.insert(rule.name().to_owned());
+            }
+        }
+        assert_eq!(codes, names::<Why>(json!({ "code": "?" })));
+        assert_eq!(rules, names::<HaltRule>(json!("?")));
+    }
+
+    #[test]
+    fn every_code_is_known_has_a_sentence_of_its_own_and_names_its_numbers() {
+        let mut seen = BTreeSet::new();
+        for why in every() {
+            let json = serde_json::to_value(&why).unwrap();
+            let reason = Reason::read(&json);
+            assert_eq!(reason.code, Code::Known(why.clone()));
+            let sentence = reason.sentence();
+            assert!(!sentence.is_empty(), "{json}");
+            for value in json.as_object().unwrap().values().filter(|value| value.is_u64()) {
+                let is_said = sentence.contains(&value.to_string());
+                let is_of_the_operator = ["by an operator", "said stop", "by a restore", "by the server"]
+                    .iter()
+                    .any(|by| sentence.contains(by));
+                assert!(is_said || is_of_the_operator, "{json}: {sentence}");
+            }
+            assert!(seen.insert(sentence), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_line_says_why_since_when_until_when_and_what_to_do() {
+        let why = json!({
+            "code": "previous_groups_not_done", "group": "staging", "since": "2025-01-15T02:00:00Z",
+            "until": "2025-01-16T02:00:00Z", "who": "hosts",
+            "advice": { "command": { "start": { "groups": ["prod"], "force": false } } },
+        });
+        assert_eq!(
+            line(why),
+            "group staging is not done, since 2025-01-15 02:00:00 UTC; until 2025-01-16 02:00:00 UTC at the earliest; \
+             to start now: teleport-fleet autoupdate agents start-update prod"
+        );
+    }
+
+    #[test]
+    fn a_halt_names_rule_counts_error_and_the_way_on() {
+        let why = json!({
+            "code": "halted", "rule": "failed_threshold", "count": 3, "of": 40, "error": "unhealthy",
+            "since": "2025-01-15T02:00:00Z", "until": null, "who": "operator",
+            "advice": { "command": { "run": { "groups": ["prod"], "all": false } } },
+        });
+        assert_eq!(
+            line(why),
+            "halted (failed_threshold): 3 of 40 hosts failed, more than allowed; most often: unhealthy, since \
+             2025-01-15 02:00:00 UTC; to try again: teleport-fleet autoupdate agents run prod"
+        );
+    }
+
+    #[test]
+    fn a_newer_server_is_told_by_its_code() {
+        let why = json!({ "code": "moon_phase", "phase": "full", "since": "2025-01-15T02:00:00Z" });
+        assert_eq!(line(why), "moon_phase (this program is older than the server), since 2025-01-15 02:00:00 UTC");
+    }
+}

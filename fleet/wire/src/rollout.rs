@@ -1,0 +1,365 @@
+//! The resource `autoupdate_agent_rollout` (Managed Updates v2), with ours: reasons, counts of hosts, what would change a reason,
+//! and what is held. The server writes it of its engine's values; the command line and the pages read it. What a newer server
+//! writes besides is left alone, what an older one does not write is empty.
+
+use fleet_engine::advice::Advice;
+use fleet_engine::book::{Book, Holds};
+use fleet_engine::fleet::Fleet;
+use fleet_engine::host::HostId;
+use fleet_engine::policy::{Schedule, Strategy, Unassigned};
+use fleet_engine::rollout::{Canary, GroupStatus, Rollout};
+use fleet_engine::shelf::Shelf;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::answers::ids;
+use crate::reason::Reason;
+use crate::text;
+
+/// A rollout.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgentRollout {
+    /// `autoupdate_agent_rollout`.
+    pub kind: String,
+    /// `v1`.
+    pub version: String,
+    /// Which it is.
+    pub metadata: RolloutMetadata,
+    /// What it shall do.
+    pub spec: RolloutSpec,
+    /// How far it is.
+    pub status: RolloutStatus,
+}
+
+/// Which it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RolloutMetadata {
+    /// `autoupdate-agent-rollout`.
+    pub name: String,
+    /// Its number, in a list of rollouts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
+    /// In such a list: it goes on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub present: bool,
+    /// Which of its writings this is, outside of such a list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+/// What it shall do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RolloutSpec {
+    /// Where hosts come from, and go back to.
+    pub start_version: String,
+    /// Where they shall go.
+    pub target_version: String,
+    /// `regular`, `critical` or `immediate`.
+    pub schedule: String,
+    /// `enabled`, `suspended` or `disabled`.
+    pub autoupdate_mode: String,
+    /// How its groups follow each other.
+    pub strategy: String,
+    /// As Go writes it, `2h0m0s`; of the strategy `time-based`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maintenance_window_duration: Option<String>,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RolloutStatus {
+    /// Its groups, in their order.
+    pub groups: Vec<RolloutGroup>,
+    /// RFC 3339.
+    pub start_time: Option<String>,
+    /// In which state it is; in the words of Managed Updates v2, or `halted`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Of a rollout without groups: why it is as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<Reason>,
+    /// What keeps hosts besides it.
+    #[serde(flatten)]
+    pub stops: Stops,
+}
+
+/// What keeps every host from updating, beside a rollout or without one.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stops {
+    /// What is held.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub holds: Holds,
+    /// That the store does not answer; `None`: it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store_unavailable: Option<Reason>,
+}
+
+/// The same as `GET /v1/fleet/holds` answers: with the keys of what is held in one object.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct StopsAlone {
+    /// What is held.
+    #[serde(flatten)]
+    pub holds: Holds,
+    /// See [`Stops`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_unavailable: Option<Reason>,
+}
+
+impl From<StopsAlone> for Stops {
+    fn from(StopsAlone { holds, store_unavailable }: StopsAlone) -> Self {
+        Self { holds, store_unavailable }
+    }
+}
+
+fn is_nothing(holds: &Holds) -> bool {
+    *holds == Holds::default()
+}
+
+/// A group.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RolloutGroup {
+    /// Its name.
+    pub name: String,
+    /// In which state it is; in the words of Managed Updates v2, or `halted`.
+    pub state: String,
+    /// RFC 3339.
+    pub start_time: Option<String>,
+    /// RFC 3339.
+    pub last_update_time: Option<String>,
+    /// The code of why its state changed last.
+    pub last_update_reason: String,
+    /// The days of its window.
+    pub config_days: Vec<String>,
+    /// The hour at which its window opens, in its time zone.
+    pub config_start_hour: u8,
+    /// Hours after the start of the group before it.
+    pub config_wait_hours: u32,
+    /// The groups that it requires (RFD 0169); `None`: the server does not say.
+    pub config_requires: Option<Vec<String>>,
+    /// It takes hosts of no other group; `None`: v2's rule.
+    pub catch_all: Option<bool>,
+    /// Hosts that were counted in it when it started.
+    pub initial_count: u64,
+    /// Hosts that are counted in it now.
+    pub present_count: u64,
+    /// Those of them that run the target.
+    pub up_to_date_count: u64,
+    /// Hosts whose turn has not come.
+    pub pending_count: u64,
+    /// Hosts whose turn came.
+    pub let_go_count: u64,
+    /// Hosts that take a slot.
+    pub in_flight_count: u64,
+    /// Hosts that run the target.
+    pub updated_count: u64,
+    /// Hosts on which the target failed.
+    pub failed_count: u64,
+    /// Hosts that took too long.
+    pub timed_out_count: u64,
+    /// Hosts that are not heard of any more.
+    pub silent_count: u64,
+    /// Hosts that are pinned, disabled or held.
+    pub excluded_count: u64,
+    /// Counted from 1; `run` and `rollback` begin another one.
+    pub attempt: u32,
+    /// Why it is as it is; `None`: the server does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<Reason>,
+    /// The role whose approval it needs; empty: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<String>,
+    /// That was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approved: Option<bool>,
+    /// How many canaries it wants; 0: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canary_count: Option<u64>,
+    /// Those that were chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canaries: Option<Vec<RolloutCanary>>,
+}
+
+/// A canary.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RolloutCanary {
+    /// Its updater's id.
+    pub updater_id: String,
+    /// Its UUID.
+    pub host_id: String,
+    /// What it calls itself: its label of this name. A report has no other place for it.
+    pub hostname: String,
+    /// It runs the target.
+    pub success: bool,
+}
+
+/// The strategies whose last group takes the hosts of no other.
+const WITH_CATCH_ALL: [&str; 2] = ["halt-on-error", "time-based"];
+
+impl AgentRollout {
+    /// The present rollout at `now`. `None`: there is none.
+    pub fn present(book: &Book, shelf: &Shelf, fleet: &Fleet, now: Timestamp) -> Option<Self> {
+        let mut shown = Self::past(book.rollout.as_ref()?);
+        let status = &mut shown.status;
+        let advice = |index| -> Option<Advice> { book.advice(shelf, fleet, index, now) };
+        for (index, group) in status.groups.iter_mut().enumerate() {
+            group.why.iter_mut().for_each(|why| why.advice = Some(advice(index)));
+            for canary in group.canaries.iter_mut().flatten() {
+                canary.hostname = ids::uuid(&canary.host_id).map_or("", |host| hostname(fleet, host)).to_owned();
+            }
+        }
+        status.why.iter_mut().for_each(|why| why.advice = Some(advice(0)));
+        status.stops.holds = book.holds.clone();
+        Some(shown)
+    }
+
+    /// A rollout as it was: nothing changes it any more.
+    pub fn past(rollout: &Rollout) -> Self {
+        let is_immediate = rollout.schedule == Schedule::Immediate;
+        let groups = rollout.groups.iter().enumerate().filter(|_| !is_immediate);
+        Self {
+            kind: "autoupdate_agent_rollout".to_owned(),
+            version: "v1".to_owned(),
+            metadata: RolloutMetadata { name: "autoupdate-agent-rollout".to_owned(), ..RolloutMetadata::default() },
+            spec: RolloutSpec {
+                start_version: rollout.start.to_string(),
+                target_version: rollout.target.to_string(),
+                schedule: word(&rollout.schedule),
+                autoupdate_mode: word(&rollout.mode),
+                strategy: word(&rollout.strategy),
+                maintenance_window_duration: (rollout.strategy == Strategy::TimeBased)
+                    .then(|| duration(rollout.window)),
+            },
+            status: RolloutStatus {
+                groups: groups.map(|(index, group)| RolloutGroup::of(group, takes_rest(rollout, index))).collect(),
+                start_time: Some(text::second(rollout.start_time)),
+                state: rollout.state().map(|state| state.name().to_owned()),
+                // It has no groups to show: what holds for everybody stands here.
+                why: rollout.groups.first().filter(|_| is_immediate).map(|everybody| Reason::of(&everybody.reason)),
+                stops: Stops::default(),
+            },
+        }
+    }
+
+    /// Whether the group at `index` takes the hosts of no other.
+    pub fn is_catch_all(&self, index: usize) -> bool {
+        let is_last = index + 1 == self.status.groups.len();
+        let by_rule = is_last && WITH_CATCH_ALL.contains(&self.spec.strategy.as_str());
+        self.status.groups.get(index).and_then(|group| group.catch_all).unwrap_or(by_rule)
+    }
+
+    /// Every host updates at once, without groups.
+    pub fn is_immediate(&self) -> bool {
+        self.spec.schedule == "immediate"
+    }
+}
+
+impl RolloutGroup {
+    fn of(group: &GroupStatus, is_catch_all: bool) -> Self {
+        let (tally, gate) = (&group.tally, &group.policy.gate);
+        let has_canaries = group.policy.pace.canaries > 0;
+        Self {
+            name: group.policy.name.clone(),
+            state: group.state.name().to_owned(),
+            start_time: group.start_time.map(text::second),
+            last_update_time: Some(text::second(group.last_update_time)),
+            last_update_reason: group.last_update_reason.clone(),
+            config_days: gate.opening.days.names().into_iter().map(str::to_owned).collect(),
+            config_start_hour: gate.opening.hour,
+            config_wait_hours: gate.wait_hours,
+            config_requires: Some(gate.requires.clone()),
+            catch_all: Some(is_catch_all),
+            initial_count: group.initial_count,
+            present_count: group.present_count,
+            up_to_date_count: group.up_to_date_count,
+            pending_count: tally.pending,
+            let_go_count: group.let_go_count,
+            in_flight_count: tally.in_flight(),
+            updated_count: tally.updated,
+            failed_count: tally.failed,
+            timed_out_count: tally.timed_out,
+            silent_count: tally.silent,
+            excluded_count: tally.excluded,
+            attempt: group.attempt,
+            why: Some(Reason::of(&group.reason)),
+            approval: gate.approval.clone(),
+            approved: gate.approval.is_some().then(|| group.is_approved()),
+            canary_count: has_canaries.then(|| group.policy.pace.canaries.into()),
+            canaries: has_canaries.then(|| group.canaries.iter().map(RolloutCanary::of).collect()),
+        }
+    }
+
+    /// Why it is as it is.
+    pub fn reason(&self) -> Reason {
+        self.why.clone().unwrap_or_default()
+    }
+
+    /// It needs an approval that was not given.
+    pub fn is_unapproved(&self) -> bool {
+        self.approval.is_some() && self.approved != Some(true)
+    }
+
+    /// Its canaries that run the target.
+    pub fn canary_success_count(&self) -> u64 {
+        self.canaries.iter().flatten().map(|canary| u64::from(canary.success)).sum()
+    }
+
+    /// Its state as a person reads it; `Canary (2/5)`: two of five are on the target.
+    pub fn state_words(&self) -> String {
+        let word = state_word(&self.state);
+        if self.state == "canary" {
+            return format!("{word} ({}/{})", self.canary_success_count(), self.canary_count.unwrap_or_default());
+        }
+        word
+    }
+}
+
+impl RolloutCanary {
+    fn of(canary: &Canary) -> Self {
+        let (updater_id, host_id) = (ids::text(canary.updater_id), ids::text(canary.host_id));
+        Self { updater_id, host_id, hostname: String::new(), success: canary.success }
+    }
+}
+
+/// The word of a state, as `tctl` writes it.
+pub fn state_word(state: &str) -> String {
+    let mut chars = state.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => "Unknown".to_owned(),
+    }
+}
+
+/// Whether hosts that no group names belong to the group of this index.
+fn takes_rest(rollout: &Rollout, index: usize) -> bool {
+    match &rollout.unassigned {
+        _ if rollout.ungrouped.is_some() => false,
+        Unassigned::Hold => false,
+        Unassigned::Last => index + 1 == rollout.groups.len(),
+        Unassigned::Group(name) => rollout.find(name) == Some(index),
+    }
+}
+
+fn hostname(fleet: &Fleet, id: HostId) -> &str {
+    let labels = fleet.host(id).map(|host| &host.labels);
+    let found =
+        labels.into_iter().flat_map(|labels| labels.iter()).find(|(key, _)| fleet.names.text(*key) == "hostname");
+    found.map_or("", |(_, value)| fleet.names.text(*value))
+}
+
+/// As Go writes it: `2h0m0s`.
+fn duration(length: SignedDuration) -> String {
+    let seconds = length.as_secs();
+    format!("{}h{}m{}s", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// As a resource names it.
+fn word(value: &impl Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}

@@ -1,0 +1,80 @@
+//! What a command or a write does to the fleet.
+
+use crate::api::{Acted, Effects};
+use fleet_engine::command::Command;
+
+use crate::text::{clean, hosts};
+
+/// `12 hosts may update now, 0 go down`. Of a stop: `12 hosts are stopped: those that have begun may finish`.
+pub fn effects(effects: &Effects) -> String {
+    let before = if effects.halted_before { "; this version was halted here before" } else { "" };
+    let goes = if effects.goes_down == 1 { "goes" } else { "go" };
+    let told = format!("{} may update now, {} {goes} down", hosts(effects.lets_go), effects.goes_down);
+    match (effects.stops, effects.lets_go) {
+        (0, _) => format!("{told}{before}"),
+        // That nobody may update now would say the same twice.
+        (stops, 0) => format!("{}{before}", stopped(stops)),
+        (stops, _) => format!("{told}; {}{before}", stopped(stops)),
+    }
+}
+
+fn stopped(count: u64) -> String {
+    match count {
+        1 => "1 host is stopped: if it has begun, it may finish".to_owned(),
+        count => format!("{} are stopped: those that have begun may finish", hosts(count)),
+    }
+}
+
+/// What a command did, in the words of `tctl autoupdate agents` (FLEET §6).
+pub fn done(command: &Command, acted: &Acted) -> String {
+    if let (Command::Run { .. }, false) = (command, acted.started.is_empty()) {
+        return started(acted);
+    }
+    let groups = names(&acted.groups);
+    match command {
+        Command::Start { .. } => format!("Successfully started updating agents groups: {groups}."),
+        Command::MarkDone { .. } => format!("Successfully marked agent groups as completed: {groups}."),
+        Command::Rollback { all_started: true, .. } => "Successfully rolled back already started groups.".to_owned(),
+        Command::Rollback { .. } => format!("Successfully rolled back the following agent groups: {groups}."),
+        Command::Halt { all: true, .. } => "Successfully halted all agent groups.".to_owned(),
+        Command::Halt { .. } => format!("Successfully halted agent groups: {groups}."),
+        Command::Run { all: true, .. } => "Successfully ended the hold of all agent groups.".to_owned(),
+        Command::Run { .. } => format!("Successfully resumed agent groups: {groups}."),
+        Command::Approve { .. } => format!("Successfully approved agent groups: {groups}."),
+        Command::Gate { .. } => format!("Successfully answered for agent groups: {groups}."),
+    }
+}
+
+/// `run` of groups of which some had not begun.
+fn started(acted: &Acted) -> String {
+    let resumed: Vec<String> = acted.groups.iter().filter(|name| !acted.started.contains(name)).cloned().collect();
+    let started = format!("Successfully started updating agents groups: {}.", names(&acted.started));
+    if resumed.is_empty() {
+        return started;
+    }
+    format!("{started}\nSuccessfully resumed agent groups: {}.", names(&resumed))
+}
+
+/// As Go prints a list: `[a b]`.
+pub fn names(groups: &[String]) -> String {
+    format!("[{}]", clean(&groups.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_says_how_many_hosts_it_stops() {
+        let of =
+            |lets_go, goes_down, stops, halted_before| effects(&Effects { lets_go, goes_down, stops, halted_before });
+        assert_eq!(of(0, 0, 0, false), "0 hosts may update now, 0 go down");
+        assert_eq!(of(0, 0, 5, false), "5 hosts are stopped: those that have begun may finish");
+        assert_eq!(of(0, 0, 1, false), "1 host is stopped: if it has begun, it may finish");
+        assert_eq!(
+            of(3, 1, 2, true),
+            "3 hosts may update now, 1 goes down; 2 hosts are stopped: those that have begun may finish; this version was \
+             halted here before"
+        );
+    }
+}

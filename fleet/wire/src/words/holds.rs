@@ -1,0 +1,39 @@
+//! What is held besides the groups of the rollout: every rollout to come, and groups that the present one does not have.
+
+use crate::api::{Cause, Holds};
+use fleet_engine::command::Command;
+
+use crate::reason::advice;
+use crate::text::clean;
+
+/// A line for each hold that no line of a group tells of; `is_shown` says which groups have one.
+pub fn lines(holds: &Holds, is_shown: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    let end = |groups: Vec<String>, all| advice::words(&Command::Run { groups, all });
+    if holds.all {
+        let by = match holds.cause {
+            Cause::Operator => "an operator",
+            Cause::Restore => "a restore",
+            Cause::StoreLost => "the server, as its store lost decisions",
+        };
+        let by = if holds.by_operator { format!("{by}, and beneath that by an operator") } else { by.to_owned() };
+        let released: Vec<_> = holds.released.iter().map(|name| clean(name)).collect();
+        let but = if released.is_empty() {
+            String::new()
+        } else {
+            format!(", except {} of this rollout", released.join(", "))
+        };
+        lines.push(format!(
+            "everything is held by {by}{but}, rollouts to come too; to end that: {}",
+            end(Vec::new(), true)
+        ));
+    }
+    for group in holds.groups.iter().filter(|group| !is_shown(group)) {
+        lines.push(format!(
+            "{}: held by an operator, in rollouts to come too; to end that: {}",
+            clean(group),
+            end(vec![group.clone()], false)
+        ));
+    }
+    lines
+}

@@ -1,0 +1,7 @@
+//! Why a group or a host waits, and what would change it, as sentences: the command line and the pages say the same.
+//!
+//! Pure: values of the API in, text out.
+
+pub mod effects;
+pub mod holds;
+pub mod reported;
