@@ -28,7 +28,9 @@ impl Book {
     pub fn step(&mut self, fleet: &mut Fleet, now: Timestamp) {
         let now = self.last_step.map_or(now, |last| last.max(now));
         self.note_step(fleet.heard(), fleet.interval, now);
+        self.note_members();
         self.adopt(now);
+        self.note_members();
         let Some(mut rollout) = self.rollout.take() else { return };
         self.arrange_for(&rollout, fleet, now);
         rollout.last_step = now;
