@@ -122,10 +122,12 @@ impl Rollout {
         for (index, tally) in tallies.into_iter().enumerate() {
             let (Some(group), Some(tally)) = (self.groups.get_mut(index), tally) else { continue };
             let mut tally = tally;
+            tally.judge();
             let (present, up_to_date) = match elsewhere.get(index).copied().flatten() {
                 Some(counts) => {
                     // Who of those has left is not known.
                     tally.gone = 0;
+                    (tally.proof.present, tally.proof.up_to_date) = counts;
                     counts
                 }
                 None => (tally.present, tally.up_to_date),
