@@ -87,7 +87,7 @@ impl Book {
         };
         let held = self.held_everywhere();
         // Who is known has it in his flags.
-        if known.is_none() && self.holds_elsewhere(&question.group, rollout) {
+        if known.is_none() && fleet.holds_unknown(&question.group, place) {
             return Some(rollout.answer_held(fleet, place, now));
         }
         Some(rollout.answer(fleet, known, place, held.as_ref(), now))

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Days, Opening, Zone};
 use crate::listening::{Clock, Listening};
+use crate::membership::{Membership, Rule};
 use crate::moment::Moment;
-use crate::policy::{Group, Mode, Policy, Schedule, Strategy, Target, Unassigned};
+use crate::policy::{Group, Members, Mode, Policy, Schedule, Strategy, Target, Unassigned};
 use crate::reason::{HaltRule, Why};
-use crate::rollout::{Reach, Rollout, StartBlock};
+use crate::rollout::{Rollout, StartBlock};
 
 /// What is wanted, what is stopped, and the rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -94,14 +95,77 @@ pub struct Holds {
     pub by_operator: bool,
     /// These groups.
     pub groups: BTreeSet<String>,
-    /// Whom those take in, as the policy may forget a group whose hold lasts.
+    /// Who belonged to them, in each rollout that had them since: the policy may forget a group whose hold lasts, or call others so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Membership>,
+    /// What versions before this kept of that, until there is a rollout.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reach: BTreeMap<String, Reach>,
     /// Groups that were let go again, by name, while all others are held.
     pub released: BTreeSet<String>,
 }
 
+/// Whom a held group took in, beside those that declare its name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Reach {
+    /// By label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<Members>,
+    /// Hosts of no group.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub takes_rest: bool,
+}
+
+impl Reach {
+    /// The same of the group called `name`, where groups are as in `now`.
+    fn membership(&self, name: &str, now: &[Rule]) -> Membership {
+        let mut groups = if self.takes_rest { now.to_vec() } else { Vec::new() };
+        groups.retain(|rule| rule.name != name);
+        groups.push(Rule { name: name.to_owned(), members: self.members.clone() });
+        let rest = self.takes_rest.then(|| name.to_owned());
+        Membership { held: BTreeSet::from([name.to_owned()]), groups, rest }
+    }
+}
+
 impl Holds {
+    /// Notes who belongs to the held groups that `rollout` has.
+    fn note(&mut self, rollout: &Rollout) {
+        if self.groups.is_empty() {
+            return;
+        }
+        let is_here = |name: &&String| rollout.find(name).is_some();
+        let now = rollout.membership(self.groups.iter().filter(is_here).cloned().collect());
+        let are_by_name =
+            rollout.schedule != Schedule::Immediate && now.groups.iter().all(|rule| rule.members.is_none());
+        for (name, mut reach) in std::mem::take(&mut self.reach) {
+            let is_as_now = |rule: &Rule| rule.name == name && rule.members == reach.members;
+            if now.groups.iter().any(is_as_now) && (!reach.takes_rest || now.rest.as_ref() == Some(&name)) {
+                continue;
+            }
+            // With none by name, hosts of no group are not told from others.
+            if reach.takes_rest && !are_by_name {
+                self.reach.insert(name.clone(), reach.clone());
+                reach.takes_rest = false;
+            }
+            self.keep(reach.membership(&name, &now.groups));
+        }
+        self.keep(now);
+    }
+
+    fn keep(&mut self, rule: Membership) {
+        let is_same = |kept: &&mut Membership| (&kept.groups, &kept.rest) == (&rule.groups, &rule.rest);
+        match self.rules.iter_mut().find(is_same) {
+            Some(kept) => kept.held.extend(rule.held),
+            None if rule.held.is_empty() => {}
+            None => self.rules.push(rule),
+        }
+    }
+
+    /// The names of all groups that decide who is held.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.groups.iter().chain(self.rules.iter().flat_map(|rule| &rule.groups).map(|rule| &rule.name))
+    }
+
     /// Whether the group called `name` is held.
     pub fn has(&self, name: &str) -> bool {
         self.groups.contains(name) || (self.all && !self.released.contains(name))
@@ -135,6 +199,7 @@ impl Holds {
     pub fn join(&mut self, other: &Self) {
         self.groups.extend(other.groups.iter().cloned());
         self.reach.extend(other.reach.clone());
+        other.rules.iter().cloned().for_each(|rule| self.keep(rule));
         let by_operator = (other.all && other.cause.is_operator()) || other.by_operator;
         for cause in (other.all.then_some(other.cause)).into_iter().chain(by_operator.then_some(Cause::Operator)) {
             self.hold_all(cause);
@@ -151,6 +216,7 @@ impl Holds {
     pub fn release(&mut self, name: &str) {
         self.groups.remove(name);
         self.reach.remove(name);
+        self.rules.retain_mut(|rule| !(rule.held.remove(name) && rule.held.is_empty()));
         if self.all {
             self.released.insert(name.to_owned());
         }
@@ -158,6 +224,13 @@ impl Holds {
 }
 
 impl Book {
+    /// Notes who belongs to the held groups of the rollout.
+    pub(crate) fn note_members(&mut self) {
+        if let Some(rollout) = &self.rollout {
+            self.holds.note(rollout);
+        }
+    }
+
     /// The names of all groups, of the policy and of the rollout; without a configuration that of Managed Updates' group.
     pub fn group_names(&self) -> Vec<&str> {
         let has_groups = |policy: &&Policy| !policy.regular.is_empty() || !policy.critical.is_empty();

@@ -10,7 +10,7 @@ use crate::book::{Book, Cause};
 use crate::fleet::Fleet;
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::HaltRule;
-use crate::rollout::{GateAnswer, GroupStatus, Reach, Rollout, State};
+use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -239,10 +239,8 @@ impl Book {
         })?;
         for name in groups {
             self.holds.hold(name);
-            let reach =
-                self.rollout.as_ref().map(|rollout| rollout.reach_of(name)).filter(|reach| *reach != Reach::default());
-            self.holds.reach.extend(reach.map(|reach| (name.clone(), reach)));
         }
+        self.note_members();
         Ok(())
     }
 

@@ -48,9 +48,54 @@ pub struct Tally {
     pub(crate) strangers: u64,
     /// Let go or told once in this rollout, whatever became of them.
     pub(crate) ever_let_go: u64,
+    /// By whom it is judged whether the group is done.
+    #[serde(default)]
+    pub(crate) proof: Proof,
+}
+
+/// Members that prove a release, or fail to: those that count, while one of them has not left; where there is none, all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Proof {
+    /// Those that have not left, excluded ones too.
+    pub(crate) members: u64,
+    /// On the wanted version.
+    pub(crate) updated: u64,
+    /// Of these, not present: another may be in their place.
+    pub(crate) left: u64,
+    /// On the way, or not let go.
+    pub(crate) to_go: u64,
+    /// Failed or timed out.
+    pub(crate) failed: u64,
+    /// Silent.
+    pub(crate) silent: u64,
+    /// See [`Tally::present`].
+    pub(crate) present: u64,
+    /// See [`Tally::up_to_date`].
+    pub(crate) up_to_date: u64,
 }
 
 impl Tally {
+    /// When all members are counted: who came later is in the place of one that updated and went, and proves nothing else.
+    pub(crate) fn judge(&mut self) {
+        let proof = &mut self.proof;
+        if proof.members > 0 {
+            let replaced = (self.up_to_date - proof.up_to_date).min(proof.left);
+            proof.present += replaced;
+            proof.up_to_date += replaced;
+            return;
+        }
+        *proof = Proof {
+            members: 0,
+            updated: self.updated,
+            left: 0,
+            to_go: self.pending + self.let_go + self.told,
+            failed: self.failed + self.timed_out,
+            silent: self.silent,
+            present: self.present,
+            up_to_date: self.up_to_date,
+        };
+    }
+
     /// Enrolled hosts that take a slot of the cap.
     pub fn in_flight(&self) -> u64 {
         self.let_go + self.told

@@ -17,6 +17,7 @@ mod label_set;
 pub mod labels;
 pub mod lint;
 pub mod listening;
+pub mod membership;
 pub mod moment;
 pub mod names;
 pub mod order;

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::calendar::{Blackout, blackout_at};
 use crate::counts::Tally;
 use crate::host::{Host, HostId, Place};
-use crate::labels::Subject;
 use crate::listening::{Clock, Listening};
+use crate::membership::{Known, Membership, Rule};
 use crate::moment::Moment;
-use crate::names::{Name, Names};
-use crate::policy::{Group, Members, Mode, Schedule, Strategy, Unassigned, Ungrouped};
+use crate::names::Names;
+use crate::policy::{Group, Mode, Schedule, Strategy, Unassigned, Ungrouped};
 use crate::reason::{HaltRule, Reason, Why};
 
 /// State of a group, and of a rollout (Managed Updates v2, and `halted`).
@@ -359,88 +359,36 @@ impl Rollout {
         if self.schedule == Schedule::Immediate {
             return index(0);
         }
-        if let Some(number) = self.groups.iter().position(|group| host.is_member(&group.policy)) {
+        let takes = |group: &GroupStatus| host.is_member(&group.policy.name, group.policy.members.as_ref());
+        if let Some(number) = self.groups.iter().position(takes) {
             return index(number);
         }
+        if self.ungrouped.is_some() {
+            return Place::Ungrouped;
+        }
+        self.rest().and_then(|name| self.place_named(name)).unwrap_or(Place::Nowhere)
+    }
+
+    /// The group of hosts that belong to none.
+    fn rest(&self) -> Option<&String> {
         match &self.unassigned {
-            _ if self.ungrouped.is_some() => Place::Ungrouped,
-            Unassigned::Hold => Place::Nowhere,
-            Unassigned::Last => self.groups.len().checked_sub(1).map_or(Place::Nowhere, index),
-            Unassigned::Group(name) => self.place_named(name).unwrap_or(Place::Nowhere),
+            _ if self.ungrouped.is_some() => None,
+            Unassigned::Hold => None,
+            Unassigned::Last => self.groups.last().map(|last| &last.policy.name),
+            Unassigned::Group(name) => Some(name),
         }
     }
 
-    /// Whom the group called `name` takes in.
-    pub(crate) fn reach_of(&self, name: &str) -> Reach {
-        let group = self.find(name).and_then(|index| self.groups.get(index));
-        let takes_rest = self.ungrouped.is_none()
-            && match &self.unassigned {
-                Unassigned::Hold => false,
-                Unassigned::Last => self.groups.last().is_some_and(|last| last.policy.name == name),
-                Unassigned::Group(rest) => rest == name,
-            };
-        Reach { members: group.and_then(|group| group.policy.members.clone()), takes_rest }
+    /// Who belongs to which of its groups, of which these are `held`.
+    pub(crate) fn membership(&self, held: BTreeSet<String>) -> Membership {
+        let policies = self.groups.iter().map(|group| &group.policy);
+        let rule = |policy: &Group| Rule { name: policy.name.clone(), members: policy.members.clone() };
+        Membership { held, groups: policies.map(rule).collect(), rest: self.rest().cloned() }
     }
 
     /// The place of the group called `name`.
     pub(crate) fn place_named(&self, name: &str) -> Option<Place> {
         self.find(name).map(index)
-    }
-}
-
-/// Whom a group takes in, beside those that declare its name.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Reach {
-    /// By label.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub members: Option<Members>,
-    /// Hosts of no group.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub takes_rest: bool,
-}
-
-impl Reach {
-    /// Whether it takes `host` in, where groups are called `known` now; with none by name, hosts of no group are not told from others.
-    pub(crate) fn has(&self, host: &Host, names: &Names, known: &BTreeSet<String>) -> bool {
-        let group = names.text(host.declared);
-        let fits = |members: &Members| Known { group, labels: Some(&host.labels), names }.fits(members);
-        let is_rest = self.takes_rest && !known.is_empty() && !known.contains(group);
-        host.assigned.is_none() && (is_rest || self.members.as_ref().is_some_and(fits))
-    }
-}
-
-/// What decides to which group a host belongs.
-struct Known<'a> {
-    group: &'a str,
-    /// `None`: only its group is known.
-    labels: Option<&'a [(Name, Name)]>,
-    names: &'a Names,
-}
-
-impl Known<'_> {
-    /// By labels where the group has expressions, else by name. Of whom no labels are known no expression holds that asks
-    /// for them.
-    fn is_member(&self, group: &Group) -> bool {
-        group.members.as_ref().map_or_else(|| group.name == self.group, |members| self.fits(members))
-    }
-
-    fn fits(&self, members: &Members) -> bool {
-        let mut expressions = [&members.node, &members.instance].into_iter().flatten().peekable();
-        if self.labels.is_none() && expressions.peek().is_none() {
-            return false;
-        }
-        expressions.all(|expression| (self.labels.is_some() || !expression.asks_for_labels()) && expression.holds(self))
-    }
-}
-
-impl Subject for Known<'_> {
-    fn label(&self, key: &str) -> Option<&str> {
-        let mut labels = self.labels.unwrap_or_default().iter();
-        labels.find(|(name, _)| self.names.text(*name) == key).map(|(_, value)| self.names.text(*value))
-    }
-
-    fn group(&self) -> &str {
-        self.group
     }
 }
 

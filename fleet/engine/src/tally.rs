@@ -109,7 +109,7 @@ impl Look<'_> {
             _ if !host.flags.excludes() => state,
             // What came of an attempt stays in its counts, and who is on the way arrives, whatever is decided of the host since.
             HostState::Failed | HostState::TimedOut => state,
-            HostState::Told if host.flags.is_held() || self.is_under_way(host) => state,
+            HostState::Told if host.flags.is_held() || is_under_way(host, self.wanted) => state,
             _ => HostState::Excluded,
         }
     }
@@ -187,12 +187,7 @@ impl Look<'_> {
 
     /// It reports that it runs the wanted version, and no change goes on.
     fn is_updated(&self, host: &Host) -> bool {
-        !host.version.is_none() && host.version == self.wanted && !self.is_under_way(host)
-    }
-
-    /// It reports that a change to the wanted version goes on.
-    fn is_under_way(&self, host: &Host) -> bool {
-        host.last.is_some_and(|last| last.outcome.is_under_way() && last.to == self.wanted)
+        runs(host, self.wanted)
     }
 
     /// It reported in this attempt that it came to the wanted version.
@@ -334,6 +329,16 @@ impl Look<'_> {
     }
 }
 
+/// It reports that it runs `version`, and no change to it goes on.
+fn runs(host: &Host, version: Name) -> bool {
+    !host.version.is_none() && host.version == version && !is_under_way(host, version)
+}
+
+/// It reports that a change to `version` goes on.
+fn is_under_way(host: &Host, version: Name) -> bool {
+    host.last.is_some_and(|last| last.outcome.is_under_way() && last.to == version)
+}
+
 impl Tally {
     /// Counts `host`.
     pub fn add(&mut self, look: &Look<'_>, host: &Host) {
@@ -380,9 +385,23 @@ impl Tally {
             };
             self.counted_ended += u64::from(has_ended);
         }
-        if look.is_present(host) && state != HostState::Excluded {
-            self.present += 1;
-            self.up_to_date += u64::from(!host.version.is_none() && host.version == look.target);
+        let is_present = look.is_present(host) && state != HostState::Excluded;
+        let is_up_to_date = is_present && runs(host, look.target);
+        self.present += u64::from(is_present);
+        self.up_to_date += u64::from(is_up_to_date);
+        if is_counted {
+            let proof = &mut self.proof;
+            proof.members += 1;
+            match state {
+                HostState::Excluded => {}
+                HostState::Updated => proof.updated += 1,
+                HostState::Failed | HostState::TimedOut => proof.failed += 1,
+                HostState::Silent => proof.silent += 1,
+                HostState::Told | HostState::LetGo | HostState::Pending => proof.to_go += 1,
+            }
+            proof.left += u64::from(state == HostState::Updated && !is_present);
+            proof.present += u64::from(is_present);
+            proof.up_to_date += u64::from(is_up_to_date);
         }
     }
 }

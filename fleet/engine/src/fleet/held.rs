@@ -1,46 +1,45 @@
-//! Hosts that are held because the group that they belong to by name is: one that the rollout does not have.
+//! Hosts that are held because a group is to which they belong, or belonged when it was held, though they are not in it now.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
 use super::Fleet;
 use crate::book::Book;
-use crate::host::Host;
+use crate::host::{Host, Place};
+use crate::membership::{Known, Membership};
 use crate::names::Names;
-use crate::policy::Schedule;
-use crate::rollout::{Reach, Rollout};
+use crate::rollout::Rollout;
 
-/// Held groups that a rollout does not have.
-#[derive(Debug, Clone, Default)]
+/// Held groups, as a rollout has them.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Held {
-    groups: BTreeMap<String, Reach>,
+    /// Each with its place; `None`: the rollout does not have it.
+    groups: BTreeMap<String, Option<Place>>,
+    /// Who belonged to them.
+    rules: Vec<Membership>,
     /// The id of that rollout.
     rollout: u128,
-    /// Its groups, where all of them are by name.
-    known: BTreeSet<String>,
 }
 
 impl Held {
-    /// Whether `host` is held by them.
-    pub(super) fn has(&self, host: &Host, names: &Names) -> bool {
-        self.by(host, names).is_some()
+    /// The one that holds `host`.
+    pub(super) fn by(&self, host: &Host, names: &Names) -> Option<&str> {
+        let is_assigned = !host.assigned.is_none();
+        let known = Known { group: names.text(host.group()), labels: Some(&host.labels), names };
+        self.find(&known, is_assigned, host.place)
     }
 
-    /// The one that holds `host`.
-    fn by(&self, host: &Host, names: &Names) -> Option<&str> {
-        let own = || self.groups.get_key_value(names.text(host.group()));
-        let other = || self.groups.iter().find(|(_, reach)| reach.has(host, names, &self.known));
-        if self.groups.is_empty() { None } else { own().or_else(other).map(|(name, _)| name.as_str()) }
+    /// Who is in a held group stands still with it. An assignment beats what the host was a member of.
+    fn find(&self, host: &Known<'_>, is_assigned: bool, place: Place) -> Option<&str> {
+        let own = self.groups.get_key_value(host.group).filter(|(_, at)| is_assigned || at.is_none());
+        let rules = self.rules.iter().filter(|_| !is_assigned).filter_map(|rule| rule.holds(host));
+        let is_elsewhere = |name: &&str| self.groups.get(*name).is_some_and(|at| *at != Some(place));
+        own.map(|(name, _)| name.as_str()).into_iter().chain(rules).find(is_elsewhere)
     }
 }
 
 impl Book {
-    /// Whether an operator holds the group called `name`, and `rollout` has none that is called so.
-    pub(crate) fn holds_elsewhere(&self, name: &str, rollout: &Rollout) -> bool {
-        self.holds.groups.contains(name) && rollout.find(name).is_none()
-    }
-
     /// Orders and places all hosts for the present rollout, and holds those whose group is held.
     pub fn arrange(&self, fleet: &mut Fleet, now: Timestamp) {
         if let Some(rollout) = &self.rollout {
@@ -50,31 +49,32 @@ impl Book {
 
     pub(crate) fn arrange_for(&self, rollout: &Rollout, fleet: &mut Fleet, now: Timestamp) {
         fleet.arrange(rollout);
-        let elsewhere = self.holds.groups.iter().filter(|name| self.holds_elsewhere(name, rollout));
-        let reach = |name: &String| self.holds.reach.get(name).cloned().unwrap_or_default();
-        fleet.hold_groups(elsewhere.map(|name| (name.clone(), reach(name))).collect(), rollout, now);
+        let groups = self.holds.groups.iter().map(|name| (name.clone(), rollout.place_named(name))).collect();
+        fleet.hold_groups(Held { groups, rules: self.holds.rules.clone(), rollout: rollout.id }, rollout, now);
     }
 }
 
 impl Fleet {
-    /// The group whose hold holds `host`, though the rollout does not have it.
+    /// The group whose hold holds `host`, though the host is not in it now.
     pub(crate) fn held_by(&self, host: &Host) -> Option<&str> {
         self.held.by(host, &self.names)
     }
 
+    /// Whether the hold of another group holds somebody unknown at `place` who declares `group`.
+    pub(crate) fn holds_unknown(&self, group: &str, place: Place) -> bool {
+        self.held.find(&Known { group, labels: None, names: &self.names }, false, place).is_some()
+    }
+
     /// These groups are held from now on, and no others. Hosts that are let go again arrive anew.
-    fn hold_groups(&mut self, groups: BTreeMap<String, Reach>, rollout: &Rollout, now: Timestamp) {
-        if (&self.held.groups, self.held.rollout) == (&groups, rollout.id) {
+    fn hold_groups(&mut self, held: Held, rollout: &Rollout, now: Timestamp) {
+        if self.held == held {
             return;
         }
         let is_same_rollout = self.held.rollout == rollout.id;
-        let policies = || rollout.groups.iter().map(|group| &group.policy);
-        let are_by_name = rollout.schedule != Schedule::Immediate && policies().all(|policy| policy.members.is_none());
-        let known = policies().filter(|_| are_by_name).map(|policy| policy.name.clone()).collect();
-        self.held = Held { groups, rollout: rollout.id, known };
+        self.held = held;
         for at in 0..self.hosts.len() {
             let Some(host) = self.hosts.get_mut(at) else { continue };
-            let is_held = self.held.has(host, &self.names);
+            let is_held = self.held.by(host, &self.names).is_some();
             if host.flags.held_by_group && !is_held && is_same_rollout {
                 self.change(at, Some(rollout), now, |_| {});
             } else {

@@ -183,8 +183,10 @@ impl Fleet {
             mark.lost = mark.lost.or(lost);
         }
         change(host);
-        host.flags.held_by_group = self.held.has(host, &self.names);
         self.move_on(at, rollout, before);
+        if let Some(host) = self.hosts.get_mut(at) {
+            host.flags.held_by_group = self.held.by(host, &self.names).is_some();
+        }
         let is_under_way = |state| matches!(state, Some(HostState::Pending | HostState::LetGo | HostState::Told));
         let after = self.state(at, rollout, now);
         // Pinned or disabled before it began: it is not on the way, and times out no more.

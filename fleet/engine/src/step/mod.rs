@@ -28,7 +28,9 @@ impl Book {
     pub fn step(&mut self, fleet: &mut Fleet, now: Timestamp) {
         let now = self.last_step.map_or(now, |last| last.max(now));
         self.note_step(fleet.heard(), fleet.interval, now);
+        self.note_members();
         self.adopt(now);
+        self.note_members();
         let Some(mut rollout) = self.rollout.take() else { return };
         self.arrange_for(&rollout, fleet, now);
         rollout.last_step = now;
@@ -120,10 +122,12 @@ impl Rollout {
         for (index, tally) in tallies.into_iter().enumerate() {
             let (Some(group), Some(tally)) = (self.groups.get_mut(index), tally) else { continue };
             let mut tally = tally;
+            tally.judge();
             let (present, up_to_date) = match elsewhere.get(index).copied().flatten() {
                 Some(counts) => {
                     // Who of those has left is not known.
                     tally.gone = 0;
+                    (tally.proof.present, tally.proof.up_to_date) = counts;
                     counts
                 }
                 None => (tally.present, tally.up_to_date),

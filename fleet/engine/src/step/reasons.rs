@@ -155,8 +155,8 @@ fn earliest_end(rollout: &Rollout, group: &GroupStatus, from: Timestamp) -> Opti
     let wanted = match rollout.strategy {
         Strategy::Requires => to_go + tally.told,
         Strategy::HaltOnError | Strategy::TimeBased => {
-            let enough = (group.present_count * 9).div_ceil(10);
-            enough.saturating_sub(group.up_to_date_count).min(to_go + tally.told)
+            let enough = (tally.proof.present * 9).div_ceil(10);
+            enough.saturating_sub(tally.proof.up_to_date).min(to_go + tally.told)
         }
     };
     // Those that were told are on their way.
@@ -252,7 +252,7 @@ fn nobody(
     if group.initial_asking > 0 && group.initial_count == 0 && group.has_nobody() {
         return Some((Why::NoReports { hosts: group.initial_asking }, None));
     }
-    let (present, initial, excluded) = (group.present_count, group.staying(), group.tally.excluded);
+    let (present, initial, excluded) = (group.tally.proof.present, group.staying(), group.tally.excluded);
     group.is_shrunk(strategy).then_some((Why::Shrunk { present, initial, excluded }, None))
 }
 

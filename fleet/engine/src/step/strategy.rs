@@ -150,30 +150,30 @@ impl GroupStatus {
 
     /// Nobody is in it that is not silent or excluded.
     pub(crate) fn has_nobody(&self) -> bool {
-        let tally = &self.tally;
-        let here = tally.updated + tally.failed + tally.timed_out + tally.told + tally.let_go + tally.pending;
-        here == 0 && self.present_count == 0
+        let proof = &self.tally.proof;
+        proof.updated + proof.failed + proof.to_go + proof.present == 0
     }
 
     /// It waits for members that are missing: too many for Managed Updates' rule, or all. Absence is no success.
     pub(crate) fn is_shrunk(&self, strategy: Strategy) -> bool {
-        let is_few = u128::from(self.present_count) * 10 < u128::from(self.staying()) * 9;
+        let is_few = u128::from(self.tally.proof.present) * 10 < u128::from(self.staying()) * 9;
         (self.was_known && self.has_nobody()) || (is_few && strategy == Strategy::HaltOnError)
     }
 
     /// It was done because its hosts run the target, or nobody was ever in it.
     pub(crate) fn was_run(&self) -> bool {
-        self.done_time.is_some() && (!self.was_known || self.tally.updated + self.up_to_date_count > 0)
+        self.done_time.is_some() && (!self.was_known || self.tally.proof.updated + self.tally.proof.up_to_date > 0)
     }
 
     /// Managed Updates v2: nine of ten that were present still are, and nine of ten of them are up to date. Where nobody was, the
     /// first who comes proves nothing of the others: not before the hour of an empty group.
     fn has_nine_of_ten(&self, is_old: bool) -> bool {
         let is_nine_of_ten = |part: u64, whole: u64| u128::from(part) * 10 >= u128::from(whole) * 9;
-        self.present_count > 0
+        let proof = &self.tally.proof;
+        proof.present > 0
             && (self.staying() > 0 || is_old)
-            && is_nine_of_ten(self.present_count, self.staying())
-            && is_nine_of_ten(self.up_to_date_count, self.present_count)
+            && is_nine_of_ten(proof.present, self.staying())
+            && is_nine_of_ten(proof.up_to_date, proof.present)
     }
 
     /// Nobody is left to go, and some failed: only another attempt changes that, or a person who calls it done.
@@ -186,10 +186,10 @@ impl GroupStatus {
 
     /// RFD 0169: nobody is left to go, somebody arrived, and few are silent.
     fn has_all_ended(&self) -> bool {
-        let tally = &self.tally;
-        let members = tally.updated + tally.failed + tally.timed_out + tally.silent;
+        let (tally, proof) = (&self.tally, &self.tally.proof);
+        let members = proof.updated + proof.failed + proof.silent;
         tally.pending + tally.let_go + tally.told == 0
-            && tally.updated > 0
-            && !self.policy.proof.max_silent.is_exceeded(tally.silent, members)
+            && proof.updated > 0
+            && !self.policy.proof.max_silent.is_exceeded(proof.silent, members)
     }
 }

@@ -360,3 +360,51 @@ fn a_groups_curve_has_each_host_at_its_time() {
         assert!((0..20).contains(&point.at.duration_since(time).as_secs()), "{point:?} {time}");
     }
 }
+
+/// A hold as earlier versions kept it, whose group the rollout had no more: it lasts, through later policies too.
+#[test]
+fn what_an_earlier_version_kept_of_a_hold_lasts_until_run() {
+    let put = |groups: &[&str], patch: u32, shelf: &mut Shelf, book: &mut Book| {
+        let group = |name: &&str| json!({ "name": name, "days": ["*"], "start_hour": 12 });
+        let groups: Vec<_> = groups.iter().map(group).collect();
+        let config = json!({ "agents": { "mode": "enabled", "strategy": "time-based",
+            "maintenance_window_duration": "2h", "schedules": { "regular": groups } } });
+        let version = json!({ "agents": { "start_version": "1.0.0", "target_version": format!("2.0.{patch}"),
+            "schedule": "regular", "mode": "enabled" } });
+        for (kind, spec) in [("autoupdate_config", config), ("autoupdate_version", version)] {
+            shelf.put_json(&json!({ "kind": kind, "version": "v1", "spec": spec }), 1, book).unwrap();
+        }
+    };
+    let by_rest = json!({ "takes_rest": true });
+    let by_label = json!({ "members": { "node": null, "instance": "group == \"other\"" } });
+    for (reach, held) in [(by_rest, [false, true, true]), (by_label, [false, true, false])] {
+        let (mut shelf, mut book, mut fleet) = (Shelf::default(), Book::default(), Fleet::default());
+        put(&["dev", "fast"], 0, &mut shelf, &mut book);
+        let kept = json!({ "all": false, "groups": ["production"], "reach": { "production": reach }, "released": [] });
+        book.holds = serde_json::from_value(kept).unwrap();
+        let mut now: Timestamp = "2026-01-05T08:00:00Z".parse().unwrap();
+        let mut told = |book: &mut Book, time: &str| -> Vec<bool> {
+            now = format!("2026-01-{time}:00Z").parse().unwrap();
+            let hosts = [(1, "dev"), (2, "other"), (3, "")];
+            for (host, group) in hosts {
+                let (group, version) = (Some(group.to_owned()), Some("1.0.0".to_owned()));
+                fleet.report(&Report { host, group, version, ..Report::default() }, book.rollout.as_ref(), now);
+            }
+            book.step(&mut fleet, now);
+            let asks =
+                |(host, group): (HostId, &str)| Question { host: Some(host), group: group.to_owned(), update_id: 0 };
+            hosts.map(|host| book.ask(&mut fleet, &asks(host), now).unwrap().update).to_vec()
+        };
+        told(&mut book, "05T08:00");
+        // As it comes from the store, and goes there.
+        book = serde_json::from_str(&serde_json::to_string(&book).unwrap()).unwrap();
+        let free = held.map(|is_held| !is_held);
+        assert_eq!(told(&mut book, "05T12:01"), free, "{reach}");
+        put(&["dev", "other", "last"], 1, &mut shelf, &mut book);
+        told(&mut book, "06T08:00");
+        assert_eq!(told(&mut book, "06T12:01"), free, "{reach}: another policy");
+        let run = Command::Run { groups: vec!["production".to_owned()], all: false };
+        book.command(&run, &Fleet::default(), "2026-01-06T12:02:00Z".parse().unwrap()).unwrap();
+        assert_eq!(told(&mut book, "06T12:03"), [true; 3], "{reach}: run");
+    }
+}

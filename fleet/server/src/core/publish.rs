@@ -70,8 +70,8 @@ pub(super) fn all(board: &Board, book: &Book, fleet: &Fleet, generation: u32, no
         return;
     };
     let groups = book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy.name);
-    // A group that is held is, though the rollout may not have it.
-    let groups = groups.chain(&book.holds.groups);
+    // A group that is held is, or decides who is, though the rollout may not have it.
+    let groups = groups.chain(book.holds.names());
     let unknown = groups
         .filter_map(|name| Some((name.clone(), answer(&Question { group: name.clone(), ..Question::default() })?)))
         .collect();

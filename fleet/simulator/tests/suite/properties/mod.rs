@@ -1,6 +1,7 @@
 //! What holds for all configurations, fleets and commands: random scripts, whose every line is followed by a look at all groups.
 
 mod advice;
+mod holds;
 mod scenario;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Play, labelled, names, with};
+use super::{Play, labelled, names, put, with};
 
 fn halt_group() -> Value {
     json!({ "halt": { "groups": ["staging"] } })
@@ -170,4 +170,43 @@ fn a_command_that_names_groups_and_all_or_neither_is_refused() {
         play.refused("Mon 11:51", json!({ command: {} }));
     }
     assert_eq!(play.state("Mon 11:52", "staging"), "unstarted");
+}
+
+/// `staging` is of other hosts in the next rollout, is held there as well, and is called otherwise after that: all that it ever was
+/// is held.
+#[test]
+fn a_second_halt_of_a_name_takes_nothing_from_the_first() {
+    let named = |name: &str, env: &str| with(labelled(name), json!({ "agents": labelled(env)["agents"] }));
+    for halts_again in [true, false] {
+        let mut play = two();
+        play.hosts("Mon 11:50", &["d1"], "dr").say("Mon 11:51", halt_group());
+        play.groups("Mon 11:52", json!([named("staging", "dr"), labelled("prod")])).target("Mon 11:52", "2.0.1");
+        play.status("Mon 11:53");
+        if halts_again {
+            play.say("Mon 11:54", halt_group());
+        }
+        play.groups("Mon 11:55", json!([named("live", "staging"), named("rest", "dr"), labelled("prod")]));
+        play.target("Mon 11:55", "2.0.2");
+        let all = ["s1", "s2", "p1", "p2", "d1"];
+        assert_eq!(play.told("Mon 12:01", &all), ["p1", "p2"], "halted again: {halts_again}");
+        play.say("Mon 12:02", json!({ "run": { "groups": ["staging"] } }));
+        assert_eq!(play.told("Mon 12:03", &all), all);
+    }
+}
+
+/// Hosts of a group without labels in an immediate rollout, and in RFD 0169's schedule without groups.
+#[test]
+fn a_hold_of_a_group_lasts_where_there_are_no_groups() {
+    let hours = json!({ "regular": { "start_hour": 12 }, "immediate": { "jitter_seconds": 0 } });
+    for schedule in ["immediate", "regular"] {
+        let mut play = two();
+        play.say("Mon 11:51", halt_group());
+        let spec =
+            json!({ "agent_version": "2.0.1", "agent_start_version": "1.0.0", "agent_version_schedule": schedule });
+        play.say("Mon 11:52", put("cluster_maintenance_config", json!({ "agent_auto_update": hours })));
+        play.put("Mon 11:52", "autoupdate_version", spec);
+        assert_eq!(play.told("Mon 12:01", &ALL), ["p1", "p2"], "{schedule}");
+        play.say("Mon 12:02", json!({ "run": { "groups": ["staging"] } }));
+        assert_eq!(play.told("Mon 12:03", &ALL), ALL, "{schedule}");
+    }
 }

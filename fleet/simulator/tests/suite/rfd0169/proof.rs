@@ -393,3 +393,22 @@ fn a_group_that_everybody_left_after_its_start_says_what_ends_that() {
         assert!(group["state"] == "done" || why["who"] == "operator" || is_ended_by_time, "{when}: {group}");
     }
 }
+
+/// Who comes later proves nothing of members that were there, where these are all pinned.
+#[test]
+fn newcomers_do_not_finish_a_group() {
+    let mut play = Play::staging(json!({}));
+    play.hosts("Mon 11:50", names(2), "staging");
+    for host in names(2) {
+        play.say("Mon 11:51", json!({ "report": { "host": host, "pinned": true } }));
+    }
+    let late = json!({ "host": "new", "version": "2.0.0", "labels": { "env": "staging" } });
+    play.say("Mon 12:01", json!({ "report": late }));
+    let group = play.group("Mon 12:02", "staging");
+    assert_eq!([&group["state"], &group["why"]["code"]], [&json!("active"), &json!("shrunk")], "{group}");
+    for host in names(2) {
+        play.say("Mon 12:03", json!({ "report": { "host": host, "pinned": false } }));
+    }
+    play.all_update("Mon 12:04", names(2));
+    assert_eq!(play.state("Mon 12:05", "staging"), "done");
+}

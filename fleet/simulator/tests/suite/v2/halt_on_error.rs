@@ -438,3 +438,66 @@ fn a_release_that_breaks_every_host_stays_in_the_first_group() {
         (&json!("unstarted"), &json!(0), &json!(0))
     );
 }
+
+/// `dev` and `prod` of three hosts each, who all ask `dev`'s when it is active.
+fn asked() -> Script {
+    let all = |script: Script, when: &str| script.hosts(when, 1..=3, "dev", OLD).hosts(when, 4..=6, "prod", OLD);
+    let script = all(all(dev_and_prod(), "Mon 11:58"), "Mon 13:55");
+    (1..=3).fold(script, |script, number| script.on("Mon 13:58", asks(number, "dev")))
+}
+
+/// Success is watched and healthy: hosts that have switched may be rolled back yet.
+#[test]
+fn a_group_whose_hosts_are_watched_is_not_done() {
+    let switched = |script: Script| {
+        (1..=3)
+            .fold(script, |script, number| script.on("Mon 14:01", super::outcome(number, "dev", NEW, "switched", "")))
+    };
+    let script = switched(asked());
+    let group = script.group("Mon 14:02", "dev");
+    assert_eq!([&group["state"], &group["up_to_date_count"]], [&json!("active"), &json!(0)], "{group:#}");
+    assert_eq!(script.state("Mon 14:02", "prod"), "unstarted");
+    let failed = (1..=3).fold(script.clone(), |script, number| script.on("Mon 14:04", super::failed(number, "dev")));
+    assert_eq!([failed.state("Mon 14:05", "dev"), failed.state("Mon 14:05", "prod")], ["halted", "unstarted"]);
+    let updated = (1..=3).fold(script, |script, number| script.on("Mon 14:04", updated(number, "dev")));
+    assert_eq!([updated.state("Mon 14:05", "dev"), updated.state("Mon 14:05", "prod")], ["done", "active"]);
+}
+
+/// Only those that were enrolled when the group started count: nobody else makes it done.
+#[test]
+fn newcomers_do_not_finish_a_group() {
+    let script = asked().hosts("Mon 14:01", 11..=37, "dev", NEW);
+    let group = script.group("Mon 14:02", "dev");
+    assert_eq!((&group["state"], &group["present_count"]), (&json!("active"), &json!(30)), "{group:#}");
+    assert_eq!(script.state("Mon 14:02", "prod"), "unstarted");
+    let script = script.hosts("Mon 14:03", 1..=3, "dev", NEW);
+    assert_eq!(script.state("Mon 14:04", "dev"), "done");
+    // Nor does who comes with the old version keep it.
+    let late = asked().hosts("Mon 14:01", 11..=37, "dev", OLD).hosts("Mon 14:01", 1..=3, "dev", NEW);
+    assert_eq!(late.state("Mon 14:02", "dev"), "done");
+}
+
+/// Of an autoscaled group: who comes with the target stands in for who updated and was taken away, and for nobody else.
+#[test]
+fn a_group_whose_hosts_are_replaced_is_done() {
+    let script = |has_updated: bool, newcomers: &str| {
+        let script = dev_and_prod().hosts("Mon 11:58", 1..=10, "dev", OLD);
+        let script = (1..=2)
+            .filter(|_| has_updated)
+            .fold(script, |script, number| script.on("Mon 12:05", updated(number, "dev")));
+        let script =
+            ["Mon 12:20", "Mon 12:40"].iter().fold(script, |script, when| script.hosts(when, 3..=10, "dev", OLD));
+        let script = (3..=10).fold(script, |script, number| script.on("Mon 13:00", updated(number, "dev")));
+        script.hosts("Mon 13:01", 11..=12, "dev", newcomers)
+    };
+    assert_eq!(script(true, NEW).state("Mon 13:02", "dev"), "done");
+    for (has_updated, newcomers) in [(true, OLD), (false, NEW)] {
+        let group = script(has_updated, newcomers).group("Mon 13:02", "dev");
+        let why = &group["why"];
+        assert_eq!(
+            [&group["state"], &why["code"], &why["present"]],
+            [&json!("active"), &json!("shrunk"), &json!(8)],
+            "{group:#}"
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! To which group a host belongs: by its labels where the group has expressions, else by the name that it declares.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::labels::Subject;
+use crate::names::{Name, Names};
+use crate::policy::Members;
+
+/// Who belongs to which group, as a rollout had it while some of its groups were held.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Membership {
+    /// Those of its groups that are held.
+    pub held: BTreeSet<String>,
+    /// Its groups in order: the first that takes a host has it.
+    pub groups: Vec<Rule>,
+    /// The group of hosts that none of them takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rest: Option<String>,
+}
+
+/// Whom a group takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Its name.
+    pub name: String,
+    /// By label; `None`: who declares its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<Members>,
+}
+
+impl Membership {
+    /// The held group to which a host belongs.
+    pub(crate) fn holds(&self, host: &Known<'_>) -> Option<&str> {
+        let found = self.groups.iter().find(|rule| host.is_member(&rule.name, rule.members.as_ref()));
+        let name = found.map(|rule| &rule.name).or(self.rest.as_ref())?;
+        self.held.get(name).map(String::as_str)
+    }
+}
+
+/// What decides to which group a host belongs.
+pub(crate) struct Known<'a> {
+    pub(crate) group: &'a str,
+    /// `None`: only its group is known.
+    pub(crate) labels: Option<&'a [(Name, Name)]>,
+    pub(crate) names: &'a Names,
+}
+
+impl Known<'_> {
+    /// By labels where the group has expressions, else by name. Of whom no labels are known no expression holds that asks
+    /// for them.
+    pub(crate) fn is_member(&self, name: &str, members: Option<&Members>) -> bool {
+        members.map_or_else(|| name == self.group, |members| self.fits(members))
+    }
+
+    fn fits(&self, members: &Members) -> bool {
+        let mut expressions = [&members.node, &members.instance].into_iter().flatten().peekable();
+        if self.labels.is_none() && expressions.peek().is_none() {
+            return false;
+        }
+        expressions.all(|expression| (self.labels.is_some() || !expression.asks_for_labels()) && expression.holds(self))
+    }
+}
+
+impl Subject for Known<'_> {
+    fn label(&self, key: &str) -> Option<&str> {
+        let mut labels = self.labels.unwrap_or_default().iter();
+        labels.find(|(name, _)| self.names.text(*name) == key).map(|(_, value)| self.names.text(*value))
+    }
+
+    fn group(&self) -> &str {
+        self.group
+    }
+}
