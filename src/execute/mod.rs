@@ -117,6 +117,9 @@ pub(crate) fn run(
         }
         undone.begun = !journal.to_undo().is_empty();
         undone.recovery = undo(site, &mut journal, &undone.error, undone.blame).err();
+        if let Some(down) = site.down.take() {
+            undone.error = Error { code: undone.error.code, ..down.during(&undone.error.what) };
+        }
         if undone.recovery.is_none() {
             on_undone(&journal);
             undone.recorded = true;
@@ -222,9 +225,9 @@ fn announced_together(steps: &[Step]) -> usize {
     1 + steps.windows(2).take_while(|pair| follows(pair)).count()
 }
 
-/// Steps in which the new version's own process can be what fails.
+/// Steps in which the new version's own process can be what fails. A health check names it itself.
 fn is_service_step(step: &Step) -> bool {
-    matches!(step, Step::Reload | Step::Start | Step::Health { .. })
+    matches!(step, Step::Reload | Step::Start)
 }
 
 /// Undoes every step that was begun, the last first. Idempotent: what the journal calls undone is not undone again.
