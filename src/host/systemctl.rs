@@ -121,6 +121,8 @@ impl UnitState {
         match self.active_state.as_str() {
             // While a successor is taken over the stamps are of different lives.
             "active" | "reloading" => Some(false),
+            // Some versions forget the stamp before ExecStartPre=. The count begins anew with a start by hand.
+            "activating" if self.main_exit == 0 && self.n_restarts == Some(0) => Some(true),
             _ => (self.active_exit != 0 && self.main_exit != 0).then_some(self.active_exit < self.main_exit),
         }
     }
