@@ -118,7 +118,8 @@ pub(crate) fn run(
         undone.begun = !journal.to_undo().is_empty();
         undone.recovery = undo(site, &mut journal, &undone.error, undone.blame).err();
         if let Some(down) = site.down.take() {
-            undone.error = Error { code: undone.error.code, ..down.during(&undone.error.what) };
+            undone.error = Error { what: format!("{}; {}", undone.error.what, down.what), ..undone.error };
+            undone.error.advice = down.advice;
         }
         if undone.recovery.is_none() {
             on_undone(&journal);

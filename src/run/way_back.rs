@@ -49,7 +49,8 @@ pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u
         }
         None => undone.error.during(&fell).recorded(),
     })?;
-    let what = format!("{fell}; the agent that was installed before is active again; it is not updated automatically");
+    let what =
+        format!("{fell}; the agent that was installed before is in place again; it is not updated automatically");
     Err(Error::new(Code::Unhealthy, what)
         .advise("see `journalctl -u teleport`, and run `teleport-update enable` again")
         .recorded())

@@ -385,3 +385,31 @@ proptest! {
         prop_assert_eq!(sparsely(judge.clone(), &samples), densely(judge, &samples));
     }
 }
+
+#[test]
+fn a_stop_by_somebody_else_ends_the_check_without_blame_and_an_end_by_itself_does_not() {
+    let fresh = |reloaded| Judge::new(HealthSettings::default(), true, false, reloaded);
+    let ended = |at: f64, stopped, active| {
+        let unit = UnitSample { stopped, active, unstarted: stopped != Some(false), ..UnitSample::default() };
+        Sample { unit: Some(unit), ..down(at) }
+    };
+    let after_two =
+        |stopped, active| move |at: f64| if at < 2.0 { new_main(at, 7, ready(7)) } else { ended(at, stopped, active) };
+    let (at, verdict) = judge(fresh(false), after_two(Some(true), false));
+    assert!(at == 2.0 && matches!(verdict, Verdict::Unproven { .. }), "{at} {verdict:?}");
+    for stopped in [Some(false), None] {
+        let (_, verdict) = judge(fresh(true), after_two(stopped, false));
+        assert!(matches!(verdict, Verdict::Failed { .. }), "{verdict:?}");
+    }
+    // Before the successor has taken over, and not where the service action itself has stopped the agent.
+    let before = |at: f64| if at < 1.0 { old_main(at) } else { ended(at, Some(true), false) };
+    assert!(matches!(judge(fresh(true), before).1, Verdict::Unproven { .. }));
+    assert!(matches!(judge(fresh(false), before).1, Verdict::Unstarted { .. }));
+    // A slow restart is judged by what it starts.
+    let restarted = |at: f64| match at {
+        at if (2.0..12.0).contains(&at) => ended(at, Some(true), true),
+        at if at < 2.0 => new_main(at, 7, ready(7)),
+        at => new_main(at, 8, ready(8)),
+    };
+    assert!(matches!(judge(fresh(false), restarted), (17.0, Verdict::Healthy { .. })));
+}
