@@ -117,10 +117,7 @@ pub(crate) fn run(
         }
         undone.begun = !journal.to_undo().is_empty();
         undone.recovery = undo(site, &mut journal, &undone.error, undone.blame).err();
-        if let Some(down) = site.down.take() {
-            undone.error = Error { what: format!("{}; {}", undone.error.what, down.what), ..undone.error };
-            undone.error.advice = down.advice;
-        }
+        undone.error = with_down(site, undone.error);
         if undone.recovery.is_none() {
             on_undone(&journal);
             undone.recorded = true;
@@ -146,6 +143,14 @@ pub(crate) fn run(
         Err(error) => Some(unfinished(error)),
     };
     Ok(Finished { after })
+}
+
+/// `error`, and why the agent that the undo has brought back does not run.
+fn with_down(site: &Site<'_>, error: Error) -> Error {
+    match site.down.take() {
+        Some(down) => Error { what: format!("{}; {}", error.what, down.what), advice: down.advice, ..error },
+        None => error,
+    }
 }
 
 /// Commits `next` where nothing else changes.
