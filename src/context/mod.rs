@@ -146,6 +146,7 @@ impl Context {
             busy_too_long: is_busy_too_long(updates.status(), self.host.now()),
             before_reload: Cell::default(),
             stopped_at: Cell::default(),
+            down: RefCell::default(),
             restarted: Cell::default(),
             downtime: RefCell::default(),
             boot,

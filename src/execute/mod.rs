@@ -117,6 +117,7 @@ pub(crate) fn run(
         }
         undone.begun = !journal.to_undo().is_empty();
         undone.recovery = undo(site, &mut journal, &undone.error, undone.blame).err();
+        undone.error = with_down(site, undone.error);
         if undone.recovery.is_none() {
             on_undone(&journal);
             undone.recorded = true;
@@ -142,6 +143,14 @@ pub(crate) fn run(
         Err(error) => Some(unfinished(error)),
     };
     Ok(Finished { after })
+}
+
+/// `error`, and why the agent that the undo has brought back does not run.
+fn with_down(site: &Site<'_>, error: Error) -> Error {
+    match site.down.take() {
+        Some(down) => Error { what: format!("{}; {}", error.what, down.what), advice: down.advice, ..error },
+        None => error,
+    }
 }
 
 /// Commits `next` where nothing else changes.
@@ -222,9 +231,9 @@ fn announced_together(steps: &[Step]) -> usize {
     1 + steps.windows(2).take_while(|pair| follows(pair)).count()
 }
 
-/// Steps in which the new version's own process can be what fails.
+/// Steps in which the new version's own process can be what fails. A health check names it itself.
 fn is_service_step(step: &Step) -> bool {
-    matches!(step, Step::Reload | Step::Start | Step::Health { .. })
+    matches!(step, Step::Reload | Step::Start)
 }
 
 /// Undoes every step that was begun, the last first. Idempotent: what the journal calls undone is not undone again.

@@ -97,6 +97,9 @@ pub(crate) fn run(site: &Site<'_>, mut journal: Journal, on_undone: &mut dyn FnM
             "the next run or boot tries again; run `teleport-update recover` for the details".into()
         }))
     })?;
+    if let Some(down) = site.down.take() {
+        site.report.warn(&down.to_string());
+    }
     on_undone(&journal);
     journal.close()?;
     Ok(Recovered::Undone)

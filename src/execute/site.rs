@@ -8,7 +8,7 @@ use crate::database::{FileLock, StatData};
 use crate::host::process::Reaper;
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout};
-use crate::report::Report;
+use crate::report::{Error, Report};
 use crate::service::{HealthSettings, Service, StopProof};
 use crate::store::VersionDir;
 
@@ -41,6 +41,8 @@ pub struct Site<'a> {
     pub stopped_at: Cell<Option<Instant>>,
     /// It could not be reloaded, and was restarted.
     pub restarted: Cell<bool>,
+    /// Why the agent that was brought back does not run.
+    pub down: RefCell<Option<Error>>,
     /// What is known while the agent stands still for a restore.
     pub downtime: RefCell<Downtime>,
     /// The boot-time recovery: no network, no service calls.

@@ -30,8 +30,8 @@ const PROPERTIES: [&str; 16] = [
     "CanStart",
     "CanStop",
     "TimeoutStopUSec",
-    "Restart",
-    "RestartPreventExitStatus",
+    "ActiveExitTimestampMonotonic",
+    "ExecMainExitTimestampMonotonic",
 ];
 
 /// The service manager of the running host, or the unit files of an image.
@@ -68,8 +68,10 @@ pub struct UnitState {
     pub refuses: Option<&'static str>,
     /// TimeoutStopSec= of the unit; `None` for `infinity`, or where the manager does not tell.
     pub stop_timeout: Option<Duration>,
-    /// Restart= of the unit starts it again after every failure: what failed and stays down was stopped by somebody.
-    pub restarts_itself: bool,
+    /// When it was active last, and when its main process has ended, in the manager's clock; 0 where it does not tell.
+    pub active_exit: u64,
+    /// See `active_exit`.
+    pub main_exit: u64,
     /// RestartSec= of the unit: between an end and the next automatic start; `None` for `infinity`.
     pub restart_after: Option<Duration>,
 }
@@ -110,6 +112,19 @@ impl UnitState {
     /// It ended and waits for RestartSec= to pass (`auto-restart-queued` since systemd 254).
     pub fn is_auto_restart(&self) -> bool {
         self.sub_state.starts_with("auto-restart")
+    }
+
+    /// Whether somebody asked for the last end of its main process: a stop leaves `active` first, and then the process ends; where
+    /// that ends by itself it is the other way round. `Result` tells it not: it keeps the first failure, and a start limit has
+    /// other words in each version. `None`: it is not known, for the process runs, or a disabled unit was forgotten.
+    pub fn was_stopped(&self) -> Option<bool> {
+        match self.active_state.as_str() {
+            // While a successor is taken over the stamps are of different lives.
+            "active" | "reloading" => Some(false),
+            // Some versions forget the stamp before ExecStartPre=. The count begins anew with a start by hand.
+            "activating" if self.main_exit == 0 && self.n_restarts == Some(0) => Some(true),
+            _ => (self.active_exit != 0 && self.main_exit != 0).then_some(self.active_exit < self.main_exit),
+        }
     }
 
     /// It is started at boot.
@@ -209,7 +224,6 @@ fn run(command: Command) -> Result<Output> {
 
 fn parse_show(text: &str) -> UnitState {
     let mut state = UnitState::default();
-    let (mut restarts, mut is_prevented) = (false, false);
     for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
         match name {
             "LoadState" => value.clone_into(&mut state.load_state),
@@ -224,15 +238,14 @@ fn parse_show(text: &str) -> UnitState {
             "CanStart" if value == "no" => state.refuses = Some("RefuseManualStart=yes"),
             "CanStop" if value == "no" => state.refuses = Some("RefuseManualStop=yes"),
             "TimeoutStopUSec" => state.stop_timeout = parse_span(value),
-            "Restart" => restarts = matches!(value, "always" | "on-failure"),
-            "RestartPreventExitStatus" => is_prevented = !value.is_empty(),
+            "ActiveExitTimestampMonotonic" => state.active_exit = value.parse().unwrap_or(0),
+            "ExecMainExitTimestampMonotonic" => state.main_exit = value.parse().unwrap_or(0),
             "RestartUSec" => state.restart_after = parse_span(value),
             // `0` where older ones have none.
             "Job" => state.has_job = !matches!(value, "" | "0"),
             _ => {}
         }
     }
-    state.restarts_itself = restarts && !is_prevented;
     state
 }
 

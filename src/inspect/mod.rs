@@ -39,6 +39,8 @@ pub(crate) use versions::{active, dir_of, installed_now};
 pub(crate) enum FactsFor {
     /// What every move needs.
     Move,
+    /// The same for the way back of a watch, whose agent ran.
+    Back,
     /// Also what `enable` and `pin` take over: packages, the Go updater, closed directories.
     Adopt,
     /// Also every byte of the active version, in place of sizes and modes alone.
@@ -88,6 +90,7 @@ pub(crate) fn facts(
             running: state.running || foreign,
             enabled: state.enabled,
             failed: state.failed,
+            fell: facts_for == FactsFor::Back && !state.running && !state.stopped,
             served: state.running && readiness::probe(&data_dir).is_served(),
             controllable: !foreign && service != Service::None,
         },

@@ -63,6 +63,7 @@ impl Host {
                 running: self.process.is_some(),
                 enabled: self.enabled(),
                 failed: self.failed,
+                fell: false,
                 served: self.process.is_some(),
                 controllable: self.systemd,
             },

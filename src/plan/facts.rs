@@ -152,10 +152,19 @@ pub(crate) struct Agent {
     pub enabled: bool,
     /// It has failed or is in a restart loop.
     pub failed: bool,
+    /// It ran when the version was committed, and nobody has stopped it since: it has fallen where it does not run.
+    pub fell: bool,
     /// It answers on its readiness socket.
     pub served: bool,
     /// We have a way to start, stop and reload it.
     pub controllable: bool,
+}
+
+impl Agent {
+    /// It does not run, and is to.
+    pub(crate) fn is_due(&self) -> bool {
+        !self.running && (self.fell || (self.enabled && self.failed))
+    }
 }
 
 /// A `teleport` that is not the active version.

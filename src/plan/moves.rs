@@ -196,7 +196,10 @@ impl<'a> Move<'a> {
             ServiceAction::None => return Vec::new(),
         };
         let binary = facts.target(&self.to_dir, AGENT_FILE);
-        vec![start, Step::Health { binary, served: facts.agent.served, failing: facts.agent.failed }]
+        vec![
+            start,
+            Step::Health { binary, served: facts.agent.served, failing: facts.agent.failed || facts.agent.is_due() },
+        ]
     }
 
     /// What follows the commit.
@@ -276,7 +279,7 @@ pub(super) fn snapshot_place(facts: &Facts, from: Option<&Installed>) -> Version
 /// An agent that nobody here started cannot be brought back, and is never stopped either.
 pub(super) fn record_agent(facts: &Facts) -> Step {
     let agent = facts.agent;
-    Step::RecordAgent { running: agent.controllable && (agent.running || (agent.enabled && agent.failed)) }
+    Step::RecordAgent { running: agent.controllable && (agent.running || agent.is_due()) }
 }
 
 pub(super) fn direction(active: Option<&Revision>, to: &Revision) -> Direction {
@@ -299,7 +302,7 @@ pub(super) fn service_action(facts: &Facts, database: Database) -> ServiceAction
             Database::Keep => ServiceAction::Reload,
             Database::Restore => ServiceAction::Restart,
         }
-    } else if agent.enabled && agent.failed {
+    } else if agent.is_due() {
         ServiceAction::Start
     } else {
         ServiceAction::None

@@ -157,7 +157,7 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
             in_window: true,
             force: true,
             terms: Terms::default(),
-            facts_for: FactsFor::Move,
+            facts_for: FactsFor::Back,
             over: Over::Told,
             change: &|spec| spec.follow(&previous.version),
             obsolete: &|updates| {

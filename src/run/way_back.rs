@@ -30,7 +30,7 @@ pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u
     recovery::sweep(context);
     check_whole(context, &done, watch)
         .map_err(|error| Error::new(Code::Unhealthy, format!("{fell}; cannot go back: {}", error.what)))?;
-    let facts = inspect::facts(context, &updates, FactsFor::Move, None)?;
+    let facts = inspect::facts(context, &updates, FactsFor::Back, None)?;
     let Some(plan) = plan::back(&facts, &done) else {
         return Err(Error::new(Code::Unhealthy, fell).advise("there is no earlier version to go back to"));
     };
@@ -49,7 +49,8 @@ pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u
         }
         None => undone.error.during(&fell).recorded(),
     })?;
-    let what = format!("{fell}; the agent that was installed before is active again; it is not updated automatically");
+    let what =
+        format!("{fell}; the agent that was installed before is in place again; it is not updated automatically");
     Err(Error::new(Code::Unhealthy, what)
         .advise("see `journalctl -u teleport`, and run `teleport-update enable` again")
         .recorded())

@@ -37,6 +37,7 @@ impl Commands {
             main_pid,
             enabled: main_pid.is_some() || left_behind,
             failed: left_behind,
+            stopped: main_pid.is_none() && !left_behind,
             known: true,
             unmanaged: Vec::new(),
         })

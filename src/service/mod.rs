@@ -51,6 +51,8 @@ pub struct AgentState {
     pub enabled: bool,
     /// It failed, waits for its next start, or restarts again and again.
     pub failed: bool,
+    /// Somebody has stopped it.
+    pub stopped: bool,
     /// The service manager knows the service.
     pub known: bool,
     /// Agents of this installation that run outside the service.
@@ -234,6 +236,16 @@ impl Service {
             Self::Systemd(systemd) => systemd.start(),
             Self::Commands(commands) if commands.main_pid()?.is_some() => Ok(()),
             Self::Commands(_) | Self::None => self.start(),
+        }
+    }
+
+    /// Waits until the start that was asked for is over, at most `timeout`. Configured commands have waited themselves.
+    ///
+    /// Errors: the agent does not run.
+    pub fn wait_for_start(&self, timeout: Duration) -> Result<()> {
+        match self {
+            Self::Systemd(systemd) => systemd.wait_for_start(timeout),
+            Self::Commands(_) | Self::None => Ok(()),
         }
     }
 

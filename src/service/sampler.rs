@@ -29,6 +29,9 @@ use crate::report::{Code, Error, Result};
 /// What one look may take: a question to the agent, and one to the service manager, on a loaded host.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// So long the service manager's last word stands while it does not answer: it is busy, or starts itself anew.
+const UNIT_STANDS: Duration = Duration::from_secs(10);
+
 /// Looks again and again, and listens for what makes another look worth while.
 pub(super) struct Sampler<'a> {
     probe: &'a Probe<'a>,
@@ -38,6 +41,7 @@ pub(super) struct Sampler<'a> {
     longest: Duration,
     unit: Option<(UnitSample, MainHint)>,
     unit_asked: Option<Duration>,
+    unit_answered: Duration,
     /// Every process of the new binary that was or wanted to become the main process.
     known: BTreeSet<ProcessId>,
     events: Events,
@@ -55,7 +59,17 @@ impl<'a> Sampler<'a> {
             events.listen_to_use(&probe.new_binary);
         }
         let clock = (Instant::now(), Duration::ZERO);
-        Ok(Self { probe, new_file, clock, longest, unit: None, unit_asked: None, known: BTreeSet::new(), events })
+        Ok(Self {
+            probe,
+            new_file,
+            clock,
+            longest,
+            unit: None,
+            unit_asked: None,
+            unit_answered: Duration::ZERO,
+            known: BTreeSet::new(),
+            events,
+        })
     }
 
     /// Time since the service action, which is just over when this is made. Time in which nobody looked, because this process
@@ -114,16 +128,23 @@ impl<'a> Sampler<'a> {
             Service::Systemd(systemd) => {
                 if self.unit_asked.is_none_or(|asked| at >= asked + age) {
                     self.unit_asked = Some(at);
-                    // Without an answer the last one stands.
-                    if let Ok(state) = systemd.show() {
-                        self.unit = Some((systemd::sample(&state), systemd::hint(&state)));
+                    match systemd.show() {
+                        Ok(state) => {
+                            self.unit = Some((systemd::sample(&state), systemd::hint(&state)));
+                            self.unit_answered = at;
+                        }
+                        // Without an answer the last one stands for a while. That there is none tells nothing about the agent.
+                        Err(error) if self.unit.is_none() || at >= self.unit_answered + UNIT_STANDS => {
+                            return Err(error);
+                        }
+                        Err(_) => {}
                     }
                 }
-                self.unit.clone().map_or_else(Default::default, |(sample, hint)| (Some(sample), hint))
+                self.unit.clone().map(|(sample, hint)| (Some(sample), hint)).unwrap_or_default()
             }
             Service::Commands(commands) => {
                 // Its stop command removes the pid file, a crash leaves it.
-                let stopped = !durable::exists(&commands.pid_file)?;
+                let stopped = Some(!durable::exists(&commands.pid_file)?);
                 let sample = UnitSample { stopped, ..UnitSample::default() };
                 (Some(sample), MainHint { pid_file: Some(commands.pid_file.clone()), main_pid: None })
             }

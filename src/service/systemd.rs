@@ -7,7 +7,7 @@ use super::{AgentState, MainHint, Reloaded};
 use crate::host::process;
 use crate::host::session;
 use crate::host::systemctl::{StartLine, Systemctl, UnitState, longest_stop};
-use crate::report::{Error, Result};
+use crate::report::{Code, Error, Result};
 
 /// This many automatic restarts make a loop: one or two are bad luck.
 const LOOP_RESTARTS: u32 = 3;
@@ -63,6 +63,7 @@ impl Systemd {
             main_pid: hint(&unit).pid()?,
             enabled: unit.is_enabled(),
             failed: is_failing(&unit)?,
+            stopped: unit.is_inactive() && unit.was_stopped() == Some(true),
             known: unit.is_loaded(),
             unmanaged: Vec::new(),
         })
@@ -100,6 +101,24 @@ impl Systemd {
             Ok(unit) if matches!(unit.active_state.as_str(), "active" | "reloading") && !unit.has_job => Ok(()),
             _ => Err(error),
         })
+    }
+
+    /// Waits for a start that is queued or under way, at most `timeout`.
+    ///
+    /// Errors: the unit does not run, and why as far as systemd says.
+    pub(super) fn wait_for_start(&self, timeout: Duration) -> Result<()> {
+        let missing = || {
+            let unit = self.show()?;
+            if matches!(unit.active_state.as_str(), "active" | "reloading") {
+                return Ok(None);
+            }
+            let (name, UnitState { active_state, sub_state, result, .. }) = (&self.unit, &unit);
+            let what = format!("the agent does not run: {name} is {active_state} ({sub_state}, {result})");
+            let error = Error::new(Code::ServiceFailed, what)
+                .advise(format!("see `systemctl status {name}`, mend what it names and run `systemctl start {name}`"));
+            if unit.has_job || unit.is_active() { Ok(Some(error)) } else { Err(error) }
+        };
+        super::wait_while(missing, timeout, &|| false)
     }
 
     pub(super) fn reload(&self) -> Result<Reloaded> {
@@ -160,17 +179,16 @@ pub(super) fn hint(unit: &UnitState) -> MainHint {
 
 /// What a unit in this state tells of its health.
 pub(super) fn sample(unit: &UnitState) -> UnitSample {
-    // systemd starts it again after every failure, until it gives up: else somebody has stopped it.
-    let is_stopped = unit.restarts_itself && unit.result != "start-limit-hit";
+    let stopped = unit.was_stopped();
     UnitSample {
         // With a job that waits, or has not begun, it shows how it was left.
-        failed: (unit.is_failed() && !unit.has_job && !is_stopped).then(|| unit.result.clone()),
+        failed: (unit.is_failed() && !unit.has_job && stopped != Some(true)).then(|| unit.result.clone()),
         auto_restart: unit.is_auto_restart(),
         restart_after: unit.restart_after,
         active: unit.is_active() || (unit.has_job && !unit.is_auto_restart()),
         restarts: unit.n_restarts,
-        stopped: !unit.has_job
-            && ((unit.active_state == "inactive" && unit.result == "success") || (unit.is_failed() && is_stopped)),
+        stopped,
+        unstarted: stopped != Some(false),
     }
 }
 
@@ -211,10 +229,28 @@ mod tests {
         for (active_state, result) in [("failed", "signal"), ("inactive", "success")] {
             let left = UnitState { active_state: active_state.into(), result: result.into(), ..UnitState::default() };
             let queued = sample(&UnitState { has_job: true, ..left.clone() });
-            assert_eq!((queued.failed, queued.stopped, queued.active), (None, false, true));
+            assert_eq!((queued.failed, queued.active), (None, true));
             let left = sample(&left);
-            assert_eq!((left.failed.is_some(), left.stopped), (active_state == "failed", active_state == "inactive"));
-            assert!(!left.active);
+            assert_eq!((left.failed.is_some(), left.active), (active_state == "failed", false));
         }
+    }
+
+    #[test]
+    fn a_stop_is_told_from_an_end_by_which_comes_first() {
+        let sampled = |active_state: &str, active_exit, main_exit| {
+            let (active_state, result) = (active_state.into(), "exit-code".into());
+            let sample = sample(&UnitState { active_state, result, active_exit, main_exit, ..UnitState::default() });
+            (sample.stopped, sample.failed.is_some(), sample.unstarted)
+        };
+        // A stop, also one in which the process had to be killed, and what ended by itself and is given up.
+        assert_eq!(sampled("inactive", 7, 9), (Some(true), false, true));
+        assert_eq!(sampled("failed", 7, 9), (Some(true), false, true));
+        assert_eq!(sampled("inactive", 9, 7), (Some(false), false, false));
+        assert_eq!(sampled("failed", 9, 9), (Some(false), true, false));
+        // A start after it that has failed before the process; a disabled unit that was forgotten.
+        assert_eq!(sampled("failed", 7, 0), (None, true, true));
+        assert_eq!(sampled("inactive", 0, 0), (None, false, true));
+        // A unit that goes on keeps the stamp of its last stop while a successor is taken over.
+        assert_eq!(sampled("active", 7, 9), (Some(false), false, false));
     }
 }

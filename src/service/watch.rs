@@ -64,7 +64,7 @@ impl Watcher {
     fn remember(&mut self, sample: &Sample) {
         let since = |condition: bool, since: Option<Duration>| condition.then(|| since.unwrap_or(sample.at));
         // Somebody has stopped it, or starts it right now.
-        let is_by_hand = |unit: &UnitSample| unit.stopped || (unit.active && !unit.auto_restart);
+        let is_by_hand = |unit: &UnitSample| !unit.auto_restart && (unit.active || unit.stopped != Some(false));
         let is_by_hand = sample.unit.as_ref().is_some_and(is_by_hand);
         self.down_since = since(sample.main.is_none() && !is_by_hand, self.down_since);
         self.mains.extend(sample.main.map(|main| main.id));
@@ -122,6 +122,16 @@ mod tests {
         Sample { main: None, new_alive: BTreeSet::new(), unit: Some(unit), readiness: None, ..running(at, 1, READY) }
     }
 
+    const FELL: UnitSample = UnitSample {
+        failed: None,
+        auto_restart: false,
+        restart_after: None,
+        active: false,
+        restarts: None,
+        stopped: Some(false),
+        unstarted: false,
+    };
+
     const READY: Readiness = Readiness::Ready { pid: None };
 
     fn watched(sample: impl Fn(f64) -> Sample) -> (f64, bool) {
@@ -177,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_stop_by_an_operator_is_no_failure() {
-        let stopped = UnitSample { stopped: true, ..UnitSample::default() };
+        let stopped = UnitSample { stopped: Some(true), ..UnitSample::default() };
         let sample = |at: f64| if at < 20.0 { running(at, 7, READY) } else { down(at, stopped.clone()) };
         assert_eq!(watched(sample), (60.0, true));
     }
@@ -191,9 +201,9 @@ mod tests {
 
     #[test]
     fn a_process_that_is_down_for_ten_seconds_is_a_failure() {
-        let sample = |at: f64| if at < 20.0 { running(at, 7, READY) } else { down(at, UnitSample::default()) };
+        let sample = |at: f64| if at < 20.0 { running(at, 7, READY) } else { down(at, FELL) };
         assert_eq!(watched(sample), (30.0, false));
-        let late = |at: f64| if at < 55.0 { running(at, 7, READY) } else { down(at, UnitSample::default()) };
+        let late = |at: f64| if at < 55.0 { running(at, 7, READY) } else { down(at, FELL) };
         assert_eq!(watched(late), (65.0, false));
     }
 

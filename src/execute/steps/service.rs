@@ -87,7 +87,10 @@ pub(in crate::execute) fn bring_back(site: &Site<'_>, running: bool) -> Result<(
     if site.boot || !running || matches!(site.service, Service::None) {
         return Ok(());
     }
-    site.service.ensure_started()
+    site.service.ensure_started()?;
+    // Files are in order by then, and what keeps the agent down is no reason to undo again: it is told.
+    *site.down.borrow_mut() = site.service.wait_for_start(site.health.deadline).err();
+    Ok(())
 }
 
 /// While the agent stood still nobody may have started it: it has the wrong database, or the one that was replaced.
@@ -138,10 +141,12 @@ pub(in crate::execute) fn health_verdict(site: &Site<'_>, binary: &Path, served:
     match verdict {
         Verdict::Healthy { .. } => Ok(()),
         Verdict::Unproven { reason } => {
-            site.report.warn(&format!(
-                "the agent was already failing before this update, so the new version could not be checked: {reason}"
-            ));
+            site.report.warn(&format!("the new version could not be checked: {reason}"));
             Ok(())
+        }
+        Verdict::Unstarted { reason } => {
+            let what = format!("nothing of the new version was started, so it could not be checked: {reason}");
+            Err(Error::new(Code::ServiceFailed, what).advise("see `systemctl status teleport`"))
         }
         Verdict::Failed { reason } => {
             Err(Error::new(Code::Unhealthy, format!("the new version is not healthy: {reason}"))

@@ -66,6 +66,7 @@ impl Bed {
             busy_too_long: false,
             before_reload: Cell::default(),
             stopped_at: Cell::default(),
+            down: RefCell::default(),
             restarted: Cell::default(),
             downtime: RefCell::default(),
             boot: false,

@@ -104,7 +104,7 @@ fn an_agent_that_nobody_can_control_runs_on_and_the_plan_says_so() {
 #[test]
 fn an_agent_that_failed_and_is_to_run_is_held_for_a_start() {
     let held = |running, enabled, failed, controllable| {
-        let agent = Agent { running, enabled, failed, served: false, controllable };
+        let agent = Agent { running, enabled, failed, fell: false, served: false, controllable };
         matches!(upgraded(|facts| facts.agent = agent).switch[0], Step::RecordAgent { running: true })
     };
     assert!(held(true, false, false, true));

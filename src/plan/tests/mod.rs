@@ -68,7 +68,7 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
         },
         enablement: Vec::new(),
         database: true,
-        agent: Agent { running: true, enabled: true, failed: false, served: true, controllable: true },
+        agent: Agent { running: true, enabled: true, failed: false, fell: false, served: true, controllable: true },
         strangers: Vec::new(),
         refused: Vec::new(),
         delayed: Vec::new(),
@@ -295,7 +295,7 @@ fn a_damaged_active_version_is_fetched_again_without_touching_the_agent() {
 fn service_actions_follow_the_agents_state_and_not_its_enablement() {
     let with = |running, enabled, failed, controllable| {
         let mut facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
-        facts.agent = Agent { running, enabled, failed, served: false, controllable };
+        facts.agent = Agent { running, enabled, failed, fell: false, served: false, controllable };
         move_to(&facts, &target("2.0.0")).unwrap().service
     };
     assert_eq!(with(true, false, false, true), ServiceAction::Reload, "a running one, enabled or not");
@@ -308,7 +308,8 @@ fn service_actions_follow_the_agents_state_and_not_its_enablement() {
 #[test]
 fn a_stopped_agent_is_not_started_by_a_downgrade() {
     let mut facts = host("2.0.0", vec![installed("1.0.0", Snapshot::Valid), installed("2.0.0", unusable())]);
-    facts.agent = Agent { running: false, enabled: true, failed: false, served: false, controllable: true };
+    facts.agent =
+        Agent { running: false, enabled: true, failed: false, fell: false, served: false, controllable: true };
     let plan = move_to(&facts, &target("1.0.0")).unwrap();
     let order = order(&plan);
     assert!(order.contains(&"stop".into()) && !order.contains(&"start".into()), "{order:?}");

@@ -4,6 +4,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use super::Service;
 use super::judge::{HealthSettings, Judge, Sample, Verdict};
 use super::sampler::Probe;
 use super::sampler::Sampler;
@@ -57,7 +58,8 @@ pub(crate) fn observe(
     baseline_failing: bool,
     cancelled: Cancelled<'_>,
 ) -> Result<Verdict> {
-    let mut judge = Judge::new(settings, served_before, baseline_failing);
+    let reloaded = probe.before_reload.is_some() && matches!(probe.service, Service::Systemd(_));
+    let mut judge = Judge::new(settings, served_before, baseline_failing, reloaded);
     follow(probe, &JUDGING, cancelled, |sample| match judge.feed(sample) {
         Some(verdict) => ControlFlow::Break(verdict),
         None => ControlFlow::Continue(judge.due(sample.at)),

@@ -87,8 +87,10 @@ pub(crate) struct UnitSample {
     pub active: bool,
     /// Automatic restarts; `None` before systemd 235.
     pub restarts: Option<u32>,
-    /// Stopped in order, by someone who wanted that.
-    pub stopped: bool,
+    /// Somebody asked for its last end; `None` where that is not known.
+    pub stopped: Option<bool>,
+    /// No process of its own has run since it was stopped, as far as the manager tells.
+    pub unstarted: bool,
 }
 
 /// The end of a judgement.
@@ -104,8 +106,13 @@ pub(crate) enum Verdict {
         /// For the operator.
         reason: String,
     },
-    /// It does not work, but the agent did not work before either: no reason to go back.
+    /// It does not work, but the agent did not work before either, or somebody has stopped it: no reason to go back.
     Unproven {
+        /// For the operator.
+        reason: String,
+    },
+    /// Nothing of it was ever started, which tells nothing about it.
+    Unstarted {
         /// For the operator.
         reason: String,
     },
@@ -117,6 +124,8 @@ pub(crate) struct Judge {
     settings: HealthSettings,
     baseline_failing: bool,
     readiness_served: bool,
+    /// The agent ran as the service's since the service action: a stop from then on is not that action's.
+    ran: bool,
     first_restarts: Option<u32>,
     /// Every new process, and when it was seen first.
     seen: BTreeMap<ProcessId, Duration>,
@@ -131,12 +140,13 @@ pub(crate) struct Judge {
 
 impl Judge {
     /// `served_before`: the agent answered on its readiness socket before the update, so it must again.
-    /// `baseline_failing`: the agent was failing before the update.
-    pub(crate) fn new(settings: HealthSettings, served_before: bool, baseline_failing: bool) -> Self {
+    /// `baseline_failing`: the agent was failing before the update. `reloaded`: it ran on through the service action.
+    pub(crate) fn new(settings: HealthSettings, served_before: bool, baseline_failing: bool, reloaded: bool) -> Self {
         Self {
             settings,
             baseline_failing,
             readiness_served: served_before,
+            ran: reloaded,
             first_restarts: None,
             seen: BTreeMap::new(),
             standing: None,
@@ -150,8 +160,23 @@ impl Judge {
     /// Takes the next sample (in order of time); `None` = go on.
     pub(crate) fn feed(&mut self, sample: &Sample) -> Option<Verdict> {
         self.remember(sample);
+        let unit = sample.unit.as_ref();
+        let is_stopped = unit.is_some_and(|unit| unit.stopped == Some(true) && !unit.auto_restart);
+        if self.ran && self.down_since.is_some() && is_stopped {
+            // Where it is on its way again, that is judged.
+            let is_over = !unit.is_some_and(|unit| unit.active) || sample.at >= self.settings.deadline;
+            let reason = "somebody stopped the agent meanwhile; it stays stopped".to_owned();
+            return is_over.then_some(Verdict::Unproven { reason });
+        }
         if let Some(reason) = self.failure(sample) {
-            return Some(if self.baseline_failing { Verdict::Unproven { reason } } else { Verdict::Failed { reason } });
+            let is_unstarted = self.seen.is_empty() && sample.main.is_none() && unit.is_some_and(|unit| unit.unstarted);
+            return Some(match self.baseline_failing {
+                true => {
+                    Verdict::Unproven { reason: format!("the agent was already failing before this update: {reason}") }
+                }
+                false if is_unstarted => Verdict::Unstarted { reason },
+                false => Verdict::Failed { reason },
+            });
         }
         self.is_healthy(sample).then_some(Verdict::Healthy { after: sample.at })
     }
@@ -162,6 +187,7 @@ impl Judge {
             self.seen.entry(id).or_insert(sample.at);
         }
         let since = |condition: bool, since: Option<Duration>| condition.then(|| since.unwrap_or(sample.at));
+        self.ran |= new_main.is_some();
         let same = self.standing.filter(|(id, _)| Some(*id) == new_main);
         self.standing = same.or(new_main.map(|id| (id, sample.at)));
         let is_ready = new_main.is_some_and(|id| match &sample.readiness {

@@ -71,7 +71,7 @@ fn sparsely(mut judge: Judge, samples: &[Sample]) -> Option<(Duration, Verdict)>
 }
 
 fn fresh() -> Judge {
-    Judge::new(HealthSettings::default(), false, false)
+    Judge::new(HealthSettings::default(), false, false, false)
 }
 
 fn reason(verdict: Verdict) -> String {
@@ -103,7 +103,7 @@ fn without_readiness_it_must_stand_thirty_seconds() {
 
 #[test]
 fn a_socket_that_answered_before_must_answer_again() {
-    let served = Judge::new(HealthSettings::default(), true, false);
+    let served = Judge::new(HealthSettings::default(), true, false, false);
     let (at, verdict) = judge(served, |at| new_main(at, 7, Readiness::NoSocket));
     assert_eq!(at, 60.0);
     assert!(reason(verdict).contains("does not answer"));
@@ -111,7 +111,7 @@ fn a_socket_that_answered_before_must_answer_again() {
 
 #[test]
 fn the_old_process_answer_is_not_the_new_ones() {
-    let served = Judge::new(HealthSettings::default(), true, false);
+    let served = Judge::new(HealthSettings::default(), true, false, false);
     let (at, verdict) = judge(served, |at| new_main(at, 7, ready(OLD.pid)));
     assert_eq!(at, 60.0);
     assert!(reason(verdict).contains("another process answers"));
@@ -146,7 +146,7 @@ fn a_successor_that_nobody_saw_is_known_by_its_trace_in_the_old_process() {
     let (at, verdict) = judge(fresh(), |at| Sample { reaped: true, ..old_main(at) });
     assert_eq!(at, 4.0);
     assert!(reason(verdict).contains("exited immediately"));
-    let failing = Judge::new(HealthSettings::default(), false, true);
+    let failing = Judge::new(HealthSettings::default(), false, true, false);
     let (_, verdict) = judge(failing, |at| Sample { reaped: true, ..old_main(at) });
     assert!(matches!(verdict, Verdict::Unproven { .. }));
 }
@@ -300,7 +300,7 @@ fn a_process_that_came_late_is_given_its_time() {
 
 #[test]
 fn an_agent_that_failed_before_cannot_make_the_new_version_bad() {
-    let failing = Judge::new(HealthSettings::default(), true, true);
+    let failing = Judge::new(HealthSettings::default(), true, true, false);
     let failed = UnitSample { failed: Some("exit-code".to_owned()), ..UnitSample::default() };
     let (_, verdict) = judge(failing.clone(), |at| Sample { unit: Some(failed.clone()), ..down(at) });
     assert!(matches!(verdict, Verdict::Unproven { .. }));
@@ -346,7 +346,7 @@ proptest! {
     #[test]
     fn healthy_is_only_a_new_process_that_stood_long_enough(samples in samples(), served: bool, failing: bool) {
         let settings = HealthSettings::default();
-        let mut judge = Judge::new(settings, served, failing);
+        let mut judge = Judge::new(settings, served, failing, false);
         for (index, sample) in samples.iter().enumerate() {
             let verdict = judge.feed(sample);
             let has_failed = matches!(verdict, Some(Verdict::Failed { .. }));
@@ -381,7 +381,35 @@ proptest! {
     fn who_looks_when_something_happened_or_is_due_finds_what_a_steady_look_finds(
         samples in samples(), served: bool, failing: bool,
     ) {
-        let judge = Judge::new(HealthSettings::default(), served, failing);
+        let judge = Judge::new(HealthSettings::default(), served, failing, false);
         prop_assert_eq!(sparsely(judge.clone(), &samples), densely(judge, &samples));
     }
+}
+
+#[test]
+fn a_stop_by_somebody_else_ends_the_check_without_blame_and_an_end_by_itself_does_not() {
+    let fresh = |reloaded| Judge::new(HealthSettings::default(), true, false, reloaded);
+    let ended = |at: f64, stopped, active| {
+        let unit = UnitSample { stopped, active, unstarted: stopped != Some(false), ..UnitSample::default() };
+        Sample { unit: Some(unit), ..down(at) }
+    };
+    let after_two =
+        |stopped, active| move |at: f64| if at < 2.0 { new_main(at, 7, ready(7)) } else { ended(at, stopped, active) };
+    let (at, verdict) = judge(fresh(false), after_two(Some(true), false));
+    assert!(at == 2.0 && matches!(verdict, Verdict::Unproven { .. }), "{at} {verdict:?}");
+    for stopped in [Some(false), None] {
+        let (_, verdict) = judge(fresh(true), after_two(stopped, false));
+        assert!(matches!(verdict, Verdict::Failed { .. }), "{verdict:?}");
+    }
+    // Before the successor has taken over, and not where the service action itself has stopped the agent.
+    let before = |at: f64| if at < 1.0 { old_main(at) } else { ended(at, Some(true), false) };
+    assert!(matches!(judge(fresh(true), before).1, Verdict::Unproven { .. }));
+    assert!(matches!(judge(fresh(false), before).1, Verdict::Unstarted { .. }));
+    // A slow restart is judged by what it starts.
+    let restarted = |at: f64| match at {
+        at if (2.0..12.0).contains(&at) => ended(at, Some(true), true),
+        at if at < 2.0 => new_main(at, 7, ready(7)),
+        at => new_main(at, 8, ready(8)),
+    };
+    assert!(matches!(judge(fresh(false), restarted), (17.0, Verdict::Healthy { .. })));
 }

@@ -815,6 +815,22 @@ fn the_unit_of_an_operator_stays_enabled_when_we_are_uninstalled() {
 }
 
 #[test]
+fn an_unmanaged_agent_that_nothing_else_would_start_again_is_started_by_the_way_back() {
+    let Some(rig) = Rig::up("wayback-no-restart") else { return };
+    put(rig.path("/usr/local/bin/teleport"), agent("0.9.0"), 0o755);
+    rig.bed.write("/etc/systemd/system/teleport.service", agent_unit(""), 0o644);
+    rig.drop_in("Restart=no\n");
+    rig.configure(&support::FAST.replace("watch: 1s", "watch: 60s"));
+    rig.start_agent();
+    rig.bed.sh("systemctl disable teleport");
+    rig.release(&Archive::simple("1.0.0").schema(2).behaviour("ready-then-dies"));
+    rig.enable(&[]).fails(1, "failed while it was being watched");
+    rig.until_ready();
+    assert_eq!(rig.bed.sh("readlink /proc/$(cat /run/teleport.pid)/exe").trim(), "/usr/local/bin/teleport");
+    assert_eq!(rig.sql("PRAGMA user_version"), ["1"]);
+}
+
+#[test]
 fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_in_its_watch() {
     let Some(rig) = Rig::up("wayback") else { return };
     let bin = rig.path("/usr/local/bin");
@@ -830,7 +846,7 @@ fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_
     let before = tree(&bin);
     rig.release(&Archive::simple("1.0.0").schema(2).behaviour("ready-then-dies"));
     let ran = rig.enable(&[]).fails(1, "failed while it was being watched");
-    assert!(ran.stderr.contains("the agent that was installed before is active again"), "{ran:#?}");
+    assert!(ran.stderr.contains("the agent that was installed before is in place again"), "{ran:#?}");
     assert_eq!(tree(&bin), before);
     rig.until_ready();
     assert_eq!(rig.bed.sh("readlink /proc/$(cat /run/teleport.pid)/exe").trim(), "/usr/local/bin/teleport");

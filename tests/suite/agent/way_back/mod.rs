@@ -5,6 +5,7 @@
 //! trouble, `cargo test way_back -- --include-ignored` has all.
 
 mod beside;
+mod fallen;
 mod flow;
 mod table;
 mod while_it_runs;
