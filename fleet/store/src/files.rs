@@ -94,6 +94,16 @@ impl Place {
         self.dir.join("fleet.db.witness")
     }
 
+    /// That a stop waits for the store.
+    pub(crate) fn stop_waits(&self) -> PathBuf {
+        self.dir.join("fleet.db.stop-waits")
+    }
+
+    /// A file without bytes that becomes that one: a full disk refuses no other name.
+    pub(crate) fn spare(&self) -> PathBuf {
+        self.dir.join("fleet.db.spare")
+    }
+
     /// The log, where it is another database's: SQLite would read it into this one. That is so beside a file that no log was ever
     /// written for, as a backup is, and beside one of a generation that was not the newest here; `generations`: none is known.
     pub(crate) fn foreign_log(&self, header: &Header, generations: &[i32]) -> Result<Option<PathBuf>> {

@@ -64,6 +64,10 @@ impl Store {
         let mut store = Self::connect(place, Some(lock), false)?;
         store.strange = taken::take(&mut store.connection, &store.place, aside.as_deref())?;
         store.generations = generations;
+        if !store.stop_waits()? {
+            // Where there is no room for it, there may be when a stop has to wait.
+            let _ = files::open_or_make(&store.place.spare(), store.place.dir_owner());
+        }
         let head = audit::head(&store.connection, &store.database)?;
         store.begin_generation(&head).map_err(|error| Error::sql(&store.database, &error))?;
         store.witness(Some(head));
@@ -106,6 +110,23 @@ impl Store {
     /// Why the newest record could not be noted beside the database, so that an older one would not be told from this one.
     pub fn unwitnessed(&self) -> Option<&Error> {
         self.unwitnessed.as_ref().map(|(_, error)| error)
+    }
+
+    /// Whether a stop waited for this store when the server ended.
+    pub fn stop_waits(&self) -> Result<bool> {
+        Ok(files::metadata(&self.place.stop_waits())?.is_some())
+    }
+
+    /// Notes beside the database that a stop waits for it, or that none does any more. When it returns, that is durable.
+    pub fn note_stop(&self, waits: bool) -> Result<()> {
+        let (spare, note) = (self.place.spare(), self.place.stop_waits());
+        let (from, to) = if waits { (spare, note) } else { (note, spare) };
+        if files::metadata(&from)?.is_none() {
+            drop(files::open_or_make(&to, self.place.dir_owner())?);
+        } else {
+            files::rename(&from, &to)?;
+        }
+        files::sync_dir(self.place.dir())
     }
 
     /// Opens the same database again, after an [`Error::Unknown`]: then [`Store::load`] says what was kept, and that stays

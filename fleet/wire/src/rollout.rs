@@ -96,6 +96,9 @@ pub struct Stops {
     /// That the store does not answer; `None`: it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store_unavailable: Option<Reason>,
+    /// A stop waits for the store.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stop_waits: bool,
 }
 
 /// The same as `GET /v1/fleet/holds` answers: with the keys of what is held in one object.
@@ -107,11 +110,14 @@ pub struct StopsAlone {
     /// See [`Stops`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_unavailable: Option<Reason>,
+    /// See [`Stops`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stop_waits: bool,
 }
 
 impl From<StopsAlone> for Stops {
-    fn from(StopsAlone { holds, store_unavailable }: StopsAlone) -> Self {
-        Self { holds, store_unavailable }
+    fn from(StopsAlone { holds, store_unavailable, stop_waits }: StopsAlone) -> Self {
+        Self { holds, store_unavailable, stop_waits }
     }
 }
 

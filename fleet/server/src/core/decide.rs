@@ -81,7 +81,9 @@ impl Keeper {
         if !self.undecided.iter().any(|(_, known)| known.is(&stop)) {
             self.undecided.push_back((actor.clone(), stop));
         }
-        Wrong::new(wrong.code, format!("{}; {UNDECIDED}", wrong.message))
+        let noted = if self.is_stop_noted { Ok(()) } else { self.note_stop() };
+        let forgets = noted.err().map(|error| format!("; a restart would forget it: {error}")).unwrap_or_default();
+        Wrong::new(wrong.code, format!("{}; {UNDECIDED}{forgets}", wrong.message))
     }
 
     /// Tries the stops that the store did not take, before anything else.
