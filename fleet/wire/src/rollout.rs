@@ -179,6 +179,9 @@ pub struct RolloutGroup {
     /// The role whose approval it needs; empty: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
+    /// What an approval is of: another one after each change of the group's policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_digest: Option<String>,
     /// That was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approved: Option<bool>,
@@ -242,7 +245,9 @@ impl AgentRollout {
                     .then(|| duration(rollout.window)),
             },
             status: RolloutStatus {
-                groups: groups.map(|(index, group)| RolloutGroup::of(group, takes_rest(rollout, index))).collect(),
+                groups: groups
+                    .map(|(index, group)| RolloutGroup::of(group, rollout.id, takes_rest(rollout, index)))
+                    .collect(),
                 start_time: Some(show::second(rollout.start_time)),
                 state: rollout.state().map(|state| state.name().to_owned()),
                 // It has no groups to show: what holds for everybody stands here.
@@ -266,7 +271,7 @@ impl AgentRollout {
 }
 
 impl RolloutGroup {
-    fn of(group: &GroupStatus, is_catch_all: bool) -> Self {
+    fn of(group: &GroupStatus, rollout: u128, is_catch_all: bool) -> Self {
         let (tally, gate) = (&group.tally, &group.policy.gate);
         let has_canaries = group.policy.pace.canaries > 0;
         Self {
@@ -294,6 +299,7 @@ impl RolloutGroup {
             attempt: group.attempt,
             why: Some(Reason::of(&group.reason)),
             approval: gate.approval.clone(),
+            approval_digest: gate.approval.is_some().then(|| group.shown_digest(rollout)),
             approved: gate.approval.is_some().then(|| group.is_approved()),
             canary_count: has_canaries.then(|| group.policy.pace.canaries.into()),
             canaries: has_canaries.then(|| group.canaries.iter().map(RolloutCanary::of).collect()),
