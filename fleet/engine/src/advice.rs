@@ -248,7 +248,7 @@ fn name(group: &GroupStatus) -> Vec<String> {
 }
 
 fn approve(group: &GroupStatus) -> Command {
-    Command::Approve { groups: name(group) }
+    Command::Approve { groups: name(group), digest: None }
 }
 
 fn edit(kind: Kind) -> Advice {

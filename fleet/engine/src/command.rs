@@ -56,6 +56,9 @@ pub enum Command {
     Approve {
         /// Names of groups.
         groups: Vec<String>,
+        /// What was seen of them; `None`: as they are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<String>,
     },
     /// What an external check said of a group.
     Gate {
@@ -143,7 +146,10 @@ impl Book {
             Command::Rollback { groups, all_started, at_once } => self.roll_back(groups, *all_started, *at_once, now),
             Command::Halt { groups, all } => self.halt(groups, *all, now),
             Command::Run { groups, all } => self.run(groups, *all, fleet, now),
-            Command::Approve { groups } => self.each(groups, |group, _, _| group.approve()),
+            Command::Approve { groups, digest } => {
+                let id = self.rollout.as_ref().map_or(0, |rollout| rollout.id);
+                self.each(groups, |group, _, _| group.approve(digest.as_deref(), id))
+            }
             Command::Gate { group, answer } => {
                 let answer = *answer;
                 self.each(std::slice::from_ref(group), |group, _, _| group.take_answer(answer))
@@ -466,10 +472,14 @@ impl GroupStatus {
         refuse(RefusalCode::Conflict, message)
     }
 
-    fn approve(&mut self) -> Result<(), Refusal> {
+    fn approve(&mut self, seen: Option<&str>, rollout: u128) -> Result<(), Refusal> {
         if self.policy.gate.approval.is_none() {
             let message = format!("group {} needs no approval", self.policy.name);
             return refuse(RefusalCode::BadRequest, message);
+        }
+        if seen.is_some_and(|seen| seen != self.shown_digest(rollout)) {
+            let message = format!("group {} was changed since you looked: look again", self.policy.name);
+            return refuse(RefusalCode::Conflict, message);
         }
         self.approved = Some(self.digest);
         Ok(())

@@ -453,6 +453,11 @@ impl GroupStatus {
         self.approved == Some(self.digest)
     }
 
+    /// The digest of what is approved in the rollout with this id, as people and programs say it.
+    pub fn shown_digest(&self, rollout: u128) -> String {
+        format!("{:032x}", rollout ^ u128::from(self.digest))
+    }
+
     /// The role whose approval it needs, and has not got. Nobody is asked whether hosts may go back.
     pub(crate) fn unapproved(&self) -> Option<&str> {
         self.policy.gate.approval.as_deref().filter(|_| !self.is_approved())

@@ -59,21 +59,23 @@ pub struct Action {
     pub group: String,
     /// A host's UUID; empty: none.
     pub host: String,
+    /// What was seen, where that is approved.
+    pub digest: Option<String>,
 }
 
 impl Action {
     /// On a group.
     pub(crate) fn on_group(verb: &'static str, label: &'static str, group: &str) -> Self {
-        Self { verb, label, on: format!("group {group}"), group: group.to_owned(), host: String::new() }
+        Self { verb, label, on: format!("group {group}"), group: group.to_owned(), host: String::new(), digest: None }
     }
 
     /// On the whole rollout.
     pub(crate) fn on_all(verb: &'static str, label: &'static str) -> Self {
-        Self { verb, label, on: "all groups".to_owned(), group: String::new(), host: String::new() }
+        Self { verb, label, on: "all groups".to_owned(), group: String::new(), host: String::new(), digest: None }
     }
 
     /// On a host.
     pub fn on_host(verb: &'static str, label: &'static str, host: &str) -> Self {
-        Self { verb, label, on: format!("host {host}"), group: String::new(), host: host.to_owned() }
+        Self { verb, label, on: format!("host {host}"), group: String::new(), host: host.to_owned(), digest: None }
     }
 }

@@ -141,14 +141,15 @@ impl Card {
 /// What may be done to a group in its state. The server decides: what is missing here is still refused or done there.
 fn actions(group: &RolloutGroup) -> Vec<Action> {
     let on = |verb, label| Action::on_group(verb, label, &group.name);
+    let approve = || Action { digest: group.approval_digest.clone(), ..on("approve", "Approve") };
     let mut actions = Vec::new();
     // A start would be refused; an approval may be given ahead of what else keeps the group.
     let is_unapproved = group.is_unapproved();
     match group.state.as_str() {
         "unstarted" if is_unapproved => {
-            actions.extend([on("approve", "Approve"), on("mark_done", "Mark done"), on("halt", "Halt")]);
+            actions.extend([approve(), on("mark_done", "Mark done"), on("halt", "Halt")]);
         }
-        "rolledback" if is_unapproved => actions.extend([on("approve", "Approve"), on("halt", "Halt")]),
+        "rolledback" if is_unapproved => actions.extend([approve(), on("halt", "Halt")]),
         "unstarted" => actions.extend([on("start", "Start now"), on("mark_done", "Mark done"), on("halt", "Halt")]),
         "canary" | "active" => {
             actions.extend([on("mark_done", "Mark done"), on("halt", "Halt"), on("rollback", "Roll back")]);

@@ -218,7 +218,7 @@ fn action(key: &str, value: Value) -> Result<Action, String> {
         }
         "approve" => {
             let Approve { group } = read(key, value)?;
-            Action::Command(Command::Approve { groups: vec![group] })
+            Action::Command(Command::Approve { groups: vec![group], digest: None })
         }
         "gate" => {
             let Gate { group, answer } = read(key, value)?;

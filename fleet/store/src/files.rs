@@ -23,6 +23,12 @@ const FILE_MODE: u32 = 0o600;
 const HEADER: usize = 100;
 /// Where the header has the application's id.
 const APPLICATION_ID_AT: usize = 68;
+/// Where the header says whether the file is written by a log (2) or without one (1).
+const WRITTEN_BY_AT: usize = 18;
+/// Where the header has SQLite's `user_version`: our generation.
+const GENERATION_AT: usize = 60;
+/// Bytes of a log without a record.
+const EMPTY_LOG: u64 = 32;
 
 /// Characters of a UUID.
 const UUID: usize = 36;
@@ -86,6 +92,25 @@ impl Place {
     /// The newest record that was seen here. What the package removes with the database has its name as well.
     pub(crate) fn witness(&self) -> PathBuf {
         self.dir.join("fleet.db.witness")
+    }
+
+    /// That a stop waits for the store.
+    pub(crate) fn stop_waits(&self) -> PathBuf {
+        self.dir.join("fleet.db.stop-waits")
+    }
+
+    /// A file without bytes that becomes that one: a full disk refuses no other name.
+    pub(crate) fn spare(&self) -> PathBuf {
+        self.dir.join("fleet.db.spare")
+    }
+
+    /// The log, where it is another database's: SQLite would read it into this one. That is so beside a file that no log was ever
+    /// written for, as a backup is, and beside one of a generation that was not the newest here; `generations`: none is known.
+    pub(crate) fn foreign_log(&self, header: &Header, generations: &[i32]) -> Result<Option<PathBuf>> {
+        let log = beside(&self.database(), "-wal");
+        let is_own = generations.is_empty() || generations.contains(&header.generation);
+        let has_records = metadata(&log)?.is_some_and(|found| found.len() > EMPTY_LOG);
+        Ok((has_records && !(header.has_log && is_own)).then_some(log))
     }
 
     /// A database in the making: not yet, or not any more, of any worth.
@@ -222,9 +247,15 @@ fn set_mode(path: &Path, mode: u32) -> Result<()> {
         .map_err(|error| Error::io("cannot set the mode of", path, &error))
 }
 
+/// What the first bytes of a database say.
+pub(crate) struct Header {
+    has_log: bool,
+    generation: i32,
+}
+
 /// Refuses what does not begin as a database of ours, without changing it. Not while this process has it open: closing the
 /// file would end SQLite's locks on it.
-pub(crate) fn check_header(path: &Path) -> Result<()> {
+pub(crate) fn check_header(path: &Path) -> Result<Header> {
     let file = open_for_reading(path)?;
     let mut header = [0; HEADER];
     let is_long_enough = match file.read_exact_at(&mut header, 0) {
@@ -232,10 +263,10 @@ pub(crate) fn check_header(path: &Path) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
         Err(error) => return Err(Error::io("cannot read", path, &error)),
     };
-    let application: Option<&[u8; 4]> = header.get(APPLICATION_ID_AT..).and_then(<[u8]>::first_chunk);
-    let is_ours = application.copied().map(i32::from_be_bytes) == Some(APPLICATION_ID);
-    if is_long_enough && header.starts_with(b"SQLite format 3\0") && is_ours {
-        return Ok(());
+    let number = |at: usize| header.get(at..).and_then(<[u8]>::first_chunk).copied().map_or(0, i32::from_be_bytes);
+    if is_long_enough && header.starts_with(b"SQLite format 3\0") && number(APPLICATION_ID_AT) == APPLICATION_ID {
+        let has_log = header.get(WRITTEN_BY_AT) == Some(&2);
+        return Ok(Header { has_log, generation: number(GENERATION_AT) });
     }
     Err(Error::Foreign(format!(
         "{} is not a database of teleport-fleet, or its beginning is damaged; it was left as it is: move it away, or restore \

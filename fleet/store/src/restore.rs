@@ -90,7 +90,7 @@ fn prepare_and_swap(from: &Path, place: &Place, force: bool) -> Result<Restored>
     files::sync_file(&unfinished)?;
     let replaced = swap(place, &unfinished, now)?;
     // Killed before that, or where it cannot be written, the next start writes it: everything is held already.
-    let _ = witness::write(place, &head);
+    let _ = witness::write(place, &head, &[]);
     let rollout = backup.map_or(0, |book| book.number);
     Ok(Restored { revision, rollout, hosts, replaced, left: old.head().cloned() })
 }
@@ -124,6 +124,7 @@ fn check_source(from: &Path) -> Result<()> {
     }
     let real = from.canonicalize().map_err(|error| Error::io("cannot read", from, &error))?;
     files::check_header(&real)
+        .map(drop)
         .map_err(|_| Error::Foreign(format!("{shown} is not a backup of teleport-fleet: name another file")))
 }
 
@@ -188,7 +189,10 @@ impl Old {
             return Ok(Self::Absent);
         }
         let read = || {
-            files::check_header(&path)?;
+            let generations = witness::read(place)?.map(|seen| seen.generations).unwrap_or_default();
+            if let Some(log) = place.foreign_log(&files::check_header(&path)?, &generations)? {
+                return Err(Error::Foreign(format!("{} is another database's", log.display())));
+            }
             let mut old = connection::open(&path)?;
             connection::settle(&old, &path)?;
             schema::refuse_newer(&old, &path)?;

@@ -11,7 +11,7 @@ use crate::files::{self, FileId, Place};
 use crate::lock::Lock;
 use crate::reader::Reader;
 use crate::state::{Change, Committed, State};
-use crate::{audit, backup, chain, load, schema, taken, witness};
+use crate::{audit, backup, load, schema, taken, witness};
 use fleet_engine::record::HostRecord;
 use fleet_engine::rollout::Rollout;
 use fleet_wire::api::Head;
@@ -24,6 +24,8 @@ pub struct Store {
     database: PathBuf,
     /// The files that are open, by name: a name that is gone or means another file must not be written through.
     files: Vec<(PathBuf, FileId)>,
+    /// Of which generation the file may be.
+    generations: Vec<i32>,
     /// Bytes of the log at which it is next brought into the database.
     checkpoint_at: u64,
     /// The newest record that was seen and could not be noted yet, and why not.
@@ -44,17 +46,52 @@ impl Store {
         let lock = Lock::take(&place)?;
         let found = place.find()?;
         place.clean(found.as_ref())?;
+        let seen = witness::read(&place)?;
+        let generations = seen.map(|seen| seen.generations).unwrap_or_default();
+        let mut aside = None;
         match found {
-            Some(_) => files::check_header(&place.database())?,
+            Some(_) => {
+                let header = files::check_header(&place.database())?;
+                if let Some(log) = place.foreign_log(&header, &generations)? {
+                    let kept = files::beside(&place.replaced(jiff::Timestamp::now()), "-wal");
+                    files::rename(&log, &kept)?;
+                    files::sync_dir(place.dir())?;
+                    aside = Some(kept);
+                }
+            }
             None => create(&place)?,
         }
         let mut store = Self::connect(place, Some(lock), false)?;
-        store.strange = taken::take(&mut store.connection, &store.place)?;
-        let head = audit::head(&store.connection, &store.database)?;
-        if witness::read(&store.place)?.unwrap_or_else(none) != head {
-            store.witness(Some(head));
+        store.strange = taken::take(&mut store.connection, &store.place, aside.as_deref())?;
+        store.generations = generations;
+        if !store.stop_waits()? {
+            // Where there is no room for it, there may be when a stop has to wait.
+            let _ = files::open_or_make(&store.place.spare(), store.place.dir_owner());
         }
+        let head = audit::head(&store.connection, &store.database)?;
+        store.begin_generation(&head).map_err(|error| Error::sql(&store.database, &error))?;
+        store.witness(Some(head));
         Ok(store)
+    }
+
+    /// From now on the file is of another generation than any copy of it, so that a copy that is put back beside a later log is told
+    /// from it. Whatever a power cut leaves, the file's generation is one of those that are noted; where that fails, it stays.
+    fn begin_generation(&mut self, head: &Head) -> rusqlite::Result<()> {
+        if !connection::checkpoint(&self.connection).unwrap_or(false) {
+            return Ok(());
+        }
+        let of = |sql| self.connection.query_row(sql, [], |row| row.get(0));
+        let (was, next): (i32, i32) = (of("PRAGMA user_version")?, of("SELECT random() % 2147483648")?);
+        self.generations = vec![was, next];
+        let noted = witness::write(&self.place, head, &self.generations);
+        if noted.and_then(|()| files::sync_dir(self.place.dir())).is_err() {
+            return Ok(());
+        }
+        let begun = self.connection.pragma_update(None, "user_version", next);
+        if begun.and_then(|()| connection::checkpoint(&self.connection)).unwrap_or(false) {
+            self.generations = vec![next];
+        }
+        Ok(())
     }
 
     /// Why everything was held when it was opened, as a line; `None`: it was as it had been left.
@@ -67,12 +104,29 @@ impl Store {
     fn witness(&mut self, head: Option<Head>) {
         let before = self.unwitnessed.take().map(|(head, _)| head);
         let Some(head) = head.or(before) else { return };
-        self.unwitnessed = witness::write(&self.place, &head).err().map(|error| (head, error));
+        self.unwitnessed = witness::write(&self.place, &head, &self.generations).err().map(|error| (head, error));
     }
 
     /// Why the newest record could not be noted beside the database, so that an older one would not be told from this one.
     pub fn unwitnessed(&self) -> Option<&Error> {
         self.unwitnessed.as_ref().map(|(_, error)| error)
+    }
+
+    /// Whether a stop waited for this store when the server ended.
+    pub fn stop_waits(&self) -> Result<bool> {
+        Ok(files::metadata(&self.place.stop_waits())?.is_some())
+    }
+
+    /// Notes beside the database that a stop waits for it, or that none does any more. When it returns, that is durable.
+    pub fn note_stop(&self, waits: bool) -> Result<()> {
+        let (spare, note) = (self.place.spare(), self.place.stop_waits());
+        let (from, to) = if waits { (spare, note) } else { (note, spare) };
+        if files::metadata(&from)?.is_none() {
+            drop(files::open_or_make(&to, self.place.dir_owner())?);
+        } else {
+            files::rename(&from, &to)?;
+        }
+        files::sync_dir(self.place.dir())
     }
 
     /// Opens the same database again, after an [`Error::Unknown`]: then [`Store::load`] says what was kept, and that stays
@@ -90,8 +144,8 @@ impl Store {
         self.is_in_doubt = true;
         let opened = Self::connect(self.place.clone(), None, true)?;
         let lock = self._lock.take();
-        let strange = self.strange.take();
-        *self = Self { _lock: lock, strange, ..opened };
+        let (strange, generations) = (self.strange.take(), std::mem::take(&mut self.generations));
+        *self = Self { _lock: lock, strange, generations, ..opened };
         Ok(())
     }
 
@@ -122,6 +176,7 @@ impl Store {
             place,
             database,
             files,
+            generations: Vec::new(),
             checkpoint_at: LOG_LIMIT,
             unwitnessed: None,
             strange: None,
@@ -246,11 +301,6 @@ fn gone(path: &Path) -> Error {
         "{} was removed or replaced under the running server: stop it, put the file back or restore a backup, and start it",
         path.display()
     ))
-}
-
-/// Before the first record.
-fn none() -> Head {
-    Head { seq: 0, hash: chain::START.to_owned() }
 }
 
 /// Makes the database under another name, and gives it its own when it is whole.

@@ -1,6 +1,8 @@
 //! What a server takes as its data when it starts: a database that is older than what was seen here, another one, or a backup that was
 //! put in place by hand forgot what was stopped since. Then everything is held, as after a restore (FLEET §3).
 
+use std::path::Path;
+
 use fleet_engine::book::Cause;
 use fleet_wire::api::Head;
 use jiff::Timestamp;
@@ -19,6 +21,8 @@ pub(crate) enum Strange {
     Lost(Head),
     /// It is a backup.
     Backup,
+    /// The log beside it was another database's.
+    Log,
 }
 
 impl Strange {
@@ -26,7 +30,7 @@ impl Strange {
     pub(crate) fn of(connection: &Connection, place: &Place) -> Result<Option<Self>> {
         let path = place.database();
         let sql = |error: rusqlite::Error| Error::sql(&path, &error);
-        let seen = witness::read(place)?;
+        let seen = witness::read(place)?.map(|seen| seen.head);
         let is_backup: bool = connection.query_row("SELECT is_backup FROM store", [], |row| row.get(0)).map_err(sql)?;
         if let Some(seen) = seen
             && !witness::has(connection, place, &seen)?
@@ -45,12 +49,13 @@ impl Strange {
                 seen.seq, ends.seq
             ),
             Self::Backup => "the database is a backup that was put in its place without `restore`".to_owned(),
+            Self::Log => "the database is an older or another one: the log beside it is not its own".to_owned(),
         }
     }
 
     fn cause(&self) -> Cause {
         match self {
-            Self::Lost(_) => Cause::StoreLost,
+            Self::Lost(_) | Self::Log => Cause::StoreLost,
             Self::Backup => Cause::Restore,
         }
     }
@@ -70,11 +75,14 @@ fn is_restored(connection: &Connection, place: &Place) -> Result<bool> {
     Ok(is_restored && is_last && book.is_some_and(|book| book.holds.all && book.holds.released.is_empty()))
 }
 
-/// Holds everything where the database is strange, and notes its newest record. Returns what happened, as a line; `None`: nothing.
-pub(crate) fn take(connection: &mut Connection, place: &Place) -> Result<Option<String>> {
+/// Holds everything where the database is strange, or another's log, `aside` by now, was beside it. Returns what happened, as a line; `None`: nothing.
+pub(crate) fn take(connection: &mut Connection, place: &Place, aside: Option<&Path>) -> Result<Option<String>> {
     let path = place.database();
-    let Some(strange) = Strange::of(connection, place)? else { return Ok(None) };
-    let line = strange.line(&audit::head(connection, &path)?);
+    let Some(strange) = Strange::of(connection, place)?.or(aside.map(|_| Strange::Log)) else { return Ok(None) };
+    let mut line = strange.line(&audit::head(connection, &path)?);
+    if let Some(aside) = aside {
+        line.push_str(&format!("; another database's log was beside it, and is kept as {}", aside.display()));
+    }
     let json: Option<String> = connection
         .query_row("SELECT json FROM book", [], |row| row.get(0))
         .map_err(|error| Error::sql(&path, &error))?;
@@ -82,6 +90,7 @@ pub(crate) fn take(connection: &mut Connection, place: &Place) -> Result<Option<
     let cause = strange.cause();
     let (action, old, detail) = match strange {
         Strange::Lost(seen) => ("store_lost", Old::Seen(seen), json!({})),
+        Strange::Log => ("store_lost", Old::Absent, json!({})),
         Strange::Backup => ("restore", Old::Absent, json!({ "backup": "a file that was put in place by hand" })),
     };
     hold(connection, &path, book, cause, &old, &describe(Timestamp::now(), action, "start of the server", detail))?;

@@ -16,15 +16,19 @@ use crate::files::{self, Place};
 /// Most bytes of the file: a number and a hash.
 const MAX_FILE: u64 = 4096;
 
+/// What was seen last.
 #[derive(Serialize, Deserialize)]
-struct Witness {
-    seq: u64,
-    hash: String,
+pub(crate) struct Witness {
+    #[serde(flatten)]
+    pub(crate) head: Head,
+    /// The generations of which the database's file may be; empty: not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) generations: Vec<i32>,
 }
 
-/// The record that was seen last in `place`; `None`: none ever was. Errors: `Unavailable`; `Foreign` where the file is not what was
+/// What was seen last in `place`; `None`: nothing ever was. Errors: `Unavailable`; `Foreign` where the file is not what was
 /// written.
-pub(crate) fn read(place: &Place) -> Result<Option<Head>> {
+pub(crate) fn read(place: &Place) -> Result<Option<Witness>> {
     let path = place.witness();
     let Some(found) = files::metadata(&path)? else { return Ok(None) };
     let shown = path.display();
@@ -38,13 +42,12 @@ pub(crate) fn read(place: &Place) -> Result<Option<Head>> {
     let mut text = String::new();
     let read = files::open_for_reading(&path)?.take(MAX_FILE).read_to_string(&mut text);
     read.map_err(|error| Error::io("cannot read", &path, &error))?;
-    let Witness { seq, hash } = serde_json::from_str(&text).map_err(|error| foreign(&format!("damaged ({error})")))?;
-    Ok(Some(Head { seq, hash }))
+    serde_json::from_str(&text).map(Some).map_err(|error| foreign(&format!("damaged ({error})")))
 }
 
 /// Notes that `head` was seen. Errors: `Unavailable`; the one before is kept.
-pub(crate) fn write(place: &Place, head: &Head) -> Result<()> {
-    let witness = Witness { seq: head.seq, hash: head.hash.clone() };
+pub(crate) fn write(place: &Place, head: &Head, generations: &[i32]) -> Result<()> {
+    let witness = Witness { head: head.clone(), generations: generations.to_vec() };
     let mut text = serde_json::to_vec(&witness).map_err(|error| Error::Unavailable(error.to_string()))?;
     text.push(b'\n');
     files::replace(&place.witness(), &text, place.dir_owner())

@@ -97,6 +97,9 @@ pub struct Stops {
     /// That the store does not answer; `None`: it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store_unavailable: Option<Reason>,
+    /// A stop waits for the store.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stop_waits: bool,
 }
 
 /// The same as `GET /v1/fleet/holds` answers: with the keys of what is held in one object.
@@ -108,11 +111,14 @@ pub struct StopsAlone {
     /// See [`Stops`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_unavailable: Option<Reason>,
+    /// See [`Stops`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stop_waits: bool,
 }
 
 impl From<StopsAlone> for Stops {
-    fn from(StopsAlone { holds, store_unavailable }: StopsAlone) -> Self {
-        Self { holds, store_unavailable }
+    fn from(StopsAlone { holds, store_unavailable, stop_waits }: StopsAlone) -> Self {
+        Self { holds, store_unavailable, stop_waits }
     }
 }
 
@@ -174,6 +180,9 @@ pub struct RolloutGroup {
     /// The role whose approval it needs; empty: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
+    /// What an approval is of: another one after each change of the group's policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_digest: Option<String>,
     /// That was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approved: Option<bool>,
@@ -237,7 +246,9 @@ impl AgentRollout {
                     .then(|| duration(rollout.window)),
             },
             status: RolloutStatus {
-                groups: groups.map(|(index, group)| RolloutGroup::of(group, takes_rest(rollout, index))).collect(),
+                groups: groups
+                    .map(|(index, group)| RolloutGroup::of(group, rollout.id, takes_rest(rollout, index)))
+                    .collect(),
                 start_time: Some(text::second(rollout.start_time)),
                 state: rollout.state().map(|state| state.name().to_owned()),
                 // It has no groups to show: what holds for everybody stands here.
@@ -261,7 +272,7 @@ impl AgentRollout {
 }
 
 impl RolloutGroup {
-    fn of(group: &GroupStatus, is_catch_all: bool) -> Self {
+    fn of(group: &GroupStatus, rollout: u128, is_catch_all: bool) -> Self {
         let (tally, gate) = (&group.tally, &group.policy.gate);
         let has_canaries = group.policy.pace.canaries > 0;
         Self {
@@ -289,6 +300,7 @@ impl RolloutGroup {
             attempt: group.attempt,
             why: Some(Reason::of(&group.reason)),
             approval: gate.approval.clone(),
+            approval_digest: gate.approval.is_some().then(|| group.shown_digest(rollout)),
             approved: gate.approval.is_some().then(|| group.is_approved()),
             canary_count: has_canaries.then(|| group.policy.pace.canaries.into()),
             canaries: has_canaries.then(|| group.canaries.iter().map(RolloutCanary::of).collect()),

@@ -140,6 +140,9 @@ pub enum AuditVerb {
 pub struct Approve {
     /// The group
     pub group: String,
+    /// The digest of what was looked at (`approval_digest`): refused if the group was changed since
+    #[arg(long, value_name = "DIGEST")]
+    pub digest: Option<String>,
 }
 
 /// A SHA-256 in hex, as the audit log writes it.

@@ -5,7 +5,7 @@ use fleet_wire::api::{Act, Acted, Code, Counts};
 use serde_json::json;
 
 use super::id;
-use crate::args::{Agents, Format};
+use crate::args::{Agents, Approve, Format};
 use crate::client::{Client, Question};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -36,8 +36,8 @@ pub(super) fn run(verb: &Agents, client: &Client, screen: &mut Screen<'_, '_>) -
 }
 
 /// `approve GROUP`.
-pub(super) fn approve(group: &str, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    act(Command::Approve { groups: vec![group.to_owned()] }, false, client, screen)
+pub(super) fn approve(approve: &Approve, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    act(Command::Approve { groups: vec![approve.group.clone()], digest: approve.digest.clone() }, false, client, screen)
 }
 
 /// The words of `tctl`.

@@ -121,7 +121,7 @@ fn ask(verb: &Verb, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), 
         Verb::Rollouts(past) => rollouts::run(past, client, screen),
         Verb::Events(events) => log::events(events, client, screen),
         Verb::Audit(audit) => log::audit(audit, client, screen),
-        Verb::Approve(approve) => agents::approve(&approve.group, client, screen),
+        Verb::Approve(approve) => agents::approve(approve, client, screen),
         Verb::Tokens(tokens) => tokens::run(tokens, client, screen),
         Verb::Backup { file } => backup::backup(file, client, screen),
         Verb::Serve(_)

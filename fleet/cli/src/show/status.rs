@@ -61,6 +61,9 @@ pub(crate) fn text(
 /// # Errors
 /// Those of `out`.
 pub(crate) fn store(out: &mut dyn Write, stops: &Stops, look: &Look) -> Result<(), Failure> {
+    if stops.stop_waits {
+        writeln!(out, "\n{}", fleet_wire::words::holds::STOP_WAITS)?;
+    }
     if let Some(reason) = &stops.store_unavailable {
         writeln!(out, "\n{}", reason.line(Subject::Group(""), &look.zone))?;
     }

@@ -81,7 +81,9 @@ impl Keeper {
         if !self.undecided.iter().any(|(_, known)| known.is(&stop)) {
             self.undecided.push_back((actor.clone(), stop));
         }
-        Wrong::new(wrong.code, format!("{}; {UNDECIDED}", wrong.message))
+        let noted = if self.is_stop_noted { Ok(()) } else { self.note_stop() };
+        let forgets = noted.err().map(|error| format!("; a restart would forget it: {error}")).unwrap_or_default();
+        Wrong::new(wrong.code, format!("{}; {UNDECIDED}{forgets}", wrong.message))
     }
 
     /// Tries the stops that the store did not take, before anything else.
@@ -105,7 +107,7 @@ impl Keeper {
     /// An approval is of the role that the group names, and not of whoever wrote the version. Of a group that there is not, or that
     /// needs none, the engine says so.
     fn may_act(&self, actor: &Actor, command: &Command) -> Result<(), Wrong> {
-        let Command::Approve { groups } = command else { return Ok(()) };
+        let Command::Approve { groups, .. } = command else { return Ok(()) };
         let needs_one = |name: &String| {
             let group = self.book.rollout.as_ref().and_then(|rollout| rollout.groups.get(rollout.find(name)?));
             group.is_some_and(|group| group.policy.gate.approval.is_some())
@@ -369,7 +371,7 @@ fn named(command: &Command) -> (&'static str, String) {
         Command::Rollback { groups: names, .. } => ("rollback", groups(names)),
         Command::Halt { groups: names, .. } => ("halt", groups(names)),
         Command::Run { groups: names, .. } => ("run", groups(names)),
-        Command::Approve { groups: names } => ("approve", groups(names)),
+        Command::Approve { groups: names, .. } => ("approve", groups(names)),
         Command::Gate { group, .. } => ("gate", format!("group {group}")),
     }
 }
@@ -398,7 +400,7 @@ fn groups_of(command: &Command) -> &[String] {
         | Command::Rollback { groups, .. }
         | Command::Halt { groups, .. }
         | Command::Run { groups, .. }
-        | Command::Approve { groups } => groups,
+        | Command::Approve { groups, .. } => groups,
         Command::Gate { group, .. } => std::slice::from_ref(group),
     }
 }

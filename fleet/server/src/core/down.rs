@@ -161,7 +161,7 @@ impl Bed {
             4 => Command::Rollback { groups: some, all_started: all, at_once: self.random.is(50) },
             5 => Command::Halt { groups: some, all },
             6 => Command::Run { groups: some, all },
-            _ => Command::Approve { groups },
+            _ => Command::Approve { groups, digest: None },
         };
         let act = Act { id: self.random.id(), command, dry_run: false };
         drop(self.keeper.act(&Self::actor(), &act));

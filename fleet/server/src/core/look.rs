@@ -12,7 +12,7 @@ use fleet_engine::tally::{HostState, Look};
 use fleet_wire::answers::{find, ids, show};
 use fleet_wire::api::{Code, Explained, Host as Shown, Hosts, HostsQuery, Kept, MAX_PAGE, PAGE, Wrong};
 use fleet_wire::reason::Reason;
-use fleet_wire::rollout::{AgentRollout, StopsAlone};
+use fleet_wire::rollout::{AgentRollout, Stops, StopsAlone};
 use fleet_wire::text;
 use jiff::Timestamp;
 use serde_json::json;
@@ -40,7 +40,8 @@ impl Keeper {
         let mut rollout = AgentRollout::present(&self.book, &self.shelf, &self.fleet, self.now())
             .ok_or_else(|| Wrong::new(Code::NoRollout, "there is no rollout: write an autoupdate_version first"))?;
         rollout.metadata.revision = Some(self.revision().to_string());
-        rollout.status.stops.store_unavailable = self.unconfirmed();
+        let StopsAlone { store_unavailable, stop_waits, .. } = self.stops();
+        rollout.status.stops = Stops { store_unavailable, stop_waits, ..rollout.status.stops };
         Ok(rollout)
     }
 
@@ -51,7 +52,7 @@ impl Keeper {
 
     /// The same, and that the store does not answer.
     pub(crate) fn stops(&self) -> StopsAlone {
-        StopsAlone { holds: self.holds(), store_unavailable: self.unconfirmed() }
+        StopsAlone { holds: self.holds(), store_unavailable: self.unconfirmed(), stop_waits: self.board.stop_waits() }
     }
 
     /// That the store has not confirmed what is answered, as a reason; `None`: it has.

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::draft::Draft;
-use super::enrolments::{Said, Shown, Verdict};
+use super::enrolments::{Now, Said, Shown, Verdict};
 use super::{Actor, Keeper, changes};
 use crate::report::Signed;
 
@@ -36,7 +36,8 @@ impl Keeper {
         let Signed { host, key, report, token } = signed;
         let shown =
             Shown { host: *host, key: *key, epoch: report.epoch, sequence: report.sequence, token: token.as_deref() };
-        let verdict = self.members.judge(&shown, self.fleet.hosts().len(), now);
+        let came_at = Now { time: now, up: crate::clock::up() };
+        let verdict = self.members.judge(&shown, self.fleet.hosts().len(), came_at);
         let came = match verdict {
             Verdict::Refused(wrong, go_on) => Came::Refused(wrong, go_on),
             Verdict::Waits => {

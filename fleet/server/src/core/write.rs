@@ -153,7 +153,11 @@ impl Keeper {
         if let Some(why) = kind.is_made_here() {
             return Err(Wrong::new(Code::BadRequest, why));
         }
-        let name = if name.is_empty() { kind.only_name().unwrap_or_default() } else { name };
+        let name = match kind.only_name() {
+            Some(only) if name.is_empty() || name == only => only,
+            Some(_) => return Err(missing(kind, name)),
+            None => name,
+        };
         let mut draft = Draft::new(self.book.clone());
         let mut shelf: Shelf = self.shelf.clone();
         shelf.remove(&format!("{kind}/{name}"), &mut draft.book).map_err(|refused| wrong(&refused))?;
@@ -200,7 +204,9 @@ impl Keeper {
             Err(wrong) => return Err(self.refuse(actor, action, subject, wrong, is_dry_run)),
         };
         let now = self.now();
-        if draft.book.target != self.book.target {
+        // Whoever writes the mode alone began nothing: the version is its author's.
+        let way = |book: &Book| book.target.clone().map(|target| (target.start, target.target, target.schedule));
+        if way(&draft.book) != way(&self.book) {
             draft.book.author = Some(actor.who.clone());
         }
         let before = effects::told(&self.book, &self.fleet, now);

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use fleet_engine::command::Command;
 use fleet_pages::confirm::Confirm;
 use fleet_pages::done::Done;
 use fleet_wire::api::{Act, Code, Decided, Role, Wrong};
@@ -40,6 +41,11 @@ async fn shown(app: &App, session: &Session, fields: &Fields) -> Result<Confirm,
     let (number, acted) = tried.await?;
     let mut sent = Wanted::fields(fields);
     sent.extend([("id", id), ("rollout", number.to_string())]);
+    if let (Wanted::Command(Command::Approve { groups, digest: None }), Some(acted)) = (&wanted, &acted) {
+        let seen = acted.rollout.iter().flat_map(|rollout| &rollout.status.groups);
+        let digest = seen.filter(|group| groups.contains(&group.name)).find_map(|group| group.approval_digest.clone());
+        sent.extend(digest.map(|digest| ("digest", digest)));
+    }
     let (groups, effects) = acted.map(|acted| (acted.groups, acted.effects)).unzip();
     Ok(Confirm {
         frame: frame(app, Some(session)),

@@ -17,7 +17,7 @@ pub(super) enum Wanted {
 }
 
 /// The names of the form's values by which [`Wanted::read`] knows what is asked for.
-const FIELDS: [&str; 5] = ["do", "group", "host", "force", "at_once"];
+const FIELDS: [&str; 6] = ["do", "group", "host", "force", "at_once", "digest"];
 
 impl Wanted {
     /// Of a form.
@@ -44,7 +44,10 @@ impl Wanted {
         Ok(Self::Command(match verb {
             "start" => Command::Start { groups, force: fields.get("force") == "yes" },
             "mark_done" => Command::MarkDone { groups },
-            "approve" => Command::Approve { groups },
+            "approve" => {
+                let digest = Some(fields.get("digest").to_owned()).filter(|digest| !digest.is_empty());
+                Command::Approve { groups, digest }
+            }
             "halt" => Command::Halt { groups, all },
             "run" => Command::Run { groups, all },
             "rollback" => Command::Rollback { groups, all_started: all, at_once: fields.get("at_once") == "yes" },
@@ -92,7 +95,7 @@ impl Wanted {
             Self::Command(command) => match command {
                 Command::Start { groups, .. } => format!("Start {} now", of(groups)),
                 Command::MarkDone { groups } => format!("Mark {} done", of(groups)),
-                Command::Approve { groups } => format!("Approve {}", of(groups)),
+                Command::Approve { groups, .. } => format!("Approve {}", of(groups)),
                 Command::Halt { all: true, .. } => "Stop everything".to_owned(),
                 Command::Halt { groups, .. } => format!("Halt {}", of(groups)),
                 Command::Run { all: true, .. } => "End the stop of everything".to_owned(),

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{SOON, Server, dir, groups, misused, program, refused, version};
+use crate::support::{SOON, Server, dir, groups, misused, program, refused, request, version};
 
 /// Every route of the server.
 const API: &str = include_str!("../../../../docs/fleet-api.json");
@@ -315,4 +315,43 @@ fn a_restore_of_what_is_no_backup_leaves_nothing_behind() {
     std::fs::write(&backup, &bytes[..bytes.len() / 2]).unwrap();
     restore(&backup);
     assert!(!data.exists());
+}
+
+#[test]
+fn who_wrote_the_version_stays_its_author_when_somebody_else_pauses_and_resumes() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let policy = groups(&["dev"]).replace("name: dev", "name: dev, approval: operator");
+    server.create(&format!("{policy}---\n{}", version("1.0.0", "1.1.0", "regular")));
+    let told = server.ok(&["tokens", "create", "bob", "--role", "admin"]);
+    let secret = told.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap();
+    let bob = format!("authorization: Bearer {secret}\r\n");
+    let writes = |id: u32, text: String| {
+        let id = format!("6c1f2a4e-4b0d-4d0e-9a53-0a7d0d1a1a{id:02}");
+        let body = json!({ "id": id, "how": "replace", "text": text }).to_string();
+        let (status, body) = request(server.addr, "POST", "/v1/fleet/resources", &bob, &body);
+        assert_eq!(status, 200, "{body}");
+    };
+    let now = version("1.0.0", "1.1.0", "regular");
+    assert!(now.contains("mode: enabled"));
+    writes(1, now.replace("mode: enabled", "mode: suspended"));
+    writes(2, now);
+    let line = refused(&server.cli(&["approve", "dev"]));
+    assert!(line.contains("wrote the version of this rollout: somebody else has to approve it"), "{line}");
+    writes(3, version("1.0.0", "1.2.0", "regular"));
+    server.ok(&["approve", "dev"]);
+}
+
+#[test]
+fn what_there_is_one_of_is_not_removed_by_another_name() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
+    for name in ["autoupdate_version/9.9.9", "autoupdate_config/zzz"] {
+        let line = refused(&server.cli(&["rm", name]));
+        assert_eq!(line, format!("error: there is no {}\n", name.replace('/', " ")));
+        server.ok(&["get", name.split('/').next().unwrap()]);
+    }
+    server.ok(&["rm", "autoupdate_version/autoupdate-version"]);
+    server.ok(&["rm", "autoupdate_config"]);
 }

@@ -224,7 +224,7 @@ impl<'a> World<'a> {
             let name = &group.policy.name;
             match group.reason.why {
                 Why::Approval { .. } => {
-                    commands.push((Command::Approve { groups: vec![name.clone()] }, "its approval"))
+                    commands.push((Command::Approve { groups: vec![name.clone()], digest: None }, "its approval"))
                 }
                 Why::Gate { .. } => {
                     commands
@@ -235,7 +235,7 @@ impl<'a> World<'a> {
         }
         for (command, what) in commands {
             let name = match &command {
-                Command::Approve { groups } => groups.join(", "),
+                Command::Approve { groups, .. } => groups.join(", "),
                 Command::Gate { group, .. } => group.clone(),
                 _ => String::new(),
             };

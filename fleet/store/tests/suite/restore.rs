@@ -95,7 +95,7 @@ fn assert_refused(bed: &Bed, backup: &std::path::Path, force: bool, is_right: im
     assert!(!error.message().contains("unfinished") && !error.message().contains('\n'), "{error}");
     assert_eq!(Store::open(&bed.data()).map(|mut store| store.load()), before);
     let left = names(&bed.data());
-    let own = ["fleet.db", "fleet.db.witness", "fleet.lock"];
+    let own = ["fleet.db", "fleet.db.spare", "fleet.db.witness", "fleet.lock"];
     assert!(left.iter().all(|name| own.contains(&name.as_str())), "{left:?}");
 }
 

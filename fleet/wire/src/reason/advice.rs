@@ -44,7 +44,7 @@ pub fn words(command: &Command) -> String {
         }
         Command::Halt { groups, all } => agents("halt", groups, if *all { " --all" } else { "" }),
         Command::Run { groups, all } => agents("run", groups, if *all { " --all" } else { "" }),
-        Command::Approve { groups } => {
+        Command::Approve { groups, .. } => {
             format!("teleport-fleet approve {}", groups.first().map(|group| shell(group)).unwrap_or_default())
         }
         // No person gives it.
@@ -59,7 +59,7 @@ fn purpose(command: &Command, why: &Why, subject: Subject<'_>) -> String {
         | Command::Rollback { groups, .. }
         | Command::Halt { groups, .. }
         | Command::Run { groups, .. }
-        | Command::Approve { groups } => groups.as_slice(),
+        | Command::Approve { groups, .. } => groups.as_slice(),
         Command::Gate { group, .. } => std::slice::from_ref(group),
     };
     // A group waits for another one, or a host for its group.

@@ -40,9 +40,17 @@ pub fn done(command: &Command, acted: &Acted) -> String {
         Command::Halt { .. } => format!("Successfully halted agent groups: {groups}."),
         Command::Run { all: true, .. } => "Successfully ended the hold of all agent groups.".to_owned(),
         Command::Run { .. } => format!("Successfully resumed agent groups: {groups}."),
-        Command::Approve { .. } => format!("Successfully approved agent groups: {groups}."),
+        Command::Approve { .. } => format!("Successfully approved agent groups: {groups}{}.", approved(acted)),
         Command::Gate { .. } => format!("Successfully answered for agent groups: {groups}."),
     }
+}
+
+/// Of which version, and by which digests: what is there to see again.
+fn approved(acted: &Acted) -> String {
+    let Some(rollout) = &acted.rollout else { return String::new() };
+    let groups = rollout.status.groups.iter().filter(|group| acted.groups.contains(&group.name));
+    let digests: Vec<&str> = groups.filter_map(|group| group.approval_digest.as_deref()).collect();
+    clean(&format!(", version {}, digest {}", rollout.spec.target_version, digests.join(" "))).to_string()
 }
 
 /// `run` of groups of which some had not begun.

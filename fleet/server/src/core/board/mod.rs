@@ -8,7 +8,7 @@ mod table;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
@@ -80,6 +80,7 @@ pub(crate) struct Board {
     /// moves. 0: never.
     confirmed: AtomicI64,
     confirmed_after: AtomicU64,
+    stop_waits: AtomicBool,
     /// The last decision, seconds, where the clock is too far behind it; 0: it is not.
     ahead: AtomicI64,
     start: Instant,
@@ -134,6 +135,7 @@ impl Board {
             hosts: ArcSwap::default(),
             confirmed: AtomicI64::new(0),
             confirmed_after: AtomicU64::new(0),
+            stop_waits: AtomicBool::new(false),
             ahead: AtomicI64::new(0),
             start: Instant::now(),
             heard,
@@ -217,6 +219,7 @@ impl Board {
 
     /// The store has what is answered, at `now`.
     pub(crate) fn confirm(&self, now: Timestamp) {
+        self.stop_waits.store(false, Ordering::Relaxed);
         self.confirmed.store(now.as_second(), Ordering::Relaxed);
         self.confirmed_after.store(self.age(), Ordering::Relaxed);
     }
@@ -231,9 +234,15 @@ impl Board {
         Timestamp::from_second(self.ahead.load(Ordering::Relaxed)).ok().filter(|last| *last > Timestamp::UNIX_EPOCH)
     }
 
-    /// What is answered is not good any more, until the store confirms it again.
+    /// A stop waits for the store: what is answered is not good any more, until the store confirms it again.
     pub(crate) fn doubt(&self) {
+        self.stop_waits.store(true, Ordering::Relaxed);
         self.confirmed_after.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether it is a stop that the store has not taken.
+    pub(crate) fn stop_waits(&self) -> bool {
+        self.stop_waits.load(Ordering::Relaxed)
     }
 
     /// Milliseconds since this began; at least 1.
@@ -323,6 +332,9 @@ impl Board {
                 "nobody new is let go: the clock is behind the last decision, which is of {} UTC: set it (`timedatectl`), or wait",
                 fleet_wire::text::time(last)
             );
+        }
+        if self.stop_waits() {
+            return fleet_wire::words::holds::STOP_WAITS.to_owned();
         }
         let since = match self.confirmed.load(Ordering::Relaxed) {
             // The log has why.

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use fleet_engine::host::HostId;
 use fleet_store::{Candidate, Enrolled, EnrolmentChanges, Enrolments, Fixed, JoinToken, Progress};
 use fleet_wire::api::{Code, Wrong};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use protocol::report::{GoOn, Key};
 
 use crate::reporting::Enrolment;
@@ -23,9 +23,9 @@ const EVERY: i64 = 10;
 const BURST: i64 = 6;
 /// Keys that wait for an operator: further ones are refused until he decides.
 const MOST_WAITING: usize = 10_000;
-/// A new host in this time waits for an operator, where so many others came before it: a tenth of the fleet, at least
-/// [`SURGE`].
-const SURGE_TIME: SignedDuration = SignedDuration::from_hours(1);
+/// A new host in this time, seconds, waits for an operator, where so many others came before it: a tenth of the fleet, at
+/// least [`SURGE`].
+const SURGE_TIME: i64 = 60 * 60;
 /// See [`SURGE_TIME`].
 const SURGE: usize = 1000;
 /// How a host enrolled that nobody vouched for, as the store keeps it.
@@ -56,12 +56,21 @@ pub(super) struct Shown<'a> {
     pub(super) token: Option<&'a str>,
 }
 
+/// When something is asked.
+#[derive(Clone, Copy)]
+pub(super) struct Now {
+    /// What is kept and shown.
+    pub(super) time: Timestamp,
+    /// Seconds that this server runs: how often who comes is measured by that, as the clock may be set.
+    pub(super) up: i64,
+}
+
 /// A host that enrolled.
 struct Member {
     key: Key,
     sequence: u64,
     change: u64,
-    /// When its burst is full again, seconds since 1970.
+    /// When its burst is full again, by [`Now::up`].
     full: i64,
     /// Nobody vouched for it when it enrolled.
     is_unproven: bool,
@@ -75,8 +84,8 @@ pub(super) struct Members {
     members: HashMap<HostId, Member>,
     waiting: HashMap<HostId, Candidate>,
     joins: Vec<JoinToken>,
-    /// New hosts since then.
-    new: (Timestamp, usize),
+    /// New hosts since then, by [`Now::up`].
+    new: (i64, usize),
     changed: Changed,
 }
 
@@ -109,7 +118,7 @@ impl Members {
             members: HashMap::new(),
             waiting: HashMap::new(),
             joins: Vec::new(),
-            new: (Timestamp::UNIX_EPOCH, 0),
+            new: (-SURGE_TIME, 0),
             changed: Changed::default(),
         }
     }
@@ -217,7 +226,7 @@ impl Members {
     }
 
     /// What comes of a report, of a fleet of so many hosts.
-    pub(super) fn judge(&mut self, shown: &Shown<'_>, fleet: usize, now: Timestamp) -> Verdict {
+    pub(super) fn judge(&mut self, shown: &Shown<'_>, fleet: usize, now: Now) -> Verdict {
         match self.members.get(&shown.host) {
             Some(member) if member.key == shown.key => self.of_member(shown, now),
             Some(_) => self.of_second_key(shown, now),
@@ -226,7 +235,7 @@ impl Members {
         }
     }
 
-    fn of_member(&mut self, shown: &Shown<'_>, now: Timestamp) -> Verdict {
+    fn of_member(&mut self, shown: &Shown<'_>, now: Now) -> Verdict {
         let epoch = self.epoch;
         let Some(member) = self.members.get_mut(&shown.host) else { return Verdict::Waits };
         let sequence = member.sequence;
@@ -238,8 +247,8 @@ impl Members {
             return Verdict::Refused(Wrong::new(Code::OldSequence, message), Some(GoOn { epoch, sequence }));
         }
         // A bucket of BURST reports that fills by one in EVERY seconds.
-        let full = member.full.max(now.as_second()) + EVERY;
-        if full - now.as_second() > EVERY * BURST {
+        let full = member.full.max(now.up) + EVERY;
+        if full - now.up > EVERY * BURST {
             let message = format!("a host reports once in {EVERY} s, and at most {BURST} times at once");
             return Verdict::Refused(Wrong::new(Code::TooOften, message), None);
         }
@@ -254,8 +263,8 @@ impl Members {
     }
 
     /// The first key goes on until an operator decides.
-    fn of_second_key(&mut self, shown: &Shown<'_>, now: Timestamp) -> Verdict {
-        if self.wait(shown, now) {
+    fn of_second_key(&mut self, shown: &Shown<'_>, now: Now) -> Verdict {
+        if self.wait(shown, now.time) {
             self.changed.said.push(Said::Conflict(shown.host, shown.key));
         }
         let (host, key) = (fleet_wire::answers::ids::text(shown.host), shown.key.to_string());
@@ -267,10 +276,10 @@ impl Members {
         Verdict::Refused(Wrong::new(Code::KeyConflict, message), None)
     }
 
-    fn of_stranger(&mut self, shown: &Shown<'_>, fleet: usize, now: Timestamp) -> Verdict {
+    fn of_stranger(&mut self, shown: &Shown<'_>, fleet: usize, now: Now) -> Verdict {
         let refused = |code: Code, message: &str| Verdict::Refused(Wrong::new(code, message), None);
         match (self.mode, shown.token) {
-            (_, Some(digest)) => match self.use_token(digest, now) {
+            (_, Some(digest)) => match self.use_token(digest, now.time) {
                 Some((how, fixed)) => self.enrol(shown, how, fixed, now),
                 None => refused(Code::JoinTokenRefused, "the join token is not known, has expired or is used up"),
             },
@@ -278,9 +287,9 @@ impl Members {
                 Code::JoinTokenNeeded,
                 "a new host needs a join token here: `teleport-fleet tokens join create`",
             ),
-            (Enrolment::Open, None) if !self.is_surge(fleet, now) => self.enrol(shown, OPEN.to_owned(), None, now),
+            (Enrolment::Open, None) if !self.is_surge(fleet, now.up) => self.enrol(shown, OPEN.to_owned(), None, now),
             (Enrolment::Open | Enrolment::Approve, None) => {
-                let is_new = self.wait(shown, now);
+                let is_new = self.wait(shown, now.time);
                 if is_new || self.waits(shown.host) == Some(shown.key) {
                     Verdict::Waits
                 } else {
@@ -291,10 +300,10 @@ impl Members {
     }
 
     /// Counts a new host; whether it is one of too many.
-    fn is_surge(&mut self, fleet: usize, now: Timestamp) -> bool {
+    fn is_surge(&mut self, fleet: usize, up: i64) -> bool {
         let (since, count) = self.new;
-        if now.duration_since(since) >= SURGE_TIME {
-            self.new = (now, 1);
+        if up - since >= SURGE_TIME {
+            self.new = (up, 1);
             return false;
         }
         let most = SURGE.max(fleet / 10);
@@ -316,15 +325,15 @@ impl Members {
         Some((format!("token {}", token.name), token.fixed.clone()))
     }
 
-    fn enrol(&mut self, shown: &Shown<'_>, how: String, fixed: Option<Fixed>, now: Timestamp) -> Verdict {
+    fn enrol(&mut self, shown: &Shown<'_>, how: String, fixed: Option<Fixed>, now: Now) -> Verdict {
         let (host, key, sequence) = (shown.host, shown.key, shown.sequence);
-        self.believe(Enrolled { host, key, sequence, how, since: now, fixed, change: 0 });
+        self.believe(Enrolled { host, key, sequence, how, since: now.time, fixed, change: 0 }, now.up + EVERY);
         Verdict::Taken
     }
 
-    fn believe(&mut self, new: Enrolled) {
-        let Enrolled { host, key, sequence, since, change, .. } = new;
-        let (full, fixed) = (since.as_second() + EVERY, new.fixed.clone().map(Box::new));
+    fn believe(&mut self, new: Enrolled, full: i64) {
+        let Enrolled { host, key, sequence, change, .. } = new;
+        let fixed = new.fixed.clone().map(Box::new);
         let is_unproven = new.how == OPEN;
         self.members.insert(host, Member { key, sequence, change, full, is_unproven, fixed });
         self.changed.new.push(new);
@@ -356,7 +365,7 @@ impl Members {
         }
         let fixed = self.fixed(host).cloned();
         let how = format!("accepted by {who}");
-        self.believe(Enrolled { host, key, sequence: 0, how, since: now, fixed, change: 0 });
+        self.believe(Enrolled { host, key, sequence: 0, how, since: now, fixed, change: 0 }, 0);
         Ok(())
     }
 

@@ -78,6 +78,8 @@ pub(crate) struct Keeper {
     cleared: Timestamp,
     /// Stops that the store did not take, and who commanded them: until they are decided nobody new is let go.
     pub(super) undecided: VecDeque<(Actor, Stop)>,
+    /// Beside the database it is noted that one waits.
+    pub(super) is_stop_noted: bool,
     times: Times,
 }
 
@@ -146,9 +148,11 @@ impl Keeper {
             strangers: 0,
             cleared: Timestamp::UNIX_EPOCH,
             undecided: VecDeque::new(),
+            is_stop_noted: false,
             times,
         };
         keeper.take(loaded)?;
+        keeper.hold_for_lost_stop()?;
         // Nobody was heard meanwhile, however short it was.
         let now = keeper.now();
         keeper.book.starts(now);
@@ -159,6 +163,40 @@ impl Keeper {
             keeper.step().map_err(|wrong| wrong.message)?;
         }
         Ok(keeper)
+    }
+
+    /// A stop that waited for the store when the server ended is not known any more: everything is held (FLEET §3).
+    fn hold_for_lost_stop(&mut self) -> Result<(), String> {
+        self.is_stop_noted = self.store.stop_waits().map_err(|error| error.to_string())?;
+        if !self.is_stop_noted {
+            return Ok(());
+        }
+        tracing::error!("a stop was not decided when the server ended: everything is held until `run --all`");
+        let mut draft = Draft::new(self.book.clone());
+        draft.book.holds.hold_all(Cause::StoreLost);
+        let detail = serde_json::json!({ "stop": "was not decided when the server ended" });
+        draft.records = vec![changes::record(self.now(), "store_lost", "store".to_owned(), detail)];
+        self.commit(draft).map_err(|wrong| wrong.message)?;
+        self.note_no_stop();
+        Ok(())
+    }
+
+    /// Before it is said that a stop waits: the next start holds everything.
+    pub(super) fn note_stop(&mut self) -> Result<(), fleet_store::Error> {
+        self.store.note_stop(true)?;
+        self.is_stop_noted = true;
+        Ok(())
+    }
+
+    /// Each stop is decided: the next start holds nothing. Tried again where that cannot be noted.
+    pub(super) fn note_no_stop(&mut self) {
+        if !self.is_stop_noted || !self.undecided.is_empty() {
+            return;
+        }
+        match self.store.note_stop(false) {
+            Ok(()) => self.is_stop_noted = false,
+            Err(error) => tracing::warn!(%error, "stops are decided, but a restart would hold everything"),
+        }
     }
 
     /// What the store has is what is known.
@@ -506,6 +544,7 @@ impl Keeper {
         if self.is_down {
             return;
         }
+        self.note_no_stop();
         // An error was logged, and what it means is on the board: it grows stale.
         if now >= self.times.step && self.is_behind() {
             let last = self.book.last_step;
@@ -558,6 +597,7 @@ impl Keeper {
         if self.is_down {
             return;
         }
+        self.note_no_stop();
         let mut draft = Draft::new(self.book.clone());
         self.count_strangers();
         draft.records.extend(self.repeats.due(true));

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{started, token};
 use crate::reports::host::{Host, epoch};
 use crate::support::visitor::{Answer, Visitor};
-use crate::support::{Server, dir, version};
+use crate::support::{Server, dir, groups, version};
 
 /// The records of the audit log.
 fn records(server: &Server) -> Vec<Value> {
@@ -215,4 +215,35 @@ fn the_question_of_a_stop_says_how_many_hosts_it_stops() {
     assert!(told.contains(stops), "{told}");
     let again = confirm(&operator, &[("do", "halt")]);
     assert!(!again.body.contains("are stopped"), "they are stopped already: {again:?}");
+}
+
+#[test]
+fn an_approval_is_of_what_was_seen_and_refused_where_the_group_was_changed_since() {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    let policy = |share: u32| {
+        let of = format!("name: dev, approval: operator, max_in_flight: {share}%");
+        groups(&["dev"]).replace("name: dev", &of)
+    };
+    server.create(&format!("{}---\n{}", policy(10), version("1.0.0", "1.1.0", "regular")));
+    let operator = Visitor::with(&server, &token(&server, "operator"));
+    let seen = server.group("dev")["approval_digest"].as_str().unwrap().to_owned();
+    let asked = confirm(&operator, &[("do", "approve"), ("group", "dev")]).form("/act");
+    assert!(asked.contains(&("digest".to_owned(), seen.clone())), "{asked:?}");
+    let page = operator.get("/groups/dev").body;
+    assert!(page.contains(&format!("name=\"digest\" value=\"{seen}\"")), "{page}");
+    server.create(&policy(100));
+    let now = server.group("dev")["approval_digest"].as_str().unwrap().to_owned();
+    assert_ne!(now, seen);
+    let changed = "group dev was changed since you looked: look again";
+    for answer in
+        [send(&operator, &asked), confirm(&operator, &[("do", "approve"), ("group", "dev"), ("digest", &seen)])]
+    {
+        assert_eq!(answer.status, 409, "{answer:?}");
+        assert!(answer.body.contains(changed) && answer.body.contains("<code>conflict</code>"), "{answer:?}");
+    }
+    assert_eq!(server.group("dev")["approved"], false);
+    let done = send(&operator, &confirm(&operator, &[("do", "approve"), ("group", "dev")]).form("/act"));
+    assert!(done.body.contains(&format!("version 1.1.0, digest {now}")), "{done:?}");
+    assert_eq!(server.group("dev")["approved"], true);
 }

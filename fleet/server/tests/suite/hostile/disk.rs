@@ -168,6 +168,7 @@ fn a_full_disk_refuses_decisions_in_one_line_and_what_was_freed_takes_them() {
     assert!(line.contains("space") || line.contains("store does not answer"), "{line}");
     assert_eq!(line.trim_end().lines().count(), 1, "{line}");
     assert!(line.contains("not decided yet: the server tries until it is"), "{line}");
+    assert!(!line.contains("would forget it"), "{line}");
     // Whoever asks is answered meanwhile, and at once nobody is told to update.
     assert!(!find(&server, "group=dev").1);
     drop(file);
@@ -176,6 +177,60 @@ fn a_full_disk_refuses_decisions_in_one_line_and_what_was_freed_takes_them() {
     server.until("the halt is decided, though nobody asks again", is_halted);
     server.until("others are told again", || find(&server, "group=dev").1);
     assert_audit_is_whole(dir.path());
+}
+
+#[test]
+fn a_stop_that_waits_is_shown_and_a_restart_holds_everything_until_it_is_run() {
+    let dir = dir();
+    let server = started(dir.path());
+    let (lock, away) = (dir.path().join("data/fleet.lock"), dir.path().join("lock"));
+    std::fs::rename(&lock, &away).unwrap();
+    let line = refused(&server.cli(&["autoupdate", "agents", "halt", "dev"]));
+    assert!(line.contains("not decided yet") && !line.contains("would forget it"), "{line}");
+    let shown = server.ok(&["autoupdate", "agents", "status"]);
+    assert!(shown.contains("a stop waits for the store: until it is decided, no host is told to update"), "{shown}");
+    let json: Value =
+        serde_json::from_str(&server.ok(&["autoupdate", "agents", "status", "--format", "json"])).unwrap();
+    assert_eq!(json["stop_waits"], true, "{json}");
+    assert!(server.get("/readyz").1.contains("a stop waits for the store"));
+    server.kill();
+    std::fs::rename(&away, &lock).unwrap();
+    let server = Server::start(dir.path());
+    assert!(!find(&server, "group=dev").1, "{}", server.log());
+    let shown = server.ok(&["autoupdate", "agents", "status"]);
+    assert!(!shown.contains("a stop waits") && states(dir.path()).iter().all(|state| state == "halted"), "{shown}");
+    assert_eq!(records(dir.path(), "store_lost"), 1);
+    server.ok(&["autoupdate", "agents", "run", "--all"]);
+    assert!(find(&server, "group=dev").1);
+    assert_eq!(server.stop(), Some(0));
+    let server = Server::start(dir.path());
+    assert!(find(&server, "group=dev").1, "it was decided");
+    assert_audit_is_whole(dir.path());
+}
+
+#[test]
+fn a_stop_of_which_no_note_can_be_left_says_that_a_restart_would_forget_it_and_one_that_is_decided_leaves_none() {
+    let dir = dir();
+    let server = started(dir.path());
+    let lock = dir.path().join("data/fleet.lock");
+    let away = dir.path().join("data/away");
+    std::fs::rename(&lock, &away).unwrap();
+    assert!(!refused(&server.cli(&["autoupdate", "agents", "halt", "dev"])).contains("would forget it"));
+    std::fs::rename(&away, &lock).unwrap();
+    let is_halted = || server.ok(&["autoupdate", "agents", "status", "--format", "json"]).contains("manual_halt");
+    server.until("the halt is decided", is_halted);
+    assert_eq!(server.stop(), Some(0));
+    let server = Server::start(dir.path());
+    assert_eq!(records(dir.path(), "store_lost"), 0);
+    let (_, holds) = admin(dir.path(), "GET", "/v1/fleet/holds", "").unwrap();
+    assert_eq!(holds["all"], false, "{holds}");
+    // Something else has the name of the note.
+    std::fs::rename(dir.path().join("data/fleet.lock"), &away).unwrap();
+    let spare = dir.path().join("data/fleet.db.spare");
+    std::fs::remove_file(&spare).unwrap();
+    std::fs::create_dir(dir.path().join("data/fleet.db.stop-waits")).unwrap();
+    let line = refused(&server.cli(&["autoupdate", "agents", "halt", "prod"]));
+    assert!(line.contains("would forget it"), "{line}");
 }
 
 /// Runs SQL on the data beside the server; false where there is no `sqlite3`.
