@@ -5,7 +5,6 @@ pub(crate) mod command;
 pub(crate) mod device;
 pub(crate) mod durable;
 pub(crate) mod elf;
-pub(crate) mod events;
 pub(crate) mod fingerprint;
 pub(crate) mod http;
 pub(crate) mod layout;

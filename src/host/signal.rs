@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::event::{Timespec, poll};
 
 use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -93,6 +96,11 @@ fn is_ignored(signal: i32) -> bool {
     let _ = File::open("/proc/self/status").and_then(|mut file| file.read_to_string(&mut status));
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
     mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// Waits for `duration`, or until a signal to us.
+pub(crate) fn pause(duration: Duration) {
+    let _ = poll(&mut [], Timespec::try_from(duration).ok().as_ref());
 }
 
 #[cfg(test)]

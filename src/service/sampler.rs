@@ -21,7 +21,6 @@ use super::judge::{Main, Sample, UnitSample};
 use super::readiness;
 use super::{MainHint, Service, pid_file_process, stopped, systemd};
 use crate::host::durable;
-use crate::host::events::Events;
 use crate::host::layout::DATABASE;
 use crate::host::process::{self, FileId, Process, ProcessId, Reaper};
 use crate::report::{Code, Error, Result};
@@ -32,7 +31,7 @@ const LOOK: Duration = Duration::from_secs(2);
 /// So long the service manager's last word stands while it does not answer: it is busy, or starts itself anew.
 const UNIT_STANDS: Duration = Duration::from_secs(10);
 
-/// Looks again and again, and listens for what makes another look worth while.
+/// Looks again and again.
 pub(super) struct Sampler<'a> {
     probe: &'a Probe<'a>,
     new_file: FileId,
@@ -44,20 +43,15 @@ pub(super) struct Sampler<'a> {
     unit_answered: Duration,
     /// Every process of the new binary that was or wanted to become the main process.
     known: BTreeSet<ProcessId>,
-    events: Events,
 }
 
 impl<'a> Sampler<'a> {
-    /// `starts`: executions of the new binary are worth a look. `longest`: the pause between two looks.
+    /// `longest`: the pause between two looks.
     ///
     /// Errors: [`Code::Damaged`] when the new binary is not there.
-    pub(super) fn new(probe: &'a Probe<'a>, starts: bool, longest: Duration) -> Result<Self> {
+    pub(super) fn new(probe: &'a Probe<'a>, longest: Duration) -> Result<Self> {
         let new_file = FileId::find(&probe.new_binary)?
             .ok_or_else(|| Error::new(Code::Damaged, format!("{} does not exist", probe.new_binary.display())))?;
-        let mut events = Events::new();
-        if starts {
-            events.listen_to_use(&probe.new_binary);
-        }
         let clock = (Instant::now(), Duration::ZERO);
         Ok(Self {
             probe,
@@ -68,7 +62,6 @@ impl<'a> Sampler<'a> {
             unit_asked: None,
             unit_answered: Duration::ZERO,
             known: BTreeSet::new(),
-            events,
         })
     }
 
@@ -81,21 +74,11 @@ impl<'a> Sampler<'a> {
         self.clock.1
     }
 
-    /// Waits at most `timeout` for something to happen; true if it did. A signal to us ends the wait as well.
-    pub(super) fn wait(&mut self, timeout: Duration) -> bool {
-        self.events.wait(timeout)
-    }
-
     /// Looks, at the time `at`. What the service manager said may be as old as `unit_age`: asking it costs a process.
-    /// What happens meanwhile ends the next wait at once.
     ///
     /// Errors: [`Code::Permission`] when it cannot be seen what the main process runs.
     pub(super) fn look(&mut self, at: Duration, unit_age: Duration) -> Result<Sample> {
-        self.events.listen_to_name(&self.probe.data_dir.join(readiness::SOCKET));
         let (unit, hint) = self.look_at_unit(at, unit_age)?;
-        if let Some(pid_file) = &hint.pid_file {
-            self.events.listen_to_name(pid_file);
-        }
         let main = self.main(&hint)?;
         match &main {
             // Which version it is of cannot be told, and so nothing be said against the new one.
@@ -109,11 +92,6 @@ impl<'a> Sampler<'a> {
             if id.is_alive()? {
                 self.known.insert(id);
             }
-        }
-        self.events.listen_to_ends(&self.known.iter().copied().chain(main.map(|main| main.id)).collect());
-        if !self.events.hears_ends() {
-            // A process lets go of its program when it ends, which every kernel tells.
-            self.events.listen_to_use(&self.probe.new_binary);
         }
         let readiness = main.is_some_and(|main| main.is_new).then(|| readiness::probe(&self.probe.data_dir));
         let reaped = match &self.probe.before_reload {

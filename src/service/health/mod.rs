@@ -1,5 +1,5 @@
-//! Follows the agent after a service action until [`super::judge`] or [`super::watch`] has a verdict: looks when
-//! something happened, when a rule's time is up, and now and then.
+//! Follows the agent after a service action until [`super::judge`] or [`super::watch`] has a verdict: looks again and
+//! again, soon after something happened, and when a rule's time is up.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -9,37 +9,27 @@ use super::judge::{HealthSettings, Judge, Sample, Verdict};
 use super::sampler::Probe;
 use super::sampler::Sampler;
 use super::watch::Watcher;
-use crate::host::events;
-use crate::host::signal::Cancelled;
+use crate::host::signal::{self, Cancelled};
 use crate::report::{Code, Error, Result};
 
 /// How often to look. After something happened more is to be expected, so the time to the next look is half of the
-/// quiet since, within these bounds: that finds soon what gives no event, and costs little where nothing happens.
+/// quiet since, within these bounds: that finds soon what happens, and costs little where nothing does.
 struct Pace {
-    /// Shortest time between two looks, also where events come in crowds.
+    /// Shortest time between two looks.
     shortest: Duration,
-    /// Longest: what is found later if every event is lost.
+    /// Longest time between two looks.
     longest: Duration,
     /// Longest time between two runs of systemctl, which cost a process each.
     unit: Duration,
-    /// Executions of the new binary make another look worth while. Later on sessions of the agent execute it as well.
-    starts: bool,
 }
 
-/// For a verdict. A successor that dies at once lives for some tens of milliseconds; readiness comes without an event.
-const JUDGING: Pace = Pace {
-    shortest: Duration::from_millis(25),
-    longest: Duration::from_millis(250),
-    unit: Duration::from_secs(2),
-    starts: true,
-};
-/// For the later watch, whose rules wait 10 s at least and count restarts that systemd counts too.
-const WATCHING: Pace = Pace {
-    shortest: Duration::from_millis(250),
-    longest: Duration::from_secs(5),
-    unit: Duration::from_secs(10),
-    starts: false,
-};
+/// For a verdict. A successor that dies at once lives for some tens of milliseconds; one that no look sees, systemd and the old main
+/// process have seen.
+const JUDGING: Pace =
+    Pace { shortest: Duration::from_millis(25), longest: Duration::from_millis(100), unit: Duration::from_secs(2) };
+/// For the later watch, whose rules wait 10 s at least. Restarts are counted by systemd, before 235 by looks.
+const WATCHING: Pace =
+    Pace { shortest: Duration::from_millis(250), longest: Duration::from_secs(1), unit: Duration::from_secs(10) };
 /// Shortest time between two runs of systemctl: systemd itself needs some to take note of a death.
 const UNIT_SHORTEST: Duration = Duration::from_millis(50);
 
@@ -84,7 +74,7 @@ fn follow(
     cancelled: Cancelled<'_>,
     mut feed: impl FnMut(&Sample) -> ControlFlow<Verdict, Duration>,
 ) -> Result<Verdict> {
-    let mut sampler = Sampler::new(probe, pace.starts, pace.longest)?;
+    let mut sampler = Sampler::new(probe, pace.longest)?;
     let mut last: Option<Sample> = None;
     let (mut happened, mut due) = (Duration::ZERO, Duration::ZERO);
     while !cancelled() {
@@ -102,9 +92,8 @@ fn follow(
         last = Some(sample);
         let now = sampler.now();
         let rest = ((now - happened) / 2).clamp(pace.shortest, pace.longest).min(due.saturating_sub(now));
-        if !cancelled() && sampler.wait(rest) {
-            happened = sampler.now();
-            events::pause((at + pace.shortest).saturating_sub(happened));
+        if !cancelled() {
+            signal::pause(rest);
         }
     }
     Err(Error::new(Code::Interrupted, "interrupted while watching the new version"))

@@ -213,15 +213,15 @@ fn an_agent_of_commands_that_has_not_written_its_pid_file_yet_is_seen_to_be_ther
     bed.main_pid();
     durable::remove_file(&commands.pid_file).unwrap();
     let probe = bed.probe("2.0.0");
-    let mut sampler = Sampler::new(&probe, true, JUDGING.longest).unwrap();
+    let mut sampler = Sampler::new(&probe, JUDGING.longest).unwrap();
     let sample = sampler.look(Duration::ZERO, Duration::ZERO).unwrap();
     assert_eq!((sample.main, sample.new_alive.len()), (None, 1));
-    // Its next line ends it, and that is heard.
+    // Its next line ends it.
     std::fs::OpenOptions::new().write(true).open(&fifo).unwrap().write_all(b"x\ny\n").unwrap();
     let deadline = Instant::now() + Duration::from_secs(10);
     while !sampler.look(Duration::ZERO, Duration::ZERO).unwrap().new_alive.is_empty() {
         assert!(Instant::now() < deadline);
-        sampler.wait(Duration::from_secs(10));
+        std::thread::yield_now();
     }
 }
 
@@ -243,7 +243,7 @@ fn what_another_user_starts_of_the_new_version_says_nothing_about_it() {
         command.spawn().unwrap()
     };
     let (mut nobodys, mut roots) = (start(65534), start(0));
-    let mut sampler = Sampler::new(&probe, true, JUDGING.longest).unwrap();
+    let mut sampler = Sampler::new(&probe, JUDGING.longest).unwrap();
     let seen = sampler.look(Duration::ZERO, Duration::ZERO).unwrap().new_alive;
     for child in [&mut nobodys, &mut roots] {
         child.kill().unwrap();
