@@ -15,7 +15,8 @@ const STOP_PHASES: u32 = 3;
 /// Everything else only waits for the manager or for an ExecReload= that sends a signal.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The properties read; a systemd that does not know one leaves its line out.
-const PROPERTIES: [&str; 16] = [
+const PROPERTIES: [&str; 17] = [
+    "Id",
     "LoadState",
     "ActiveState",
     "SubState",
@@ -44,6 +45,8 @@ pub(crate) struct Systemctl {
 /// What the manager says of a unit, in its own words.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UnitState {
+    /// Its own name, where it was asked for by an alias; empty where the manager does not tell.
+    pub id: String,
     /// `loaded`, `not-found`, `masked`, `error`, …
     pub load_state: String,
     /// `active`, `reloading`, `inactive`, `failed`, `activating`, `deactivating`.
@@ -226,6 +229,7 @@ fn parse_show(text: &str) -> UnitState {
     let mut state = UnitState::default();
     for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
         match name {
+            "Id" => value.clone_into(&mut state.id),
             "LoadState" => value.clone_into(&mut state.load_state),
             "ActiveState" => value.clone_into(&mut state.active_state),
             "SubState" => value.clone_into(&mut state.sub_state),

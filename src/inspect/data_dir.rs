@@ -11,7 +11,6 @@ use crate::context::Context;
 use crate::host::durable;
 use crate::host::layout::{DATABASE, DEFAULT_DATA_DIR};
 use crate::host::process::{self, FileId, Process};
-use crate::plan::Plan;
 use crate::report::{Code, Error, Result};
 use crate::service::{AgentState, Service};
 use crate::store::contents::AGENT;
@@ -87,9 +86,10 @@ fn agents(context: &Context, updates: &Updates, state: &AgentState) -> Result<Ve
     Ok(agents)
 }
 
-/// Errors: `other_data_dir` if `plan` saves or restores a database and something speaks against its place.
-pub(crate) fn refuse(plan: &Plan, other: Option<&Error>) -> Result<()> {
-    other.filter(|_| plan.needs_database()).map_or(Ok(()), |error| Err(error.clone()))
+/// Errors: `other_data_dir` if the place counts, as a database is saved or restored or the command names it, and something speaks
+/// against it.
+pub(crate) fn refuse(counts: bool, other: Option<&Error>) -> Result<()> {
+    other.filter(|_| counts).map_or(Ok(()), |error| Err(error.clone()))
 }
 
 /// The contradiction in words.

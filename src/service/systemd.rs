@@ -1,5 +1,6 @@
 //! The agent as a unit of systemd.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use super::judge::UnitSample;
@@ -31,18 +32,24 @@ pub enum Trouble {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Systemd {
     unit: String,
+    /// Its own name: `unit` can be an alias, and the control group has no other.
+    id: OnceCell<String>,
     ctl: Systemctl,
 }
 
 impl Systemd {
     /// `unit` with `.service`.
     pub fn new(unit: &str) -> Self {
-        Self { unit: unit.to_owned(), ctl: Systemctl::host() }
+        Self { unit: unit.to_owned(), id: OnceCell::new(), ctl: Systemctl::host() }
     }
 
     /// What systemd says of the unit.
     pub fn show(&self) -> Result<UnitState> {
-        self.ctl.show(&self.unit)
+        let unit = self.ctl.show(&self.unit)?;
+        if !unit.id.is_empty() {
+            self.id.get_or_init(|| unit.id.clone());
+        }
+        Ok(unit)
     }
 
     /// What the unit starts.
@@ -131,7 +138,16 @@ impl Systemd {
 
     pub(super) fn restart(&self) -> Result<()> {
         let _ = self.ctl.reset_failed(&self.unit);
-        self.ctl.restart(&self.unit)
+        let before = self.show()?;
+        self.ctl.restart(&self.unit)?;
+        // The stop has as long as the unit gives it: nothing of the new version has begun, and no deadline of its own.
+        let is_stopping = || {
+            let unit = self.show()?;
+            let is_old = unit.has_job && unit.main_pid == before.main_pid && unit.main_pid.is_some();
+            let error = || Error::new(Code::ServiceFailed, format!("{} does not stop for its restart", self.unit));
+            Ok((is_old || unit.active_state == "deactivating").then(error))
+        };
+        super::wait_while(is_stopping, longest_stop(before.stop_timeout), &|| false)
     }
 
     pub(super) fn daemon_reload(&self) -> Result<()> {
@@ -143,9 +159,14 @@ impl Systemd {
         self.show().is_ok_and(|unit| unit.is_inactive())
     }
 
-    pub(super) fn contains(&self, pid: u32) -> Result<bool> {
+    /// Whether the process with this number is in the unit's control group.
+    pub(crate) fn contains(&self, pid: u32) -> Result<bool> {
+        if self.id.get().is_none() {
+            self.show()?;
+        }
+        let unit = self.id.get().unwrap_or(&self.unit);
         let manager = process::cgroup(process::FIRST)?.unwrap_or_default();
-        Ok(process::cgroup(pid)?.is_some_and(|text| session::inside_unit(&self.unit, &manager, &text)))
+        Ok(process::cgroup(pid)?.is_some_and(|text| session::inside_unit(unit, &manager, &text)))
     }
 }
 

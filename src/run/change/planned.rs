@@ -93,7 +93,8 @@ pub(super) fn replan(context: &Context, updates: &Updates, request: &RunRequest<
         over: request.over,
     };
     let plan = plan::move_to(facts, &target)?;
-    data_dir::refuse(&plan, facts.other_data_dir.as_ref())?;
+    let is_named = spec.data_dir != updates.spec().data_dir;
+    data_dir::refuse(plan.needs_database() || is_named, facts.other_data_dir.as_ref())?;
     if plan.needs_database() {
         refuse_shared(context)?;
     }

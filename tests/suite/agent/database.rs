@@ -591,3 +591,14 @@ fn a_rollback_loses_nothing_and_can_be_reversed_exactly() {
 fn id(row: &str) -> i64 {
     row.split('|').next().unwrap().parse().unwrap()
 }
+
+#[test]
+fn a_directory_that_the_running_agent_does_not_have_is_not_taken_as_its_own() {
+    let Some(rig) = Rig::living("other-data", FAST, &Archive::simple("1.0.0")) else { return };
+    for dir in ["/nonexistent", "/srv"] {
+        rig.updater(&["enable", "--data-dir", dir]).fails(1, "uses the data directory /var/lib/teleport");
+        let settings = rig.bed.sh("cat /var/lib/teleport/versions/updates.yaml");
+        assert!(!settings.contains(&format!("  data_dir: {dir}")), "{settings}");
+    }
+    rig.updater(&["enable", "--data-dir", "/var/lib/teleport"]).ok();
+}

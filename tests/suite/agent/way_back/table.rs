@@ -219,3 +219,28 @@ row! {
         DowngradeToDead Unit downgrade_to_a_dead_release_by_the_unit,
         Rollback Hand rollback,
 }
+
+// A unit that a site calls otherwise: its control group has its own name.
+row! {
+    unit_is_an_alias: Trouble {
+        begin: "cp -L $(systemctl show -p FragmentPath --value teleport) /etc/systemd/system/node.service; \
+                printf 'Alias=teleport.service\n' >>/etc/systemd/system/node.service; systemctl disable --now teleport; \
+                systemctl daemon-reload; systemctl enable -f --now node; \
+                test \"$(systemctl show -p Id --value teleport)\" = node.service",
+        ..NONE
+    };
+    Update Hand update,
+    UpdateToSpoiler Hand update_to_a_broken_release,
+    Downgrade Hand downgrade,
+    ; ignored
+}
+
+// Only the check of a version that runs has a deadline, 8 s here.
+row! {
+    restart_stops_longer_than_the_deadline: Trouble {
+        unit: "TimeoutStopSec=5min\nExecReload=\nExecStop=/bin/sh -c 'sleep 10; kill $MAINPID'\n",
+        ..NONE
+    };
+    Update Hand update,
+    ; ignored
+}
