@@ -50,5 +50,5 @@ say() {
 }
 say 'lines of code' "$(printf '%s\0' "${code[@]}" | lines "$before_tests")" 54715
 say 'lines of tests' $(($(printf '%s\0' "${tests[@]}" | lines "$count") + $(printf '%s\0' "${code[@]}" | lines "$in_tests"))) 82080
-say 'words of documentation' "$(git ls-files -z -- '*.md' | xargs -0 cat | wc -w)" 53210
+say 'words of documentation' "$(git ls-files -z -- '*.md' | xargs -0 cat | wc -w)" 53253
 exit $over
