@@ -4,14 +4,20 @@
 # A line of code is neither blank nor a comment, and stands before `#[cfg(test)]` in a file that no test module names.
 # Whoever takes away lowers the limit; whoever raises it says why in the commit.
 set -euo pipefail
+export LC_ALL=C
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 lines() { xargs -0 --no-run-if-empty awk "$1" | awk '{ sum += $1 } END { print sum + 0 }'; }
-rust() { git ls-files -z -- "$@"; }
+# Files whose names end so, below these directories. Not git's list: a checkout can be anybody's.
+files() {
+    local ending=$1
+    shift
+    find "$@" \( -path target -o -path fuzz/target \) -prune -o -type f -name "*.$ending" -print0
+}
 
 # Modules that stand behind `#[cfg(test)] mod name;`, as paths, with and without a folder.
 # shellcheck disable=SC2016 # awk's
-mapfile -t test_modules < <(rust 'src/*.rs' 'crates/*.rs' 'fleet/*.rs' | xargs -0 awk '
+mapfile -t test_modules < <(files rs src crates fleet | xargs -0 awk '
     /^ *#\[cfg\(test\)\]/ { marked = 1; next }
     marked && match($0, /^ *(pub(\([a-z]+\))? )?mod [a-z_]+;/) {
         name = $0; sub(/^.*mod /, "", name); sub(/;.*/, "", name)
@@ -33,7 +39,7 @@ is_test() {
 code=() tests=()
 while IFS= read -r -d '' path; do
     if is_test "$path"; then tests+=("$path"); else code+=("$path"); fi
-done < <(rust '*.rs' ':!fuzz')
+done < <(files rs benches build crates fleet src tests)
 
 count='!/^[[:space:]]*(\/\/|$)/ { n++ } END { print n + 0 }'
 before_tests='FNR == 1 { in_tests = 0 } /^ *#\[cfg\(test\)\]/ { in_tests = 1 } !in_tests && !/^[[:space:]]*(\/\/|$)/ { n++ } END { print n + 0 }'
@@ -50,5 +56,5 @@ say() {
 }
 say 'lines of code' "$(printf '%s\0' "${code[@]}" | lines "$before_tests")" 54715
 say 'lines of tests' $(($(printf '%s\0' "${tests[@]}" | lines "$count") + $(printf '%s\0' "${code[@]}" | lines "$in_tests"))) 82080
-say 'words of documentation' "$(git ls-files -z -- '*.md' | xargs -0 cat | wc -w)" 53253
+say 'words of documentation' "$(files md ./*.md benches crates docs fleet packaging selinux tests | xargs -0 cat | wc -w)" 53231
 exit $over
