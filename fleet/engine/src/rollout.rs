@@ -370,7 +370,7 @@ impl Rollout {
     }
 
     /// The group of hosts that belong to none.
-    fn rest(&self) -> Option<&String> {
+    pub fn rest(&self) -> Option<&String> {
         match &self.unassigned {
             _ if self.ungrouped.is_some() => None,
             Unassigned::Hold => None,

@@ -6,7 +6,7 @@ use fleet_engine::advice::Advice;
 use fleet_engine::book::{Book, Holds};
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::HostId;
-use fleet_engine::policy::{Schedule, Strategy, Unassigned};
+use fleet_engine::policy::{Schedule, Strategy};
 use fleet_engine::rollout::{Canary, GroupStatus, Rollout};
 use fleet_engine::shelf::Shelf;
 use jiff::{SignedDuration, Timestamp};
@@ -231,7 +231,7 @@ impl AgentRollout {
     /// A rollout as it was: nothing changes it any more.
     pub fn past(rollout: &Rollout) -> Self {
         let is_immediate = rollout.schedule == Schedule::Immediate;
-        let groups = rollout.groups.iter().enumerate().filter(|_| !is_immediate);
+        let groups = rollout.groups.iter().filter(|_| !is_immediate);
         Self {
             kind: "autoupdate_agent_rollout".to_owned(),
             version: "v1".to_owned(),
@@ -247,7 +247,7 @@ impl AgentRollout {
             },
             status: RolloutStatus {
                 groups: groups
-                    .map(|(index, group)| RolloutGroup::of(group, rollout.id, takes_rest(rollout, index)))
+                    .map(|group| RolloutGroup::of(group, rollout.id, rollout.rest() == Some(&group.policy.name)))
                     .collect(),
                 start_time: Some(text::second(rollout.start_time)),
                 state: rollout.state().map(|state| state.name().to_owned()),
@@ -345,16 +345,6 @@ pub fn state_word(state: &str) -> String {
     match chars.next() {
         Some(first) => first.to_uppercase().chain(chars).collect(),
         None => "Unknown".to_owned(),
-    }
-}
-
-/// Whether hosts that no group names belong to the group of this index.
-fn takes_rest(rollout: &Rollout, index: usize) -> bool {
-    match &rollout.unassigned {
-        _ if rollout.ungrouped.is_some() => false,
-        Unassigned::Hold => false,
-        Unassigned::Last => index + 1 == rollout.groups.len(),
-        Unassigned::Group(name) => rollout.find(name) == Some(index),
     }
 }
 
