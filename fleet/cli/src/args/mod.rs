@@ -23,9 +23,6 @@ pub const ADMIN_SOCKET: &str = "/run/teleport-fleet/admin.sock";
 /// The server's configuration unless another is named (FLEET §1).
 pub const CONFIG: &str = "/etc/teleport-fleet.yaml";
 
-/// The heading under which `--help` lists what every verb takes.
-const GLOBAL: &str = "Global options";
-
 /// Tells every host of a fleet which version to run, and everybody why.
 #[derive(Debug, Clone, Parser)]
 #[command(
@@ -54,49 +51,22 @@ pub struct Cli {
 
 /// Options of every verb, before or after it.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Global options")]
 pub struct Global {
     /// The server's admin socket [default: /run/teleport-fleet/admin.sock]
-    #[arg(
-        long,
-        global = true,
-        value_name = "PATH",
-        env = "TELEPORT_FLEET_ADMIN_SOCKET",
-        hide_env_values = true,
-        help_heading = GLOBAL
-    )]
+    #[arg(long, global = true, value_name = "PATH", env = "TELEPORT_FLEET_ADMIN_SOCKET", hide_env_values = true)]
     pub admin_socket: Option<PathBuf>,
     /// Ask the server at this address instead: https://HOST:PORT, or http:// on this host
-    #[arg(
-        long,
-        global = true,
-        value_name = "URL",
-        env = "TELEPORT_FLEET_SERVER",
-        hide_env_values = true,
-        help_heading = GLOBAL
-    )]
+    #[arg(long, global = true, value_name = "URL", env = "TELEPORT_FLEET_SERVER", hide_env_values = true)]
     pub server: Option<String>,
     /// The file with the token for --server
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        env = "TELEPORT_FLEET_TOKEN_FILE",
-        hide_env_values = true,
-        help_heading = GLOBAL
-    )]
+    #[arg(long, global = true, value_name = "FILE", env = "TELEPORT_FLEET_TOKEN_FILE", hide_env_values = true)]
     pub token_file: Option<PathBuf>,
     /// Additional CA certificates for --server (PEM file)
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        env = "TELEPORT_FLEET_CA_FILE",
-        hide_env_values = true,
-        help_heading = GLOBAL
-    )]
+    #[arg(long, global = true, value_name = "FILE", env = "TELEPORT_FLEET_CA_FILE", hide_env_values = true)]
     pub ca_file: Option<PathBuf>,
     /// Output format [default: text; yaml for get]
-    #[arg(long, global = true, value_enum, value_name = "FORMAT", help_heading = GLOBAL)]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     pub format: Option<Format>,
 }
 

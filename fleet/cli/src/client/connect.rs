@@ -1,73 +1,116 @@
-//! Connections to the server.
+//! Connections to the server, and why there is none.
 
-use std::io;
-use std::path::Path;
-use std::time::Duration;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
+use ureq::Error;
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, DefaultConnector, Either, LazyBuffers, NextTimeout, Transport,
+};
 
+use super::CONNECT;
 use super::group;
-use super::target::{Address, Target};
+use super::target::Target;
 use crate::failure::Failure;
 
-/// A connection of any kind.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// Connects to the admin socket where there is one, else to the address that is asked for.
+#[derive(Debug)]
+pub(super) struct Reach {
+    pub(super) socket: Option<PathBuf>,
+    pub(super) network: DefaultConnector,
+    /// Set by each connection that was made: what fails before was sent to nobody.
+    pub(super) connected: Arc<AtomicBool>,
+}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+impl Connector for Reach {
+    type Out = Either<Box<dyn Transport>, Socket>;
 
-/// Connects within `limit`.
-///
-/// # Errors
-/// Nobody is there, or it is not allowed: said so that the operator knows what to do.
-pub(super) async fn connect(target: &Target, limit: Duration) -> Result<TokioIo<Box<dyn Stream>>, Failure> {
-    let connected = match target {
-        Target::Socket(path) => timeout(limit, over_socket(path)).await,
-        Target::Address(address) => timeout(limit, over_network(address)).await,
+    fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Self::Out>, Error> {
+        let made = match &self.socket {
+            Some(path) => Some(Either::B(Socket::connect(path, details)?)),
+            None => self.network.connect(details, None)?.map(Either::A),
+        };
+        self.connected.store(true, Ordering::Relaxed);
+        Ok(made)
+    }
+}
+
+/// A connection over the admin socket.
+#[derive(Debug)]
+pub(super) struct Socket {
+    stream: UnixStream,
+    buffers: LazyBuffers,
+}
+
+impl Socket {
+    fn connect(path: &Path, details: &ConnectionDetails<'_>) -> io::Result<Self> {
+        let buffers = LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
+        Ok(Self { stream: UnixStream::connect(path)?, buffers })
+    }
+}
+
+/// What took longer than `timeout` is said as such.
+fn in_time<T>(done: io::Result<T>, timeout: NextTimeout) -> Result<T, Error> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Error::Timeout(timeout.reason)),
+        done => Ok(done?),
+    }
+}
+
+impl Transport for Socket {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        self.stream.set_write_timeout(timeout.not_zero().map(|left| *left))?;
+        in_time(self.stream.write_all(&self.buffers.output()[..amount]), timeout)
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        self.stream.set_read_timeout(timeout.not_zero().map(|left| *left))?;
+        let amount = in_time(self.stream.read(self.buffers.input_append_buf()), timeout)?;
+        self.buffers.input_appended(amount);
+        Ok(amount > 0)
+    }
+
+    fn is_open(&mut self) -> bool {
+        // A connection is for one question.
+        false
+    }
+}
+
+/// Why there is no connection: said so that the operator knows what to do.
+pub(super) fn unreachable(target: &Target, error: Error) -> Failure {
+    let hint = hint(&error);
+    let error = match error {
+        Error::Timeout(_) => io::Error::other(format!("no connection within {} s", CONNECT.as_secs())),
+        error => error.into_io(),
     };
-    let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {} s", limit.as_secs()));
-    match connected.unwrap_or_else(|_| Err(late())) {
-        Ok(stream) => Ok(TokioIo::new(stream)),
-        Err(error) => Err(unreachable(target, &error)),
-    }
-}
-
-async fn over_socket(path: &Path) -> io::Result<Box<dyn Stream>> {
-    Ok(Box::new(UnixStream::connect(path).await?))
-}
-
-async fn over_network(address: &Address) -> io::Result<Box<dyn Stream>> {
-    let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
-    stream.set_nodelay(true)?;
-    match &address.tls {
-        None => Ok(Box::new(stream)),
-        Some((config, name)) => Ok(Box::new(TlsConnector::from(config.clone()).connect(name.clone(), stream).await?)),
-    }
-}
-
-fn unreachable(target: &Target, error: &io::Error) -> Failure {
-    match target {
-        Target::Socket(path) if error.kind() == io::ErrorKind::PermissionDenied => {
+    let message = match &target.socket {
+        Some(path) if error.kind() == io::ErrorKind::PermissionDenied => {
             let group = group::of(path);
-            let message = format!(
-                "no permission on the admin socket {}: run as root or as a member of the group {group}",
-                path.display()
-            );
-            Failure::new("forbidden", message)
+            let message =
+                format!("no permission on the admin socket {target}: run as root or as a member of the group {group}");
+            return Failure::new("forbidden", message);
         }
-        Target::Socket(path) => Failure::new(Failure::UNREACHABLE, no_server(path, error)),
-        Target::Address(_) => {
-            Failure::new(Failure::UNREACHABLE, format!("cannot reach {target}: {error}{}", hint(error)))
-        }
-    }
+        Some(_) => format!("cannot reach the server at {target}: {error}; is teleport-fleet running?"),
+        None => format!("cannot reach {target}: {error}{hint}"),
+    };
+    Failure::new(Failure::UNREACHABLE, message)
 }
 
 /// What to do about a failed handshake of TLS; empty where the error says it.
-fn hint(error: &io::Error) -> &'static str {
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+fn hint(error: &Error) -> &'static str {
+    let handshake = match error {
+        Error::Rustls(error) => Some(error),
+        Error::Io(error) => error.get_ref().and_then(|inner| inner.downcast_ref()),
+        _ => None,
+    };
+    match handshake {
         Some(rustls::Error::InvalidMessage(_)) => {
             ": that port speaks no TLS; look at the port, or write http:// for a server on this host"
         }
@@ -82,18 +125,14 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-fn no_server(path: &Path, error: &io::Error) -> String {
-    format!("cannot reach the server at {}: {error}; is teleport-fleet running?", path.display())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn who_may_not_use_the_socket_is_told_which_group_may() {
-        let target = Target::Socket("/run/teleport-fleet-of-a-test/admin.sock".into());
-        let failure = unreachable(&target, &io::ErrorKind::PermissionDenied.into());
+        let target = Target::socket("/run/teleport-fleet-of-a-test/admin.sock".into());
+        let failure = unreachable(&target, Error::Io(io::ErrorKind::PermissionDenied.into()));
         assert_eq!(failure.code, "forbidden");
         let message = "no permission on the admin socket /run/teleport-fleet-of-a-test/admin.sock: run as root or as a \
                        member of the group teleport-fleet";

@@ -1,28 +1,28 @@
 //! Asks a running server: HTTP/1.1 over its admin socket, or over TLS with a token; a connection a question.
 
-mod body;
 mod connect;
 mod group;
 mod target;
-mod tls;
 
 use std::cell::Cell;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
-use hyper::{Method, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
+use ureq::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use ureq::http::{Method, Request, Response, StatusCode};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::DefaultConnector;
+use ureq::{Agent, Body, Error};
 
 use crate::args::Global;
 use crate::failure::Failure;
+use connect::Reach;
 use target::Target;
-
-pub(crate) use body::Chunks;
 
 /// Longest wait for a connection with its TLS handshake, seconds: a host near or far answers within one.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ const AGAIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)
 /// What a server says of a path that it does not have: its metrics listener does so, and a server of another version.
 const NOWHERE: &str = "there is nothing at this path";
 /// Largest answer that is read whole, bytes: a thousand hosts with 64 labels each take less.
-const LARGEST: usize = 32 << 20;
+const LARGEST: u64 = 32 << 20;
 
 /// A question.
 #[derive(Debug, Clone)]
@@ -87,8 +87,10 @@ enum Fault {
 /// The server that verbs ask.
 #[derive(Debug)]
 pub struct Client {
-    runtime: Runtime,
+    agent: Agent,
     target: Target,
+    /// A connection was made since a question was sent.
+    connected: Arc<AtomicBool>,
     /// The server answered that it changed something.
     has_changed: Cell<bool>,
 }
@@ -99,9 +101,25 @@ impl Client {
     /// # Errors
     /// An address that cannot be asked, and a file of token or certificates that cannot be read.
     pub fn new(global: &Global) -> Result<Self, Failure> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Failure::local("cannot start", error))?;
-        Ok(Self { runtime, target: Target::of(global)?, has_changed: Cell::new(false) })
+        let target = Target::of(global)?;
+        let config = Agent::config_builder()
+            // The token goes to the server that was named, and to nobody else.
+            .proxy(None)
+            .max_redirects(0)
+            .http_status_as_error(false)
+            .max_idle_connections(0)
+            .timeout_resolve(Some(CONNECT))
+            .timeout_connect(Some(CONNECT))
+            .timeout_send_request(Some(ANSWER))
+            .timeout_send_body(Some(ANSWER))
+            .timeout_recv_response(Some(ANSWER))
+            .tls_config(target.tls.clone().unwrap_or_default())
+            .build();
+        let connected = Arc::new(AtomicBool::new(false));
+        let reach =
+            Reach { socket: target.socket.clone(), network: DefaultConnector::new(), connected: connected.clone() };
+        let agent = Agent::with_parts(config, reach, DefaultResolver::default());
+        Ok(Self { agent, target, connected, has_changed: Cell::new(false) })
     }
 
     /// Asks, and reads the answer.
@@ -109,26 +127,18 @@ impl Client {
     /// # Errors
     /// The server's refusal; or why it could not be asked, or understood.
     pub(crate) fn ask<T: DeserializeOwned>(&self, question: &Question) -> Result<T, Failure> {
-        let bytes = self.runtime.block_on(self.until_answered(question))?;
+        let bytes = self.until_answered(question)?;
         self.has_changed.set(self.has_changed.get() || question.changes());
         serde_json::from_slice(&bytes).map_err(|error| self.misunderstood(&error.to_string()))
     }
 
-    /// Asks for an answer that is read as it comes: a stream of lines, or a file.
+    /// Asks for an answer that is read as it comes, and may never end: a stream of lines, or a file.
     ///
     /// # Errors
     /// As [`Client::ask`].
-    pub(crate) fn open(&self, question: &Question) -> Result<Chunks<'_>, Failure> {
-        let opened = self.runtime.block_on(async {
-            let answer = self.send(question).await?;
-            if answer.status().is_success() {
-                return Ok(answer.into_body());
-            }
-            let (status, bytes) = self.read(answer).await?;
-            Err(Fault::Final(self.refusal(status, &bytes)))
-        });
-        match opened {
-            Ok(body) => Ok(Chunks::new(&self.runtime, body)),
+    pub(crate) fn open(&self, question: &Question) -> Result<impl Read + use<>, Failure> {
+        match self.send(question, None) {
+            Ok(answer) => Ok(answer.into_body().into_reader()),
             Err(Fault::Final(failure)) => Err(failure),
             Err(Fault::Broken(why)) => Err(self.broken(question, &why)),
         }
@@ -139,22 +149,12 @@ impl Client {
         self.has_changed.get()
     }
 
-    /// Waits, so that a server may come back.
-    pub(crate) fn wait(&self, time: Duration) {
-        self.runtime.block_on(async { tokio::time::sleep(time).await });
-    }
-
-    /// The server's name in messages.
-    pub(crate) fn name(&self) -> String {
-        self.target.to_string()
-    }
-
     /// Sends the question again where its connection broke: its id makes that a change is made once.
-    async fn until_answered(&self, question: &Question) -> Result<Bytes, Failure> {
+    fn until_answered(&self, question: &Question) -> Result<Vec<u8>, Failure> {
         let mut again = AGAIN.into_iter();
         let mut broke = false;
         loop {
-            let why = match self.once(question).await {
+            let why = match self.once(question) {
                 Ok(bytes) => return Ok(bytes),
                 // It may have stopped while it answered.
                 Err(Fault::Final(failure)) if broke && failure.code == Failure::UNREACHABLE => failure.message,
@@ -163,61 +163,58 @@ impl Client {
             };
             broke = true;
             match again.next() {
-                Some(wait) => tokio::time::sleep(wait).await,
+                Some(wait) => thread::sleep(wait),
                 None => return Err(self.broken(question, &why)),
             }
         }
     }
 
-    async fn once(&self, question: &Question) -> Result<Bytes, Fault> {
-        let answer = self.send(question).await?;
-        match timeout(ANSWER, self.read(answer)).await {
-            Ok(Ok((status, bytes))) if status.is_success() => Ok(bytes),
-            Ok(Ok((status, bytes))) => Err(Fault::Final(self.refusal(status, &bytes))),
-            Ok(Err(fault)) => Err(fault),
-            Err(_) => Err(Fault::Final(self.late(question))),
-        }
+    fn once(&self, question: &Question) -> Result<Vec<u8>, Fault> {
+        let answer = self.send(question, Some(ANSWER))?;
+        self.read(answer).map_err(|error| self.fault(question, error))
     }
 
-    /// Sends the question and waits for the head of its answer.
-    async fn send(&self, question: &Question) -> Result<Response<Incoming>, Fault> {
-        let stream = connect::connect(&self.target, CONNECT).await.map_err(Fault::Final)?;
-        let broken = |error: hyper::Error| Fault::Broken(error.to_string());
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.map_err(broken)?;
-        tokio::spawn(connection);
-        let request = self.request(question)?;
-        match timeout(ANSWER, sender.send_request(request)).await {
-            Ok(answer) => answer.map_err(broken),
-            Err(_) => Err(Fault::Final(self.late(question))),
+    /// Sends the question and waits for the head of its answer, which is no refusal; `body`: the time for the rest.
+    fn send(&self, question: &Question, body: Option<Duration>) -> Result<Response<Body>, Fault> {
+        self.connected.store(false, Ordering::Relaxed);
+        let answer = self.run(question, body).map_err(|error| self.fault(question, error))?;
+        if answer.status().is_success() {
+            return Ok(answer);
         }
+        let status = answer.status();
+        let said = self.read(answer).map_err(|error| self.fault(question, error))?;
+        Err(Fault::Final(self.refusal(status, &said)))
     }
 
-    fn request(&self, question: &Question) -> Result<hyper::Request<Full<Bytes>>, Fault> {
-        let mut request = hyper::Request::builder()
+    fn run(&self, question: &Question, body: Option<Duration>) -> Result<Response<Body>, Error> {
+        let mut request = Request::builder()
             .method(question.method.clone())
-            .uri(&question.path)
-            .header(HOST, self.target.host())
+            .uri(format!("{}{}", self.target.url, question.path))
             .header(USER_AGENT, concat!("teleport-fleet/", env!("CARGO_PKG_VERSION")))
             .header(ACCEPT, "application/json");
-        if let Some(token) = self.target.authorization() {
+        if let Some(token) = &self.target.authorization {
             request = request.header(AUTHORIZATION, token);
         }
-        if question.body.is_some() {
-            request = request.header(CONTENT_TYPE, "application/json");
-        }
-        let body = Full::new(Bytes::from(question.body.clone().unwrap_or_default()));
-        request.body(body).map_err(|error| Fault::Final(Failure::local("cannot write the question", error)))
+        let Some(sent) = &question.body else {
+            let request = self.agent.configure_request(request.body(())?).timeout_recv_body(body).build();
+            return self.agent.run(request);
+        };
+        let request = request.header(CONTENT_TYPE, "application/json").body(sent.as_slice())?;
+        self.agent.run(self.agent.configure_request(request).timeout_recv_body(body).build())
     }
 
-    async fn read(&self, answer: Response<Incoming>) -> Result<(StatusCode, Bytes), Fault> {
-        let status = answer.status();
-        match body::whole(answer.into_body(), LARGEST).await {
-            Ok(Some(bytes)) => Ok((status, bytes)),
-            Ok(None) => {
-                let what = format!("its answer is larger than {LARGEST} bytes");
-                Err(Fault::Final(self.misunderstood(&what)))
+    fn read(&self, answer: Response<Body>) -> Result<Vec<u8>, Error> {
+        answer.into_body().into_with_config().limit(LARGEST).read_to_vec()
+    }
+
+    fn fault(&self, question: &Question, error: Error) -> Fault {
+        match error {
+            error if !self.connected.load(Ordering::Relaxed) => Fault::Final(connect::unreachable(&self.target, error)),
+            Error::BodyExceedsLimit(_) => {
+                Fault::Final(self.misunderstood(&format!("its answer is larger than {LARGEST} bytes")))
             }
-            Err(error) => Err(Fault::Broken(error.to_string())),
+            Error::Timeout(_) => Fault::Final(self.late(question)),
+            error => Fault::Broken(error.into_io().to_string()),
         }
     }
 
@@ -237,7 +234,8 @@ impl Client {
         }
     }
 
-    fn misunderstood(&self, what: &str) -> Failure {
+    /// Why what was answered is no answer of the admin API.
+    pub(crate) fn misunderstood(&self, what: &str) -> Failure {
         let message = format!("{self} does not answer as a teleport-fleet server: {what}");
         Failure::new(Failure::BAD_ANSWER, message)
     }

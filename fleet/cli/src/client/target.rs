@@ -6,39 +6,31 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hyper::Uri;
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use ureq::http::Uri;
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
-use super::tls;
 use crate::args::{ADMIN_SOCKET, Global};
 use crate::failure::Failure;
 
 /// Longest file of a token, bytes.
 const LONGEST_TOKEN: u64 = 4096;
+/// Most bytes of a file of certificates: those of all authorities of the world have some 250,000.
+const LONGEST_CA_FILE: u64 = 4 << 20;
 
-/// Where the server is.
+/// Where the server is, and how it is asked.
 #[derive(Debug)]
-pub(super) enum Target {
-    /// Its admin socket.
-    Socket(PathBuf),
-    /// An address.
-    Address(Address),
-}
-
-/// A server's address.
-#[derive(Debug)]
-pub(super) struct Address {
-    /// As it was written, without what follows the port.
-    name: String,
-    /// Host, without the brackets of an IPv6 address.
-    pub(super) host: String,
-    /// Port.
-    pub(super) port: u16,
-    /// `None`: plain HTTP, to this host only.
-    pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+pub(super) struct Target {
+    /// Its admin socket, if that is asked.
+    pub(super) socket: Option<PathBuf>,
+    /// What stands before the path of each question, without a slash. Nobody connects to that of the socket.
+    pub(super) url: String,
+    /// Who is trusted. `None`: plain HTTP, to this host only.
+    pub(super) tls: Option<TlsConfig>,
     /// The value of `Authorization`.
-    authorization: Option<String>,
+    pub(super) authorization: Option<String>,
 }
 
 impl Target {
@@ -47,37 +39,18 @@ impl Target {
     /// # Errors
     /// An address that cannot be asked, and files that cannot be read.
     pub(super) fn of(global: &Global) -> Result<Self, Failure> {
-        match &global.server {
-            None => {
-                let socket = global.admin_socket.clone().unwrap_or_else(|| ADMIN_SOCKET.into());
-                Ok(Self::Socket(socket))
-            }
-            Some(url) => {
-                let token = global.token_file.as_deref().map(token).transpose()?;
-                Address::parse(url, token, global.ca_file.as_deref()).map(Self::Address)
-            }
-        }
+        let Some(url) = &global.server else {
+            return Ok(Self::socket(global.admin_socket.clone().unwrap_or_else(|| ADMIN_SOCKET.into())));
+        };
+        let token = global.token_file.as_deref().map(token).transpose()?;
+        Self::address(url, token, global.ca_file.as_deref())
     }
 
-    /// The value of `Host`.
-    pub(super) fn host(&self) -> &str {
-        match self {
-            Self::Socket(_) => "localhost",
-            Self::Address(address) => address.name.split_once("://").map_or("localhost", |(_, host)| host),
-        }
+    pub(super) fn socket(path: PathBuf) -> Self {
+        Self { socket: Some(path), url: "http://127.0.0.1".to_owned(), tls: None, authorization: None }
     }
 
-    /// The value of `Authorization`.
-    pub(super) fn authorization(&self) -> Option<&str> {
-        match self {
-            Self::Socket(_) => None,
-            Self::Address(address) => address.authorization.as_deref(),
-        }
-    }
-}
-
-impl Address {
-    fn parse(url: &str, token: Option<String>, ca_file: Option<&Path>) -> Result<Self, Failure> {
+    fn address(url: &str, token: Option<String>, ca_file: Option<&Path>) -> Result<Self, Failure> {
         let wrong = |why: &str| Failure::new(Failure::USAGE, format!("--server {url:?}: {why}"));
         let uri: Uri = url.parse().map_err(|_| wrong("expected https://HOST[:PORT]"))?;
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
@@ -86,24 +59,49 @@ impl Address {
         if authority.as_str().contains('@') || !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(wrong("expected nothing but https://HOST[:PORT]; a token is given with --token-file"));
         }
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let (port, tls) = match scheme {
-            "https" => {
-                let name = ServerName::try_from(host.clone()).map_err(|_| wrong("this is no name of a host"))?;
-                (443, Some((tls::config(ca_file)?, name)))
-            }
-            "http" if is_loopback(&host) => (80, None),
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+        let tls = match scheme {
+            "https" if ServerName::try_from(host).is_err() => return Err(wrong("this is no name of a host")),
+            "https" => Some(tls(ca_file)?),
+            "http" if is_loopback(host) => None,
             "http" => return Err(wrong("the token would be readable on the way: use https://")),
             _ => return Err(wrong("expected https://HOST[:PORT]")),
         };
-        Ok(Self {
-            name: format!("{scheme}://{authority}"),
-            host,
-            port: authority.port_u16().unwrap_or(port),
-            tls,
-            authorization: token.map(|token| format!("Bearer {token}")),
-        })
+        let authorization = token.map(|token| format!("Bearer {token}"));
+        Ok(Self { socket: None, url: format!("{scheme}://{authority}"), tls, authorization })
     }
+}
+
+/// Trusts the system's certificate authorities, and those in `ca_file`.
+///
+/// # Errors
+/// The file cannot be read or holds no certificate; or nothing is trusted at all.
+fn tls(ca_file: Option<&Path>) -> Result<TlsConfig, Failure> {
+    let mut trusted = rustls_native_certs::load_native_certs().certs;
+    if let Some(file) = ca_file {
+        let failed =
+            |error: &dyn fmt::Display| Failure::local(format!("cannot read certificates in {}", file.display()), error);
+        let text = fleet_listener::read_file(file, LONGEST_CA_FILE).map_err(|error| failed(&error))?;
+        let certificates =
+            CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>().map_err(|error| failed(&error))?;
+        if certificates.is_empty() {
+            return Err(failed(&"there are none"));
+        }
+        for certificate in certificates {
+            RootCertStore::empty().add(certificate.clone()).map_err(|error| failed(&error))?;
+            trusted.push(certificate);
+        }
+    }
+    if trusted.is_empty() {
+        let message = "no certificate authority is trusted: install ca-certificates, or give --ca-file";
+        return Err(Failure::new(Failure::LOCAL, message));
+    }
+    let trusted: Vec<_> = trusted.iter().map(|one| Certificate::from_der(one).to_owned()).collect();
+    Ok(TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .root_certs(RootCerts::Specific(Arc::new(trusted)))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build())
 }
 
 /// Names nothing but this host.
@@ -124,9 +122,9 @@ fn token(file: &Path) -> Result<String, Failure> {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Socket(path) => write!(f, "{}", path.display()),
-            Self::Address(address) => f.write_str(&address.name),
+        match &self.socket {
+            Some(path) => write!(f, "{}", path.display()),
+            None => f.write_str(&self.url),
         }
     }
 }
@@ -135,8 +133,8 @@ impl fmt::Display for Target {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<Address, Failure> {
-        Address::parse(url, Some("t".to_owned()), None)
+    fn parse(url: &str) -> Result<Target, Failure> {
+        Target::address(url, Some("t".to_owned()), None)
     }
 
     #[test]
@@ -151,10 +149,8 @@ mod tests {
 
     #[test]
     fn an_address_is_a_host_and_a_port_and_nothing_else() {
-        let address = parse("http://127.0.0.1").unwrap();
-        assert_eq!((address.host.as_str(), address.port), ("127.0.0.1", 80));
-        let address = parse("http://[::1]:8443").unwrap();
-        assert_eq!((address.host.as_str(), address.port), ("::1", 8443));
+        assert_eq!(parse("http://127.0.0.1/").unwrap().url, "http://127.0.0.1");
+        assert_eq!(parse("http://[::1]:8443").unwrap().url, "http://[::1]:8443");
         for url in [
             "fleet.example.com",
             "https://",

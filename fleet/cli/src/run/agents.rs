@@ -18,8 +18,7 @@ pub(super) fn run(verb: &Agents, client: &Client, screen: &mut Screen<'_, '_>) -
         Agents::Status => return show_status(client, screen),
         Agents::Report => return show_report(client, screen),
         Agents::StartUpdate(start) => {
-            let groups = named(&start.groups)?;
-            (Command::Start { groups, force: start.force }, start.dry_run)
+            (Command::Start { groups: named(&start.groups)?, force: start.force }, start.dry_run)
         }
         Agents::MarkDone(done) => (Command::MarkDone { groups: named(&done.groups)? }, done.dry_run),
         Agents::Rollback(back) => {
@@ -57,19 +56,13 @@ fn named_or_all(groups: &[String], all: bool) -> Result<Vec<String>, Failure> {
 
 fn act(command: Command, dry_run: bool, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let acted = send(command.clone(), dry_run, client)?;
-    let (format, look) = (screen.format(), screen.look());
-    match format {
-        Format::Text => acted::text(screen.out(), &command, &acted, dry_run, &look),
-        Format::Json | Format::Yaml => {
-            let shown = json!({
-                "groups": acted.groups,
-                "dry_run": dry_run,
-                "effects": acted.effects,
-                "rollout": status::value(acted.rollout.as_ref(), &acted::stops(&acted)),
-            });
-            value::write(screen.out(), format, &shown)
-        }
-    }
+    let shown = json!({
+        "groups": acted.groups,
+        "dry_run": dry_run,
+        "effects": acted.effects,
+        "rollout": status::value(acted.rollout.as_ref(), &acted::stops(&acted)),
+    });
+    value::show(screen, &shown, |out, look| acted::text(out, &command, &acted, dry_run, look))
 }
 
 /// Asks the server to carry `command` out.
@@ -98,11 +91,8 @@ pub(super) fn rollout(client: &Client) -> Result<(Option<AgentRollout>, Stops), 
 
 fn show_status(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let (rollout, stops) = rollout(client)?;
-    let look = screen.look();
-    match screen.format() {
-        Format::Text => status::text(screen.out(), rollout.as_ref(), &stops, &look),
-        format => value::write(screen.out(), format, &status::value(rollout.as_ref(), &stops)),
-    }
+    let shown = status::value(rollout.as_ref(), &stops);
+    value::show(screen, &shown, |out, look| status::text(out, rollout.as_ref(), &stops, look))
 }
 
 fn show_report(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {

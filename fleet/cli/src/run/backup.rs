@@ -1,13 +1,12 @@
 //! `backup FILE`: a consistent copy of the server's data, written here (FLEET §7).
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::args::Format;
 use crate::client::{Client, Question};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -31,24 +30,23 @@ pub(super) fn backup(file: &Path, client: &Client, screen: &mut Screen<'_, '_>) 
     let length = copy(client, |chunk| (&part.file).write_all(chunk).map_err(failed))?;
     part.keep(file).map_err(failed)?;
     let name = file.display().to_string();
-    match screen.format() {
-        Format::Text => writeln!(screen.out(), "backed up to {}: {length} bytes", text::clean(&name))?,
-        format => value::write(screen.out(), format, &json!({ "file": name, "bytes": length }))?,
-    }
-    Ok(())
+    value::show(screen, &json!({ "file": name, "bytes": length }), |out, _| {
+        Ok(writeln!(out, "backed up to {}: {length} bytes", text::clean(&name))?)
+    })
 }
 
 /// Asks for the copy, and gives it to `write` part by part; its length, bytes.
 fn copy(client: &Client, mut write: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<usize, Failure> {
-    let mut length = 0;
-    for chunk in client.open(&Question::get("/v1/fleet/backup"))? {
+    let mut answer = client.open(&Question::get("/v1/fleet/backup"))?;
+    let (mut chunk, mut length) = (vec![0; 64 << 10], 0);
+    loop {
         let broken = |error| Failure::new(Failure::LOCAL, format!("the copy broke off ({error}): run it again"));
-        let chunk = chunk.map_err(broken)?;
-        if length == 0 && !chunk.starts_with(HEAD) {
+        let part = answer.read(&mut chunk).map_err(broken)?;
+        if part == 0 || (length == 0 && !chunk.starts_with(HEAD)) {
             break;
         }
-        length += chunk.len();
-        write(&chunk)?;
+        length += part;
+        write(&chunk[..part])?;
     }
     if length == 0 {
         return Err(Failure::new(Failure::LOCAL, "the server sent no copy of its data: see its log"));

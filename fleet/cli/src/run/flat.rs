@@ -6,11 +6,11 @@ use fleet_wire::api::Written;
 use yaml::{Node, Value};
 
 use super::{agents, swap};
-use crate::args::{FlatStatus, FlatUpdate, Format};
+use crate::args::{FlatStatus, FlatUpdate};
 use crate::client::Client;
 use crate::console::Screen;
 use crate::failure::Failure;
-use crate::show::{acted, flat, value, written};
+use crate::show::{acted, flat, status as whole, value, written};
 
 /// What `update` answers.
 const UPDATED: &str = "Automatic updates configuration has been updated.";
@@ -67,18 +67,14 @@ pub(super) fn said(
     dry_run: bool,
     screen: &mut Screen<'_, '_>,
 ) -> Result<(), Failure> {
-    let format = screen.format();
-    if format != Format::Text {
-        return value::write(screen.out(), format, done);
-    }
-    writeln!(screen.out(), "{}", if dry_run { "Nothing was changed (--dry-run)." } else { sentence })?;
-    for written in done {
-        written::text(screen.out(), written, dry_run)?;
-    }
-    if done.is_empty() {
-        writeln!(screen.out(), "Nothing was different: nothing was written.")?;
-    }
-    Ok(())
+    value::show(screen, done, |out, _| {
+        writeln!(out, "{}", if dry_run { "Nothing was changed (--dry-run)." } else { sentence })?;
+        done.iter().try_for_each(|written| written::text(out, written, dry_run))?;
+        if done.is_empty() {
+            writeln!(out, "Nothing was different: nothing was written.")?;
+        }
+        Ok(())
+    })
 }
 
 /// Keys of a group, and what they are set to.
@@ -183,29 +179,22 @@ pub(super) fn reset(dry_run: bool, client: &Client, screen: &mut Screen<'_, '_>)
 /// `status [--group]`.
 pub(super) fn status(status: &FlatStatus, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let (rollout, stops) = agents::rollout(client)?;
-    let look = screen.look();
-    let format = screen.format();
-    if format != Format::Text {
-        return value::write(screen.out(), format, &crate::show::status::value(rollout.as_ref(), &stops));
-    }
-    let Some(rollout) = rollout else {
-        return crate::show::status::text(screen.out(), None, &stops, &look);
-    };
-    let Some(name) = &status.group else {
-        flat::rollout(screen.out(), &rollout)?;
-        return crate::show::status::store(screen.out(), &stops, &look);
-    };
-    match rollout.status.groups.iter().find(|group| group.name == *name) {
-        Some(group) => {
-            flat::group(screen.out(), group)?;
-            crate::show::status::store(screen.out(), &stops, &look)
+    value::show(screen, &whole::value(rollout.as_ref(), &stops), |out, look| {
+        let Some(rollout) = &rollout else { return whole::text(out, None, &stops, look) };
+        match &status.group {
+            None => flat::rollout(out, rollout)?,
+            Some(name) => {
+                let missing = || {
+                    let names: Vec<&str> = rollout.status.groups.iter().map(|group| group.name.as_str()).collect();
+                    let message = format!("there is no group {name:?} in the rollout: it has {}", names.join(", "));
+                    Failure::new("not_found", message)
+                };
+                let group = rollout.status.groups.iter().find(|group| group.name == *name);
+                flat::group(out, group.ok_or_else(missing)?)?;
+            }
         }
-        None => {
-            let names: Vec<&str> = rollout.status.groups.iter().map(|group| group.name.as_str()).collect();
-            let message = format!("there is no group {name:?} in the rollout: it has {}", names.join(", "));
-            Err(Failure::new("not_found", message))
-        }
-    }
+        whole::store(out, &stops, look)
+    })
 }
 
 /// `run --group`.

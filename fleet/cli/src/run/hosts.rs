@@ -19,12 +19,8 @@ const LONGEST_HOST: usize = 64;
 
 /// `explain --host`.
 pub(super) fn explain(explain: &Explain, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let explained = client.ask(&Question::get(place(&explain.host)?))?;
-    let look = screen.look();
-    match screen.format() {
-        Format::Text => shown::text(screen.out(), &explained, &look),
-        format => value::write(screen.out(), format, &explained.answer),
-    }
+    let explained: Explained = client.ask(&Question::get(place(&explain.host)?))?;
+    value::show(screen, &explained.answer, |out, look| shown::text(out, &explained, look))
 }
 
 /// `host UUID [DECISION]`.
@@ -42,11 +38,7 @@ pub(super) fn one(host: &OneHost, client: &Client, screen: &mut Screen<'_, '_>) 
         None => Question::get(place(&host.host)?),
     };
     let explained: Explained = client.ask(&question)?;
-    let look = screen.look();
-    match screen.format() {
-        Format::Text => shown::detail(screen.out(), &explained, &look),
-        format => value::write(screen.out(), format, &explained),
-    }
+    value::show(screen, &explained, |out, look| shown::detail(out, &explained, look))
 }
 
 /// `hosts`: page after page, so that a large fleet need not fit into memory.

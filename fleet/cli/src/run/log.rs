@@ -1,13 +1,15 @@
 //! `events` and `audit`: what was decided.
 
 use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read};
+use std::thread;
 use std::time::Duration;
 
 use fleet_wire::api::{AuditPage, Entry, Verified};
 
 use super::path;
 use crate::args::{Audit, AuditVerb, Events, Format};
-use crate::client::{Chunks, Client, Question};
+use crate::client::{Client, Question};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{entries, text, value};
@@ -15,7 +17,7 @@ use crate::show::{entries, text, value};
 /// Records of one answer.
 const PAGE: u32 = 1000;
 /// Longest line of an event, bytes: a record holds no more than a name, a reason and its numbers.
-const LONGEST: usize = 1 << 20;
+const LONGEST: u64 = 1 << 20;
 /// Waits before a connection that broke is made again, as long as no event came between: a server restarts in seconds.
 const AGAIN: [Duration; 5] = [
     Duration::from_millis(200),
@@ -55,11 +57,7 @@ fn verify(head: Option<String>, client: &Client, screen: &mut Screen<'_, '_>) ->
     if let Some(fault) = &verified.fault {
         return Err(Failure::new("audit_broken", format!("the audit log was changed: {fault}")));
     }
-    match screen.format() {
-        Format::Text => writeln!(screen.out(), "{}", entries::whole(&verified))?,
-        format => value::write(screen.out(), format, &verified)?,
-    }
-    Ok(())
+    value::show(screen, &verified, |out, _| Ok(writeln!(out, "{}", entries::whole(&verified))?))
 }
 
 /// `events [--follow]`: the past by pages, so that none is left out, then what comes.
@@ -88,41 +86,38 @@ fn follow(mut after: u64, client: &Client, screen: &mut Screen<'_, '_>) -> Resul
         screen.out().flush()?;
         let place = format!("/v1/fleet/events?after={after}&follow=true");
         let before = after;
-        let ended = client.open(&Question::get(place)).and_then(|chunks| lines(chunks, &mut after, client, screen));
+        let ended = client.open(&Question::get(place)).and_then(|answer| lines(answer, &mut after, client, screen));
         if after != before {
             again = AGAIN.into_iter();
         }
         // An answer that was not to end has ended: the server stops, or something between cut it off.
         let failure = match ended {
-            Ok(()) => Failure::new(Failure::NO_ANSWER, format!("{} ended the events", client.name())),
+            Ok(()) => Failure::new(Failure::NO_ANSWER, format!("{client} ended the events")),
             Err(failure) => failure,
         };
         let may_pass = [Failure::NO_ANSWER, Failure::UNREACHABLE].contains(&failure.code.as_str());
         match again.next().filter(|_| may_pass) {
-            Some(wait) => client.wait(wait),
+            Some(wait) => thread::sleep(wait),
             None => return Err(failure),
         }
     }
 }
 
 /// Shows the lines of an answer as they come; `after` follows the numbers.
-fn lines(chunks: Chunks<'_>, after: &mut u64, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let mut rest: Vec<u8> = Vec::new();
-    for chunk in chunks {
-        let chunk = chunk.map_err(|why| {
-            Failure::new(Failure::NO_ANSWER, format!("the connection to {} broke ({why})", client.name()))
-        })?;
-        rest.extend_from_slice(&chunk);
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = rest.drain(..=end).collect();
-            event(&line, after, client, screen)?;
-        }
-        if rest.len() > LONGEST {
-            return Err(misunderstood(client, "a line is too long"));
+fn lines(answer: impl Read, after: &mut u64, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let mut answer = BufReader::new(answer);
+    loop {
+        let mut line = Vec::new();
+        let read = answer.by_ref().take(LONGEST).read_until(b'\n', &mut line);
+        read.map_err(|why| Failure::new(Failure::NO_ANSWER, format!("the connection to {client} broke ({why})")))?;
+        match line.last() {
+            None => return Ok(()),
+            Some(b'\n') => event(&line, after, client, screen)?,
+            Some(_) if line.len() as u64 == LONGEST => return Err(client.misunderstood("a line is too long")),
+            Some(_) => event(&line, after, client, screen)?,
         }
         screen.out().flush()?;
     }
-    event(&rest, after, client, screen)
 }
 
 /// Empty lines keep a connection alive.
@@ -130,15 +125,10 @@ fn event(line: &[u8], after: &mut u64, client: &Client, screen: &mut Screen<'_, 
     if line.trim_ascii().is_empty() {
         return Ok(());
     }
-    let entry: Entry = serde_json::from_slice(line).map_err(|error| misunderstood(client, &error.to_string()))?;
+    let entry: Entry = serde_json::from_slice(line).map_err(|error| client.misunderstood(&error.to_string()))?;
     show(&entry, screen)?;
     *after = entry.seq;
     Ok(())
-}
-
-fn misunderstood(client: &Client, what: &str) -> Failure {
-    let message = format!("{} does not answer as a teleport-fleet server: {what}", client.name());
-    Failure::new(Failure::BAD_ANSWER, message)
 }
 
 /// A record: a line; in YAML a document.

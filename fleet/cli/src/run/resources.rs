@@ -116,10 +116,9 @@ pub(super) fn update(update: &UpdateFile, client: &Client, screen: &mut Screen<'
 fn write(files: &Files, how: How, is_dry: bool, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let joined = Joined::read(files, screen)?;
     let written = swap::write(client, joined.text.clone(), how, is_dry).map_err(|failure| joined.named(failure))?;
-    match screen.format() {
-        Format::Text => written::text_of(screen.out(), &written, is_dry, &|unwise| joined.place(unwise.line?)),
-        _ => show(&written, is_dry, screen),
-    }
+    value::show(screen, &written, |out, _| {
+        written::text_of(out, &written, is_dry, &|unwise| joined.place(unwise.line?))
+    })
 }
 
 /// `rm`.
@@ -136,10 +135,7 @@ pub(super) fn remove(rm: &Rm, client: &Client, screen: &mut Screen<'_, '_>) -> R
 
 /// What a write did.
 pub(super) fn show(written: &Written, is_dry: bool, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    match screen.format() {
-        Format::Text => written::text(screen.out(), written, is_dry),
-        format => value::write(screen.out(), format, written),
-    }
+    value::show(screen, written, |out, _| written::text(out, written, is_dry))
 }
 
 /// Several files as one text.

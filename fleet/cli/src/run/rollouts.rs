@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::path;
-use crate::args::{Format, Rollouts};
+use crate::args::Rollouts;
 use crate::client::{Client, Question};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -15,10 +15,6 @@ pub(super) fn run(rollouts: &Rollouts, client: &Client, screen: &mut Screen<'_, 
     let query =
         [("before", rollouts.before.map(|before| before.to_string())), ("limit", Some(rollouts.last.to_string()))];
     let found: Vec<Value> = client.ask(&Question::get(path::with_query("/v1/fleet/rollouts", query)))?;
-    let format = screen.format();
-    if format != Format::Text {
-        return value::write(screen.out(), format, &Value::Array(found));
-    }
     let mut table = Table::new(["Number", "Start Version", "Target Version", "Schedule", "Began", "State", "Groups"]);
     for rollout in &found {
         let (spec, status) = (&rollout["spec"], &rollout["status"]);
@@ -33,8 +29,7 @@ pub(super) fn run(rollouts: &Rollouts, client: &Client, screen: &mut Screen<'_, 
             Cell::new(&groups(&status["groups"])),
         ]);
     }
-    table.write(screen.out(), false)?;
-    Ok(())
+    value::show(screen, &found, |out, _| Ok(table.write(out, false)?))
 }
 
 /// `halted`; `active, present`: it goes on.

@@ -26,8 +26,7 @@ pub(super) fn run(tokens: &Tokens, client: &Client, screen: &mut Screen<'_, '_>)
         Some(NewToken::Create { name, role, expires_in }) => create(name, *role, *expires_in, client, screen),
         Some(NewToken::Rm { name }) => {
             remove(TOKENS, name, client)?;
-            writeln!(screen.out(), "removed token {}", text::clean(name))?;
-            Ok(())
+            Ok(writeln!(screen.out(), "removed token {}", text::clean(name))?)
         }
         Some(NewToken::Join { verb: None }) => list_join(client, screen),
         Some(NewToken::Join { verb: Some(Join::Create { name, uses, group, labels, expires_in }) }) => {
@@ -45,8 +44,7 @@ pub(super) fn run(tokens: &Tokens, client: &Client, screen: &mut Screen<'_, '_>)
         }
         Some(NewToken::Join { verb: Some(Join::Rm { name }) }) => {
             remove(JOIN_TOKENS, name, client)?;
-            writeln!(screen.out(), "removed join token {}", text::clean(name))?;
-            Ok(())
+            Ok(writeln!(screen.out(), "removed join token {}", text::clean(name))?)
         }
     }
 }
@@ -59,10 +57,6 @@ fn remove(place: &str, name: &str, client: &Client) -> Result<(), Failure> {
 
 fn list_join(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let tokens: Vec<JoinToken> = client.ask(&Question::get(JOIN_TOKENS))?;
-    let format = screen.format();
-    if format != Format::Text {
-        return value::write(screen.out(), format, &tokens);
-    }
     let mut table = Table::new(["Name", "Uses Left", "Group", "Labels", "Created", "Expires"]);
     for token in &tokens {
         let labels: Vec<String> = token.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -75,16 +69,11 @@ fn list_join(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure
             Cell::new(&token.expires.map_or_else(|| "never".to_owned(), text::time)),
         ]);
     }
-    table.write(screen.out(), false)?;
-    Ok(())
+    value::show(screen, &tokens, |out, _| Ok(table.write(out, false)?))
 }
 
 fn list(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let tokens: Vec<Token> = client.ask(&Question::get(TOKENS))?;
-    let format = screen.format();
-    if format != Format::Text {
-        return value::write(screen.out(), format, &tokens);
-    }
     let mut table = Table::new(["Name", "Role", "Created", "Expires"]);
     for token in &tokens {
         table.row(vec![
@@ -94,8 +83,7 @@ fn list(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
             Cell::new(&token.expires.map_or_else(|| "never".to_owned(), text::time)),
         ]);
     }
-    table.write(screen.out(), false)?;
-    Ok(())
+    value::show(screen, &tokens, |out, _| Ok(table.write(out, false)?))
 }
 
 fn create(

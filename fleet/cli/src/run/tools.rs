@@ -7,7 +7,7 @@ use yaml::Node;
 
 use super::flat::said;
 use super::swap;
-use crate::args::{ClientTools, Format};
+use crate::args::ClientTools;
 use crate::client::Client;
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -60,14 +60,11 @@ fn status(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     };
     let mode = of(Kind::Config, "/spec/tools/mode")?.unwrap_or_else(|| "disabled".to_owned());
     let version = of(Kind::Version, "/spec/tools/target_version")?;
-    match screen.format() {
-        Format::Text => {
-            writeln!(screen.out(), "mode: {}", text::clean(&mode))?;
-            if let Some(version) = version {
-                writeln!(screen.out(), "target_version: {}", text::clean(&version))?;
-            }
-            Ok(())
+    value::show(screen, &json!({ "mode": mode, "target_version": version }), |out, _| {
+        writeln!(out, "mode: {}", text::clean(&mode))?;
+        if let Some(version) = &version {
+            writeln!(out, "target_version: {}", text::clean(version))?;
         }
-        format => value::write(screen.out(), format, &json!({ "mode": mode, "target_version": version })),
-    }
+        Ok(())
+    })
 }

@@ -8,7 +8,24 @@ use yaml::Node;
 
 use super::text;
 use crate::args::Format;
+use crate::console::{Look, Screen};
 use crate::failure::Failure;
+
+/// What a verb found: by `text` for people, else `value`.
+///
+/// # Errors
+/// Those of the output.
+pub(crate) fn show(
+    screen: &mut Screen<'_, '_>,
+    value: &(impl Serialize + ?Sized),
+    text: impl FnOnce(&mut dyn Write, &Look) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let look = screen.look();
+    match screen.format() {
+        Format::Text => text(screen.out(), &look),
+        format => write(screen.out(), format, value),
+    }
+}
 
 /// Writes `value` as a document of its own; `Text` is written as YAML.
 ///

@@ -142,11 +142,11 @@ fn a_token_that_is_none_is_refused_before_anything_is_sent() {
 
 /// A TLS server with a certificate that it made itself.
 fn over_tls(replies: Vec<Reply>) -> (String, String, Arc<Mutex<Vec<Asked>>>) {
-    use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-    use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
+    use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+    use rustls::{ServerConfig, ServerConnection, StreamOwned};
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let config = config.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap();
     let config = Arc::new(config);
