@@ -130,11 +130,7 @@ impl Book {
             rollout.groups.iter().map(|group| View::new(rollout, group, fleet, now)).collect();
         let mut elsewhere: HashMap<(Place, bool, bool), Answer> = HashMap::new();
         for host in fleet.hosts() {
-            let view = match host.place {
-                Place::Group(index) => views.get_mut(usize::from(index)),
-                Place::Ungrouped | Place::Nowhere => None,
-            };
-            let answer = match view {
+            let answer = match rollout.index_of(host.place).and_then(|index| views.get_mut(index)) {
                 Some(view) => view.answer_of(host, fleet),
                 None => elsewhere
                     .entry((host.place, host.flags.is_held(), is_new(Some(host))))
@@ -302,13 +298,8 @@ impl View<'_> {
         }
         let goes_back = group.state == State::RolledBack;
         let cause = match (host, state) {
-            (Some(host), Some(HostState::Updated)) if host.version == look.wanted => {
-                if goes_back {
-                    Cause::WentBack
-                } else {
-                    Cause::Updated
-                }
-            }
+            (Some(host), Some(HostState::Updated)) if host.version == look.wanted && goes_back => Cause::WentBack,
+            (Some(host), Some(HostState::Updated)) if host.version == look.wanted => Cause::Updated,
             (Some(host), Some(HostState::Excluded)) if host.flags.pinned => Cause::Pinned,
             (_, Some(HostState::Excluded)) => Cause::HostDisabled,
             (Some(host), Some(HostState::Failed)) if group.halt.is_none() => {

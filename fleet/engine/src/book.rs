@@ -233,10 +233,7 @@ impl Book {
 
     /// The names of all groups, of the policy and of the rollout; without a configuration that of Managed Updates' group.
     pub fn group_names(&self) -> Vec<&str> {
-        let has_groups = |policy: &&Policy| !policy.regular.is_empty() || !policy.critical.is_empty();
-        let of_policy = self.policy.as_ref().filter(has_groups);
-        let of_policy =
-            of_policy.map_or_else(Vec::new, |policy| policy.regular.iter().chain(&policy.critical).collect());
+        let of_policy: Vec<&Group> = self.policy.iter().flat_map(Policy::all_groups).collect();
         let of_rollout = self.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy);
         let mut known: Vec<&str> = if of_policy.is_empty() { vec![DEFAULT_GROUP] } else { Vec::new() };
         for Group { name, .. } in of_policy.into_iter().chain(of_rollout) {

@@ -151,24 +151,22 @@ impl Book {
                 self.each(groups, |group, _, _| group.approve(digest.as_deref(), id))
             }
             Command::Gate { group, answer } => {
-                let answer = *answer;
-                self.each(std::slice::from_ref(group), |group, _, _| group.take_answer(answer))
+                self.each(std::slice::from_ref(group), |group, _, _| group.take_answer(*answer))
             }
         }
     }
 
     /// Suspended or disabled, nothing starts (FLEET §3).
     fn may_start(&self) -> Result<(), Refusal> {
-        match self.rollout.as_ref().map(|rollout| rollout.mode) {
-            Some(mode @ (Mode::Suspended | Mode::Disabled)) => {
-                let word = if mode == Mode::Suspended { "suspended" } else { "disabled" };
-                let message = format!(
-                    "the mode is {word}, nothing starts: set `mode: enabled` in autoupdate_config and autoupdate_version first"
-                );
-                refuse(RefusalCode::Conflict, message)
-            }
-            Some(Mode::Enabled) | None => Ok(()),
-        }
+        let word = match self.rollout.as_ref().map(|rollout| rollout.mode) {
+            Some(Mode::Suspended) => "suspended",
+            Some(Mode::Disabled) => "disabled",
+            Some(Mode::Enabled) | None => return Ok(()),
+        };
+        let message = format!(
+            "the mode is {word}, nothing starts: set `mode: enabled` in autoupdate_config and autoupdate_version first"
+        );
+        refuse(RefusalCode::Conflict, message)
     }
 
     /// Does something to each named group.
@@ -218,14 +216,13 @@ impl Book {
             return refuse(RefusalCode::AlreadyExists, "no groups to rollback");
         }
         self.each(&names, |group, name, strategy| match (group.state, strategy) {
-            (_, Strategy::TimeBased) => not_by_hand(strategy),
+            (_, Strategy::TimeBased) => not_by_hand(),
             (State::RolledBack, _) => already(name, "rolled back"),
             _ => {
                 group.roll_back("manual_rollback", at_once, now);
                 Ok(())
             }
-        })?;
-        Ok(())
+        })
     }
 
     fn halt(&mut self, groups: &[String], all: bool, now: Timestamp) -> Result<(), Refusal> {
@@ -235,12 +232,12 @@ impl Book {
         if all {
             self.holds.hold_all(Cause::Operator);
             for group in self.rollout.iter_mut().flat_map(|rollout| &mut rollout.groups) {
-                group.halt_by_hold(HaltRule::ManualHalt, now);
+                group.halt_by_decision(HaltRule::ManualHalt, now);
             }
             return Ok(());
         }
         self.each(groups, |group, _, _| {
-            group.halt_by_hold(HaltRule::ManualHalt, now);
+            group.halt_by_decision(HaltRule::ManualHalt, now);
             Ok(())
         })?;
         for name in groups {
@@ -252,25 +249,17 @@ impl Book {
 
     /// Nobody is sent to a target that is blocked.
     fn not_blocked(&self) -> Result<(), Refusal> {
-        match (&self.blocked, &self.rollout) {
-            (Some(reason), Some(rollout)) => {
-                let target = &rollout.target;
-                let message = format!(
-                    "{target} is blocked by its fleet_release ({reason}): take `blocked` out of it, or give another target"
-                );
-                refuse(RefusalCode::Conflict, message)
-            }
-            _ => Ok(()),
-        }
+        let (Some(reason), Some(Rollout { target, .. })) = (&self.blocked, &self.rollout) else { return Ok(()) };
+        let message = format!(
+            "{target} is blocked by its fleet_release ({reason}): take `blocked` out of it, or give another target"
+        );
+        refuse(RefusalCode::Conflict, message)
     }
 
     /// Nobody is sent back to a version that is blocked.
     fn may_go_back(&self) -> Result<(), Refusal> {
-        let Some((start, reason)) =
-            self.rollout.as_ref().and_then(|rollout| Some((&rollout.start, self.block_of(&rollout.start)?)))
-        else {
-            return Ok(());
-        };
+        let Some(Rollout { start, .. }) = &self.rollout else { return Ok(()) };
+        let Some(reason) = self.block_of(start) else { return Ok(()) };
         let message = format!(
             "{start} is blocked by its fleet_release ({reason}), nobody is sent back to it: name another start_version in \
              autoupdate_version, or take `blocked` out of it"
@@ -283,42 +272,42 @@ impl Book {
         if all != groups.is_empty() {
             return refuse(RefusalCode::BadRequest, "name groups, or all, and not both");
         }
-        if !all {
-            // A held group that the rollout does not have, or without a rollout: only its hold ends.
-            let is_here = |name: &&String| self.rollout.as_ref().is_some_and(|rollout| rollout.find(name).is_some());
-            let is_orphan = |name: &&String| self.holds.groups.contains(*name) && !is_here(name);
-            let here: Vec<String> = groups.iter().filter(|name| !is_orphan(name)).cloned().collect();
-            let held: BTreeSet<String> = here.iter().filter(|name| self.holds.has(name)).cloned().collect();
-            let may_start = self.may_start();
-            if !here.is_empty() {
-                self.each(&here, |group, name, strategy| match group.state {
-                    State::Halted => {
-                        group.resume(now);
-                        Ok(())
-                    }
-                    // A hold that keeps nobody, or keeps a rollback: it ends, and nothing else.
-                    _ if held.contains(name) => Ok(()),
-                    State::Unstarted | State::RolledBack => {
-                        may_start.clone()?;
-                        group.trigger(false, strategy, fleet, now)
-                    }
-                    // Those that failed try again.
-                    State::Active if group.is_stuck() && strategy != Strategy::TimeBased => {
-                        may_start.clone()?;
-                        group.try_again(now);
-                        group.note(State::Active, "manual_run", now);
-                        Ok(())
-                    }
-                    State::Canary | State::Active => already(name, "started"),
-                    State::Done => already(name, "done"),
-                })?;
-            }
-            for name in groups {
-                self.holds.release(name);
-            }
-            return Ok(());
+        if all {
+            return self.run_all(now);
         }
-        self.run_all(now)
+        // A held group that the rollout does not have, or without a rollout: only its hold ends.
+        let is_here = |name: &&String| self.rollout.as_ref().is_some_and(|rollout| rollout.find(name).is_some());
+        let is_orphan = |name: &&String| self.holds.groups.contains(*name) && !is_here(name);
+        let here: Vec<String> = groups.iter().filter(|name| !is_orphan(name)).cloned().collect();
+        let held: BTreeSet<String> = here.iter().filter(|name| self.holds.has(name)).cloned().collect();
+        let may_start = self.may_start();
+        if !here.is_empty() {
+            self.each(&here, |group, name, strategy| match group.state {
+                State::Halted => {
+                    group.resume(now);
+                    Ok(())
+                }
+                // A hold that keeps nobody, or keeps a rollback: it ends, and nothing else.
+                _ if held.contains(name) => Ok(()),
+                State::Unstarted | State::RolledBack => {
+                    may_start.clone()?;
+                    group.trigger(false, strategy, fleet, now)
+                }
+                // Those that failed try again.
+                State::Active if group.is_stuck() && strategy != Strategy::TimeBased => {
+                    may_start.clone()?;
+                    group.try_again(now);
+                    group.note(State::Active, "manual_run", now);
+                    Ok(())
+                }
+                State::Canary | State::Active => already(name, "started"),
+                State::Done => already(name, "done"),
+            })?;
+        }
+        for name in groups {
+            self.holds.release(name);
+        }
+        Ok(())
     }
 
     /// Ends what stopped everything. What else stops a group has a name of its own, but in a rollout without groups to name.
@@ -328,17 +317,16 @@ impl Book {
         let holds = &self.holds;
         let groups = self.rollout.iter_mut().flat_map(|rollout| &mut rollout.groups);
         let mut others = Vec::new();
-        for (group, rule) in
-            groups.filter_map(|group| group.halt.as_ref().map(|halt| halt.rule).map(|rule| (group, rule)))
-        {
-            let is_named = holds.groups.contains(&group.policy.name);
-            match rule {
-                _ if !was_held && !has_names => {
-                    group.resume(now);
-                    return Ok(());
-                }
-                rule if rule.is_of_hold() && !is_named => group.go_on(now),
-                _ => others.push(group.policy.name.as_str()),
+        for group in groups {
+            let Some(rule) = group.halt.as_ref().map(|halt| halt.rule) else { continue };
+            if !was_held && !has_names {
+                group.resume(now);
+                return Ok(());
+            }
+            if rule.is_of_hold() && !holds.groups.contains(&group.policy.name) {
+                group.go_on(now);
+            } else {
+                others.push(group.policy.name.as_str());
             }
         }
         others
@@ -363,10 +351,8 @@ impl Rollout {
         }
         let names: Vec<&str> = self.groups.iter().map(|group| group.policy.name.as_str()).collect();
         let message = format!("there is no group {name:?} in the rollout: it has {}", names.join(", "));
-        match self.find(name).and_then(|index| self.groups.get_mut(index)) {
-            Some(group) => Ok(group),
-            None => refuse(RefusalCode::NotFound, message),
-        }
+        let found = self.find(name).and_then(|index| self.groups.get_mut(index));
+        found.ok_or(Refusal { code: RefusalCode::NotFound, message })
     }
 }
 
@@ -378,26 +364,17 @@ fn halted<T>(name: &str) -> Result<T, Refusal> {
     refuse(RefusalCode::Conflict, format!("group {name} is halted: end that with `autoupdate agents run {name}`"))
 }
 
-fn not_by_hand<T>(strategy: Strategy) -> Result<T, Refusal> {
-    let name = match strategy {
-        Strategy::HaltOnError => "halt-on-error",
-        Strategy::TimeBased => "time-based",
-        Strategy::Requires => "requires",
-    };
-    refuse(
-        RefusalCode::BadRequest,
-        format!("manual group state transition is not supported for rollout strategy \"{name}\""),
-    )
+fn not_by_hand<T>() -> Result<T, Refusal> {
+    let message = "manual group state transition is not supported for rollout strategy \"time-based\"";
+    refuse(RefusalCode::BadRequest, message)
 }
 
 impl GroupStatus {
     fn trigger(&mut self, force: bool, strategy: Strategy, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
         let name = self.policy.name.clone();
         match (self.state, strategy) {
-            (_, Strategy::TimeBased) => return not_by_hand(strategy),
-            (State::Halted, _) => {
-                return halted(&name);
-            }
+            (_, Strategy::TimeBased) => return not_by_hand(),
+            (State::Halted, _) => return halted(&name),
             (State::Canary, _) if force => {
                 self.forced = Some(now);
                 self.enter(State::Active, "manual_trigger", now);
@@ -424,7 +401,7 @@ impl GroupStatus {
 
     fn mark_done(&mut self, strategy: Strategy, now: Timestamp) -> Result<(), Refusal> {
         match (self.state, strategy) {
-            (_, Strategy::TimeBased) => not_by_hand(strategy),
+            (_, Strategy::TimeBased) => not_by_hand(),
             (State::Done, _) => already(&self.policy.name.clone(), "done"),
             (before, _) => {
                 // Late-comers of a group that is done are let go; those of one that was halted are not.

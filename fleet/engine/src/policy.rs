@@ -81,6 +81,11 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// The groups of both schedules.
+    pub fn all_groups(&self) -> impl Iterator<Item = &Group> {
+        self.regular.iter().chain(&self.critical)
+    }
+
     /// What of it acts only with the next rollout: everything but [`Policy::at_once`].
     pub fn of_next_rollout(&self) -> Self {
         let mut shape = self.clone();

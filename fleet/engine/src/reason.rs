@@ -203,6 +203,11 @@ impl HaltRule {
         matches!(self, Self::ManualHalt | Self::Restored | Self::StoreLost)
     }
 
+    /// Whether it is by what hosts said or did: they failed.
+    pub(crate) fn is_of_failures(self) -> bool {
+        matches!(self, Self::FailedThreshold | Self::SoakFailed | Self::CanaryFailed)
+    }
+
     /// Its stable name.
     pub fn name(self) -> &'static str {
         match self {
@@ -265,17 +270,9 @@ impl Why {
 
     /// Whether the hosts did nothing to be halted for: a person or the server stopped them.
     pub fn is_stopped_by_decision(&self) -> bool {
-        let Self::Halted { rule, .. } = self else { return false };
-        match rule {
-            HaltRule::ManualHalt
-            | HaltRule::Restored
-            | HaltRule::StoreLost
-            | HaltRule::ReleaseBlocked
-            | HaltRule::GateStopped => true,
-            HaltRule::FailedThreshold | HaltRule::TimeoutThreshold | HaltRule::CanaryFailed | HaltRule::SoakFailed => {
-                false
-            }
-        }
+        let is_decision =
+            |rule: HaltRule| rule.is_of_hold() || matches!(rule, HaltRule::ReleaseBlocked | HaltRule::GateStopped);
+        matches!(self, Self::Halted { rule, .. } if is_decision(*rule))
     }
 
     /// Who can change it.

@@ -6,7 +6,7 @@ use protocol::report::code;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;
-use crate::host::{Arrival, Enrolled, Failure, Flags, Host, HostId, Last, Mark, Outcome, Place};
+use crate::host::{Arrival, Enrolled, Failure, Flags, Host, HostId, Last, Mark, Outcome};
 use crate::moment::Moment;
 
 /// A host, as [`Fleet::record`] gives it and [`Fleet::restore`] takes it back. What is absent is not known.
@@ -147,17 +147,13 @@ impl Fleet {
         let labels = self.keep_labels(&record.labels);
         let names = &mut self.names;
         Host {
-            id: record.id,
             update_id: record.update_id,
             labels,
             declared: names.keep(&record.declared),
             assigned: names.keep(&record.assigned),
             version: names.keep(&record.version),
             flags: record.flags,
-            heard: record.heard,
-            arrival: Arrival::of(record.arrival),
             joined: Arrival::of(record.joined),
-            is_below_start: false,
             enrolled: record.enrolled.map(Enrolled::at),
             reports: record.reports,
             last: record.last.map(|last| Last {
@@ -174,8 +170,7 @@ impl Fleet {
             }),
             mark: record.mark,
             told_back: record.told_back,
-            key: 0,
-            place: Place::Nowhere,
+            ..Host::new(record.id, record.heard, Arrival::of(record.arrival))
         }
     }
 }

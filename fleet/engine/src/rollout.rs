@@ -325,10 +325,7 @@ impl Rollout {
 
     /// The group at `place`.
     pub fn group(&self, place: Place) -> Option<&GroupStatus> {
-        match place {
-            Place::Group(index) => self.groups.get(usize::from(index)),
-            Place::Ungrouped | Place::Nowhere => None,
-        }
+        self.groups.get(self.index_of(place)?)
     }
 
     /// The index of the group at `place`.

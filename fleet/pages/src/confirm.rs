@@ -34,8 +34,4 @@ impl Confirm {
     fn touches(&self) -> String {
         self.effects.as_ref().map_or_else(|| "1 host".to_owned(), effects::effects)
     }
-
-    fn names(&self) -> String {
-        self.groups.join(", ")
-    }
 }

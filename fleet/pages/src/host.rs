@@ -59,11 +59,8 @@ impl Host {
 
     fn actions(&self) -> Vec<Action> {
         let is_held = self.known().is_some_and(|host| host.held);
-        if is_held {
-            vec![Action::on_host("release", "Release", &self.id)]
-        } else {
-            vec![Action::on_host("hold", "Hold", &self.id)]
-        }
+        let (verb, label) = if is_held { ("release", "Release") } else { ("hold", "Hold") };
+        vec![Action::on_host(verb, label, &self.id)]
     }
 
     fn waiting_key(&self) -> Option<&str> {

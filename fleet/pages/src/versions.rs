@@ -1,7 +1,7 @@
 //! `/versions`: what hosts run, and the resources that say what they shall run.
 
 use askama::Template;
-use fleet_wire::api::{CountOf, Counts, Kept};
+use fleet_wire::api::{Counts, Kept};
 
 use crate::Frame;
 
@@ -15,10 +15,4 @@ pub struct Versions {
     pub counts: Counts,
     /// The resources, by kind.
     pub kept: Vec<Kept>,
-}
-
-impl Versions {
-    fn rows(&self) -> &[CountOf] {
-        &self.counts.counts
-    }
 }

@@ -73,7 +73,6 @@ impl Crowd {
 
     /// Adds hosts: they report at `now`, and each asks for the first time within its interval from then on.
     pub(crate) fn add(&mut self, kind: Kind, book: &Book, fleet: &mut Fleet, now: Timestamp) {
-        let first = self.hosts.len();
         let place = self.kinds.len();
         let number = u64::try_from(place).unwrap_or(u64::MAX) + 1;
         let (seed, kinds) = (self.seed.to_be_bytes(), number.to_be_bytes());
@@ -83,8 +82,9 @@ impl Crowd {
         let broken = kind.breaks.of(lots.len());
         let broken: BTreeSet<u32> = lots.into_iter().take(broken).map(|(_, number)| number).collect();
         let version: Arc<str> = Arc::from(kind.version.as_str());
-        let every = kind.every.as_secs().max(1).unsigned_abs();
-        for number in 0..kind.count {
+        let (count, every) = (kind.count, kind.every.as_secs().max(1).unsigned_abs());
+        self.kinds.push(kind);
+        for number in 0..count {
             let (id, update_id, lot) = (made("host", number), made("updater", number), made("first", number));
             let offset = i64::try_from(lot % u128::from(every)).unwrap_or_default();
             let member = Member {
@@ -97,12 +97,10 @@ impl Crowd {
                 refuses: None,
                 changes_to: None,
             };
+            let who = self.hosts.len();
             self.hosts.push(member);
-            self.plan(self.hosts.len() - 1, Does::Ask, now, SignedDuration::from_secs(offset));
-        }
-        self.kinds.push(kind);
-        for who in first..self.hosts.len() {
             self.report(who, None, book, fleet, now);
+            self.plan(who, Does::Ask, now, SignedDuration::from_secs(offset));
         }
     }
 

@@ -98,39 +98,31 @@ pub(crate) struct Explain {
     pub host: String,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct Start {
-    #[serde(default)]
     groups: Vec<String>,
-    #[serde(default)]
     force: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct Groups {
-    #[serde(default)]
     groups: Vec<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct Rollback {
-    #[serde(default)]
     groups: Vec<String>,
-    #[serde(default)]
     all_started: bool,
-    #[serde(default)]
     at_once: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct GroupsOrAll {
-    #[serde(default)]
     groups: Vec<String>,
-    #[serde(default)]
     all: bool,
 }
 
@@ -166,8 +158,7 @@ pub(crate) fn parse(text: &str) -> Result<(Timestamp, Action), (Option<Timestamp
     let value: Value = serde_json::from_str(text).map_err(|error| (None, format!("not a JSON object: {error}")))?;
     let Value::Object(mut keys) = value else { return Err((None, "not a JSON object".to_owned())) };
     let Some(at) = keys.shift_remove("at") else { return Err((None, "\"at\" is missing".to_owned())) };
-    let at = at.as_str().and_then(|at| at.parse::<Timestamp>().ok());
-    let Some(at) = at else {
+    let Some(at) = at.as_str().and_then(|at| at.parse::<Timestamp>().ok()) else {
         return Err((None, "\"at\" is not a time such as 2026-01-05T12:00:00Z".to_owned()));
     };
     let mut actions = keys.into_iter();

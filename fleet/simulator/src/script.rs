@@ -1,12 +1,11 @@
 //! `simulate --script`: JSON Lines in, one JSON line out for each line that asks or fails (FLEET §6).
 
 use fleet_engine::plain::is_unsafe;
-use std::collections::HashMap;
 
 use fleet_engine::answer::Question;
 use fleet_engine::book::Book;
 use fleet_engine::fleet::{Change, Counted, Fleet, Report};
-use fleet_engine::host::{Host, HostId};
+use fleet_engine::host::Host;
 use fleet_engine::resource;
 use fleet_engine::shelf::{self, Shelf};
 use fleet_engine::tally::Look;
@@ -92,8 +91,6 @@ struct World {
     /// The time of the line before.
     now: Option<Timestamp>,
     made_up: usize,
-    /// How a script calls its hosts.
-    names: HashMap<HostId, String>,
 }
 
 /// Why a line was refused.
@@ -111,26 +108,23 @@ impl World {
             crowd: Crowd::new(seed),
             now: None,
             made_up: 0,
-            names: HashMap::new(),
         }
     }
 
     /// What a line is answered.
     fn line(&mut self, text: &str, number: usize) -> Option<Value> {
+        let bad = |what: String, at: Option<Timestamp>| {
+            Some(Refused { code: "bad_line", message: format!("line {number}: {what}") }.show(at))
+        };
         let (at, action) = match line::parse(text) {
-            Ok((at, action)) => (at, action),
-            Err((at, what)) => {
-                let refused = Refused { code: "bad_line", message: format!("line {number}: {what}") };
-                return Some(refused.show(at.or(self.now)));
-            }
+            Ok(parsed) => parsed,
+            Err((at, what)) => return bad(what, at.or(self.now)),
         };
         if self.now.is_some_and(|now| at < now) {
-            let message = format!("line {number}: {at} is before the line above it");
-            return Some(Refused { code: "bad_line", message }.show(self.now));
+            return bad(format!("{at} is before the line above it"), self.now);
         }
         if self.now.is_some_and(|now| at.duration_since(now) > LONGEST) {
-            let message = format!("line {number}: {at} is more than a year after the line above it");
-            return Some(Refused { code: "bad_line", message }.show(self.now));
+            return bad(format!("{at} is more than a year after the line above it"), self.now);
         }
         self.advance(at);
         let answer = self.act(action, at, number);
@@ -209,26 +203,17 @@ impl World {
         self.shelf.remove(kind, &mut self.book).map_err(Refused::of)
     }
 
-    fn id(&mut self, host: &str) -> HostId {
-        let id = ids::parse(host);
-        self.names.entry(id).or_insert_with(|| host.to_owned());
-        id
-    }
-
     fn report(&mut self, report: &line::Report, now: Timestamp) -> Result<(), Refused> {
         if report.host.is_empty() {
             return Err(Refused { code: "bad_request", message: "a report names its host".to_owned() });
         }
-        let version = match &report.version {
-            Some(version) => Some(plain_version(version)?),
-            None => None,
+        let version = report.version.as_deref().map(plain_version).transpose()?;
+        let change = |last: &line::Last| {
+            Ok(Change { outcome: last.outcome, to: plain_version(&last.to)?, code: last.code.clone() })
         };
-        let last = match &report.last {
-            Some(last) => Some(Change { outcome: last.outcome, to: plain_version(&last.to)?, code: last.code.clone() }),
-            None => None,
-        };
+        let last = report.last.as_ref().map(change).transpose()?;
         let taken = Report {
-            host: self.id(&report.host),
+            host: ids::parse(&report.host),
             update_id: report.update_id.as_deref().map_or(0, ids::parse),
             group: report.group.clone(),
             version,
@@ -284,7 +269,7 @@ impl World {
 
     fn decide(&mut self, host: &str, decision: &Decision, now: Timestamp, number: usize) -> Result<(), Refused> {
         self.known_group(decision, number)?;
-        let id = self.id(host);
+        let id = ids::parse(host);
         let rollout = self.book.rollout.as_ref();
         if matches!(decision, Decision::Hold | Decision::Assign(Some(_))) && !self.fleet.expect(id, rollout) {
             let message = "too many hosts were decided on that never came: release some".to_owned();
@@ -295,11 +280,11 @@ impl World {
             Decision::Release => self.fleet.decide(id, rollout, now, |flags| flags.held = false),
             Decision::Assign(group) => self.fleet.assign(id, group.as_deref(), rollout, now),
         };
-        let message = || format!("no host {host:?} was heard of");
         // Nothing is left of one that never came.
         if self.fleet.host(id).is_some_and(Host::is_nobody) {
             self.fleet.forget(|host| host.id == id);
         }
+        let message = || format!("no host {host:?} was heard of");
         if is_known { Ok(()) } else { Err(Refused { code: "not_found", message: message() }) }
     }
 
@@ -314,16 +299,16 @@ impl World {
         Err(Refused { code: "not_found", message })
     }
 
-    fn question(&mut self, find: &Find) -> Question {
+    fn question(find: &Find) -> Question {
         Question {
-            host: find.host.as_deref().filter(|host| !host.is_empty()).map(|host| self.id(host)),
+            host: find.host.as_deref().filter(|host| !host.is_empty()).map(ids::parse),
             group: find.group.clone(),
             update_id: find.update_id.as_deref().filter(|id| !id.is_empty()).map_or(0, ids::parse),
         }
     }
 
     fn find(&mut self, find: &Find, now: Timestamp) -> Result<Value, Refused> {
-        let question = self.question(find);
+        let question = Self::question(find);
         // Who asks is known before the step, so that its turn can come with it.
         self.book.meet(&mut self.fleet, &question, now);
         self.step(now);
@@ -387,20 +372,18 @@ fn plain_version(text: &str) -> Result<String, Refused> {
 
 /// `"2%"`, `"0.5%"` or a number of percent; absent: none.
 fn share(value: &Value) -> Option<Share> {
-    match value {
-        Value::Null => Some(Share::NONE),
-        Value::Number(number) => Share::parse(&number.to_string()).ok(),
-        Value::String(text) => Share::parse(text).ok(),
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    }
+    Share::parse(&text_or_number(value, "0")?).ok()
 }
 
 fn duration(value: &Value, default: &str) -> Option<SignedDuration> {
-    let text = match value {
-        Value::Null => default.to_owned(),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) => text.clone(),
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
-    };
-    SignedDuration::try_from(yaml::scalar::duration(&text)?).ok()
+    SignedDuration::try_from(yaml::scalar::duration(&text_or_number(value, default)?)?).ok()
+}
+
+fn text_or_number(value: &Value, default: &str) -> Option<String> {
+    match value {
+        Value::Null => Some(default.to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
 }

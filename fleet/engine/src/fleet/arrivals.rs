@@ -182,7 +182,8 @@ impl Host {
         self.is_expected() && !self.flags.held && self.assigned.is_none()
     }
 
-    fn new(id: HostId, heard: Moment, arrival: Arrival) -> Self {
+    /// One of which nothing else is known.
+    pub(crate) fn new(id: HostId, heard: Moment, arrival: Arrival) -> Self {
         Self {
             id,
             update_id: 0,

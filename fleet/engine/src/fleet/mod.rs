@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use protocol::report::DEFAULT_INTERVAL;
 
-use crate::host::{Arrival, Flags, Host, HostId};
+use crate::host::{Arrival, Flags, Host, HostId, Place};
 use crate::index::Index;
 use crate::label_set::{LabelSets, Labels};
 use crate::moment::Moment;
@@ -94,6 +94,11 @@ impl Fleet {
     /// Every host, in the order of their first arrival.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
+    }
+
+    /// The hosts of the group at `index` of the rollout that they were placed for.
+    pub(crate) fn members(&self, index: usize) -> impl Iterator<Item = &Host> {
+        self.hosts.iter().filter(move |host| matches!(host.place, Place::Group(at) if usize::from(at) == index))
     }
 
     /// The host with this UUID.

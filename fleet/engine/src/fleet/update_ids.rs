@@ -60,9 +60,8 @@ impl Fleet {
     fn index_update_ids(&mut self) {
         self.by_update_id = Index::default();
         for at in 0..self.hosts.len() {
-            match self.hosts.get(at).map(|host| host.update_id) {
-                None | Some(0) => {}
-                Some(id) => self.index_update_id(id, at),
+            if let Some(id) = self.hosts.get(at).map(|host| host.update_id).filter(|id| *id != 0) {
+                self.index_update_id(id, at);
             }
         }
     }

@@ -26,12 +26,8 @@ pub(super) fn check(at: &At<'_>, group: &Group, now: Option<Timestamp>, found: &
             has_endless = true;
             let what =
                 format!("the freeze lasts {days} days: no host updates in that time, not even to a security release");
-            found.add(
-                &item.key("to"),
-                "freeze_never_ends",
-                what,
-                "end it earlier, or write mode: suspended, which status shows",
-            );
+            let advice = "end it earlier, or write mode: suspended, which status shows";
+            found.add(&item.key("to"), "freeze_never_ends", what, advice);
         }
         if freeze.reason.trim().is_empty() {
             let what = "has no reason: status and hosts say only that there is a freeze";

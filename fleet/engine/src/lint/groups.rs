@@ -47,12 +47,8 @@ pub(super) fn lists(schedules: &At<'_>, policy: &Policy, known: &Known, found: &
 fn order(list: &At<'_>, strategy: Strategy, groups: &[Group], found: &mut Found) {
     if strategy != Strategy::TimeBased && groups.iter().all(|group| group.pace.canaries == 0) {
         let what = "no group has canaries: the first hosts that get a bad release are a group";
-        found.add(
-            &list.item(0).key("canary_count"),
-            "no_canary",
-            what,
-            "give the first group canary_count: 2, or up to 5",
-        );
+        let advice = "give the first group canary_count: 2, or up to 5";
+        found.add(&list.item(0).key("canary_count"), "no_canary", what, advice);
     }
     for (nth, group) in groups.iter().enumerate() {
         let is_last = match strategy {
@@ -61,12 +57,8 @@ fn order(list: &At<'_>, strategy: Strategy, groups: &[Group], found: &mut Found)
         };
         if is_last && group.pace.max_in_flight == Percent::ALL && group.pace.rate.is_none() {
             let what = format!("all of {}, a last group, update at once: nothing stops a release half-way", group.name);
-            found.add(
-                &list.item(nth).key("max_in_flight"),
-                "last_group_at_once",
-                what,
-                "give it max_in_flight, such as 10%",
-            );
+            let advice = "give it max_in_flight, such as 10%";
+            found.add(&list.item(nth).key("max_in_flight"), "last_group_at_once", what, advice);
         }
     }
     let (chain, hours) = match strategy {
@@ -151,12 +143,8 @@ fn stops(at: &At<'_>, group: &Group, hosts: Option<u64>, found: &mut Found) {
     }
     if proof.on_halt == OnHalt::Rollback {
         let what = "acts only where hosts enrol by token or approval: else invented hosts could cause a downgrade";
-        found.add(
-            &at.key("on_halt"),
-            "rollback_needs_enrolment",
-            what,
-            "start the server with --enrolment token or approve",
-        );
+        let advice = "start the server with --enrolment token or approve";
+        found.add(&at.key("on_halt"), "rollback_needs_enrolment", what, advice);
     }
     if group.pace.max_in_flight == Percent::ZERO {
         let what = format!("0 % of {name} may be in flight: no host in it is ever told to update");

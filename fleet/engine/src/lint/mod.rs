@@ -68,11 +68,7 @@ impl Known {
 
 /// Advice for everything on a shelf.
 pub fn of(shelf: &Shelf, known: &Known) -> Vec<Advice> {
-    let mut found = Vec::new();
-    for resource in shelf.all() {
-        found.extend(of_resource(resource, known));
-    }
-    found
+    shelf.all().flat_map(|resource| of_resource(resource, known)).collect()
 }
 
 /// Advice for one resource, in the order of its lines.
@@ -121,8 +117,8 @@ impl Found {
     fn add(&mut self, at: &At<'_>, code: &'static str, what: impl Into<String>, advice: impl Into<String>) {
         self.advice.push(Advice {
             kind: self.kind.to_owned(),
-            line: at.line(),
-            key: at.path(),
+            line: at.line,
+            key: at.path.clone(),
             code,
             what: what.into(),
             advice: advice.into(),

@@ -13,14 +13,14 @@ const IGNORED_METADATA: [&str; 3] = ["expires", "description", "labels"];
 #[derive(Debug, Clone)]
 pub(super) struct At<'a> {
     node: Option<&'a Node>,
-    /// The line of the nearest place above that is written.
-    above: Option<usize>,
-    path: String,
+    /// Its line; of something that is not written, that of the nearest place above that is.
+    pub(super) line: Option<usize>,
+    pub(super) path: String,
 }
 
 impl<'a> At<'a> {
     pub(super) fn root(node: &'a Node) -> Self {
-        Self { node: Some(node), above: line_of(node), path: String::new() }
+        Self { node: Some(node), line: line_of(node), path: String::new() }
     }
 
     /// The place of a key.
@@ -36,21 +36,12 @@ impl<'a> At<'a> {
     }
 
     fn to(&self, node: Option<&'a Node>, path: String) -> Self {
-        Self { node, above: node.and_then(line_of).or(self.above), path }
+        Self { node, line: node.and_then(line_of).or(self.line), path }
     }
 
     /// Something is written there.
     pub(super) fn is_written(&self) -> bool {
         self.node.is_some_and(|node| !node.is_null())
-    }
-
-    /// Its line; of something that is not written, that of what it would belong to.
-    pub(super) fn line(&self) -> Option<usize> {
-        self.above
-    }
-
-    pub(super) fn path(&self) -> String {
-        self.path.clone()
     }
 
     /// What is written and means nothing.

@@ -46,12 +46,8 @@ pub(super) fn version(spec: &At<'_>, wanted: &Wanted, found: &mut Found) {
         }
         Some(start) if wanted.target.precedes(start) => {
             let what = format!("{} is below the start version {start}: hosts go down", wanted.target);
-            found.add(
-                &target,
-                "downgrade",
-                what,
-                "roll back with `autoupdate agents rollback`, which names what it does",
-            );
+            let advice = "roll back with `autoupdate agents rollback`, which names what it does";
+            found.add(&target, "downgrade", what, advice);
         }
         _ => {}
     }

@@ -76,16 +76,13 @@ fn kind(reader: &Reader<'_>) -> Option<Kind> {
         reader.refuse(why.to_owned());
         return None;
     }
-    match found {
-        None => {
-            match nearest::of(name, &names) {
-                Some(near) => reader.wrong(&format!("a kind; did you mean {near}?")),
-                None => reader.wrong(&alternatives(&names)),
-            }
-            None
+    if found.is_none() {
+        match nearest::of(name, &names) {
+            Some(near) => reader.wrong(&format!("a kind; did you mean {near}?")),
+            None => reader.wrong(&alternatives(&names)),
         }
-        kind => kind,
     }
+    found
 }
 
 /// Name and revision. The name of a kind with one resource is filled in, and no other is taken.

@@ -147,9 +147,8 @@ pub(super) fn each_day(items: &[Reader<'_>]) -> Days {
 }
 
 fn names(reader: &Reader<'_>) -> Vec<String> {
-    let names =
-        reader.items().into_iter().map(|item| item.needed("a group's name").name().unwrap_or_default().to_owned());
-    names.collect()
+    let name = |item: Reader<'_>| item.needed("a group's name").name().unwrap_or_default().to_owned();
+    reader.items().into_iter().map(name).collect()
 }
 
 fn blackouts(reader: &Reader<'_>) -> Vec<Blackout> {
@@ -175,10 +174,7 @@ fn role(reader: &Reader<'_>) -> Option<String> {
 }
 
 fn external(reader: &Reader<'_>) -> Option<External> {
-    if !reader.is_there() {
-        return None;
-    }
-    let mut fields = reader.fields()?;
+    let mut fields = reader.there()?.fields()?;
     let url = fields.get("url").needed("the address that is asked");
     let url = url.parsed("an https address", |text| url::check(text).map(|()| text.to_owned()));
     let timeout = fields.get("timeout_seconds").integer(1..=60);
@@ -197,10 +193,7 @@ fn pace(fields: &mut Fields<'_>, dialect: Dialect) -> Pace {
 }
 
 fn rate(reader: &Reader<'_>) -> Option<Rate> {
-    if !reader.is_there() {
-        return None;
-    }
-    let mut fields = reader.fields()?;
+    let mut fields = reader.there()?.fields()?;
     let base = fields.get("base").needed("the hosts of the first hour").integer(1..=MOST_HOSTS);
     let factor_hundredths = fields.get("factor").hundredths(100..=1000).unwrap_or(100);
     let most = fields.get("maximum");
@@ -218,19 +211,15 @@ fn rate(reader: &Reader<'_>) -> Option<Rate> {
 fn proof(fields: &mut Fields<'_>, dialect: Dialect) -> Proof {
     let defaults = dialect.defaults();
     let mut percent = |name, default| fields.get(name).percent().unwrap_or(default);
-    let max_failed = percent("max_failed_before_halt", defaults.max_failed);
-    let max_timeout = percent("max_timeout_before_halt", defaults.max_timeout);
-    let max_failed_of_ended = percent("max_failed_of_ended", defaults.max_failed_of_ended);
-    let max_silent = percent("max_silent", MAX_SILENT);
     Proof {
+        max_failed: percent("max_failed_before_halt", defaults.max_failed),
+        max_timeout: percent("max_timeout_before_halt", defaults.max_timeout),
+        max_failed_of_ended: percent("max_failed_of_ended", defaults.max_failed_of_ended),
+        max_silent: percent("max_silent", MAX_SILENT),
         timeout_seconds: fields.get("timeout_seconds").integer(30..=900).or(defaults.timeout),
         failure_seconds: fields.get("failure_seconds").integer(0..=900).unwrap_or(0),
-        max_failed,
-        max_timeout,
-        max_failed_of_ended,
         min_failed: fields.get("min_failed_before_halt").integer(1..=MOST_HOSTS).unwrap_or(1),
         min_ended: fields.get("min_ended").integer(1..=MOST_HOSTS).unwrap_or(20),
-        max_silent,
         on_halt: fields
             .get("on_halt")
             .one_of(&[("stop", OnHalt::Stop), ("rollback", OnHalt::Rollback)])

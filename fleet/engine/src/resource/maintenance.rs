@@ -87,10 +87,7 @@ fn ungrouped(reader: &Reader<'_>) -> Option<Ungrouped> {
 }
 
 fn ungrouped_window(reader: &Reader<'_>) -> Option<UngroupedWindow> {
-    if !reader.is_there() {
-        return None;
-    }
-    let mut fields = reader.fields()?;
+    let mut fields = reader.there()?.fields()?;
     let opening = group::opening(&mut fields, Days::EVERY);
     let jitter = fields.get("jitter_seconds").integer(0..=60).unwrap_or(0);
     fields.end();
@@ -111,10 +108,7 @@ fn unassigned_of(agents: &Reader<'_>, schedules: &Schedules, has_ungrouped: bool
 }
 
 fn window(reader: &Reader<'_>) -> Option<Window> {
-    if !reader.is_there() {
-        return None;
-    }
-    let mut fields = reader.fields()?;
+    let mut fields = reader.there()?.fields()?;
     let hour = fields.get("utc_start_hour").integer(0..=23).and_then(|hour| u8::try_from(hour).ok()).unwrap_or(0);
     let days = group::each_day(&fields.get("weekdays").items());
     fields.end();

@@ -30,6 +30,8 @@ use std::collections::HashMap;
 
 use yaml::Node;
 
+use crate::policy::Policy;
+
 pub use channel::{Channel, Source};
 pub use config::Config;
 pub use dialect::Dialect;
@@ -126,17 +128,22 @@ fn resources(roots: Vec<Node>) -> Result<Vec<Resource>, Faults> {
 impl Resource {
     /// The addresses that the server asks because of it: external checks, and channels elsewhere.
     pub fn asks(&self) -> Vec<&str> {
-        let policy = match self {
-            Self::Channel(object) => match &object.model.source {
-                Source::Forward(url) => return vec![url],
-                Source::Static(_) | Source::Group(_) => return Vec::new(),
-            },
+        if let Self::Channel(object) = self
+            && let Source::Forward(url) = &object.model.source
+        {
+            return vec![url];
+        }
+        let groups = self.policy().into_iter().flat_map(Policy::all_groups);
+        groups.filter_map(|group| Some(group.gate.external.as_ref()?.url.as_str())).collect()
+    }
+
+    /// What it says of agents, where it is a configuration.
+    pub(crate) fn policy(&self) -> Option<&Policy> {
+        match self {
             Self::Config(object) => object.model.policy.as_ref(),
             Self::Maintenance(object) => object.model.policy.as_ref(),
-            Self::Version(_) | Self::Release(_) | Self::Report(_) => None,
-        };
-        let groups = policy.into_iter().flat_map(|policy| policy.regular.iter().chain(&policy.critical));
-        groups.filter_map(|group| Some(group.gate.external.as_ref()?.url.as_str())).collect()
+            Self::Version(_) | Self::Channel(_) | Self::Release(_) | Self::Report(_) => None,
+        }
     }
 
     /// Its kind.
@@ -153,14 +160,7 @@ impl Resource {
 
     /// Its name and revision.
     pub fn metadata(&self) -> &Metadata {
-        match self {
-            Self::Config(object) => &object.metadata,
-            Self::Version(object) => &object.metadata,
-            Self::Maintenance(object) => &object.metadata,
-            Self::Channel(object) => &object.metadata,
-            Self::Release(object) => &object.metadata,
-            Self::Report(object) => &object.metadata,
-        }
+        self.head().0
     }
 
     /// Whether it says what `other` says, whatever the two are called and however they are written.
@@ -178,13 +178,17 @@ impl Resource {
 
     /// The document as it was written, in the usual order, with name and revision.
     pub fn written(&self) -> &Node {
+        self.head().1
+    }
+
+    fn head(&self) -> (&Metadata, &Node) {
         match self {
-            Self::Config(object) => &object.written,
-            Self::Version(object) => &object.written,
-            Self::Maintenance(object) => &object.written,
-            Self::Channel(object) => &object.written,
-            Self::Release(object) => &object.written,
-            Self::Report(object) => &object.written,
+            Self::Config(object) => (&object.metadata, &object.written),
+            Self::Version(object) => (&object.metadata, &object.written),
+            Self::Maintenance(object) => (&object.metadata, &object.written),
+            Self::Channel(object) => (&object.metadata, &object.written),
+            Self::Release(object) => (&object.metadata, &object.written),
+            Self::Report(object) => (&object.metadata, &object.written),
         }
     }
 

@@ -40,6 +40,11 @@ impl<'a> Reader<'a> {
         self.node.is_some()
     }
 
+    /// This place, if something stands here.
+    pub(super) fn there(&self) -> Option<&Self> {
+        self.is_there().then_some(self)
+    }
+
     /// True if nothing stands here, or a mapping without keys.
     pub(super) fn is_empty(&self) -> bool {
         self.node.is_none_or(|node| node.pairs().is_some_and(<[_]>::is_empty))

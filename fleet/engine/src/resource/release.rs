@@ -74,10 +74,7 @@ fn channels(reader: &Reader<'_>) -> Vec<String> {
 }
 
 fn blocked(reader: &Reader<'_>) -> Option<String> {
-    if !reader.is_there() {
-        return None;
-    }
-    let mut fields = reader.fields()?;
+    let mut fields = reader.there()?.fields()?;
     let reason = fields.get("reason").needed("the reason, for those who ask why").name().map(str::to_owned);
     fields.end();
     reason
@@ -96,10 +93,7 @@ fn requires_from(reader: &Reader<'_>, own: Option<&Version>) -> Vec<Version> {
 }
 
 fn rollout(reader: &Reader<'_>) -> Option<Phased> {
-    if !reader.is_there() {
-        return None;
-    }
-    let mut fields = reader.fields()?;
+    let mut fields = reader.there()?.fields()?;
     let start = fields.get("start").needed("the time when it begins").time();
     let start_value = fields.get("start_value").share().unwrap_or(0.0);
     let duration_minutes = fields.get("duration_minutes").integer(0..=MOST_MINUTES);

@@ -19,7 +19,7 @@ pub(crate) fn ruling(
         (Some(only), None) | (None, Some(only)) => return Ok(Some(only.clone())),
         (Some(own), Some(other)) => (own, other),
     };
-    let has_groups = |policy: &Policy| !policy.regular.is_empty() || !policy.critical.is_empty();
+    let has_groups = |policy: &Policy| policy.all_groups().next().is_some();
     let ruling = match (has_groups(own), has_groups(other)) {
         (true, true) => {
             return Err(

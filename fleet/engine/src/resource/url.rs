@@ -1,6 +1,6 @@
 //! Addresses that the server will ask: https, or http on this very host.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Longest address, bytes.
 const LONGEST: usize = 2048;
@@ -51,9 +51,7 @@ fn split(authority: &str) -> Option<(&str, Option<&str>)> {
 }
 
 fn is_loopback(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost")
-        || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
-        || host.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback())
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use protocol::Version;
 
 use super::config::MODES;
 use super::dialect::Dialect;
-use super::fields::Fields;
 use super::reader::Reader;
 use crate::policy::{Mode, Schedule, Target};
 
@@ -50,16 +49,17 @@ pub(super) fn read(spec: &Reader<'_>) -> Option<Versions> {
     let mut fields = spec.fields()?;
     let tools = tools(&fields.get("tools"));
     let agents = fields.get("agents");
-    let flat = flat_fields(&mut fields);
+    // The keys of RFD 0169, and `agent_start_version`, which is ours.
+    let keys = ["agent_version", "agent_version_schedule", "agent_start_version"].map(|key| fields.get(key));
     fields.end();
-    let is_flat = [&flat.target, &flat.start, &flat.schedule].iter().any(|field| field.is_there());
+    let is_flat = keys.iter().any(Reader::is_there);
     let agents = match (agents.is_there(), is_flat) {
         (true, true) => {
             agents.refuse("stands beside agent_version: write one of them, in one dialect");
             None
         }
         (true, false) => nested(&agents),
-        (false, true) => flat.wanted(),
+        (false, true) => flat(keys),
         (false, false) => None,
     };
     Some(Versions { agents, tools })
@@ -84,28 +84,11 @@ fn nested(agents: &Reader<'_>) -> Option<Wanted> {
     Some(Wanted { dialect: Dialect::V2, start: Some(start?), target: target?, schedule, mode })
 }
 
-/// The keys of RFD 0169, and `agent_start_version`, which is ours.
-struct Flat<'a> {
-    target: Reader<'a>,
-    schedule: Reader<'a>,
-    start: Reader<'a>,
-}
-
-fn flat_fields<'a>(fields: &mut Fields<'a>) -> Flat<'a> {
-    Flat {
-        target: fields.get("agent_version"),
-        schedule: fields.get("agent_version_schedule"),
-        start: fields.get("agent_start_version"),
-    }
-}
-
-impl Flat<'_> {
-    fn wanted(self) -> Option<Wanted> {
-        let target = self.target.needed("the version that hosts shall run").version();
-        let schedules =
-            [("regular", Schedule::Regular), ("critical", Schedule::Critical), ("immediate", Schedule::Immediate)];
-        let schedule = self.schedule.one_of(&schedules).unwrap_or(Schedule::Regular);
-        let start = self.start.version();
-        Some(Wanted { dialect: Dialect::Rfd0169, start, target: target?, schedule, mode: Mode::Enabled })
-    }
+fn flat([target, schedule, start]: [Reader<'_>; 3]) -> Option<Wanted> {
+    let target = target.needed("the version that hosts shall run").version();
+    let schedules =
+        [("regular", Schedule::Regular), ("critical", Schedule::Critical), ("immediate", Schedule::Immediate)];
+    let schedule = schedule.one_of(&schedules).unwrap_or(Schedule::Regular);
+    let start = start.version();
+    Some(Wanted { dialect: Dialect::Rfd0169, start, target: target?, schedule, mode: Mode::Enabled })
 }

@@ -15,7 +15,7 @@ use crate::book::Book;
 use crate::fleet::{Counted, Fleet};
 use crate::policy::{Mode, Policy, Target};
 use crate::resource::{
-    AgentReport, Dialect, Kind, Release, Resource, Versions, Wanted, counts_are_good, default_group, read_json, ruling,
+    AgentReport, Dialect, Kind, Release, Resource, Wanted, counts_are_good, default_group, read_json, ruling,
 };
 
 /// Most releases of a channel. Each may lead to every later one: so many make 31,125 edges, and an answer below the MiB that
@@ -203,28 +203,27 @@ impl Shelf {
     }
 
     fn wanted(&self) -> Option<&Wanted> {
-        match self.get(Kind::Version, Kind::Version.only_name()?)? {
-            Resource::Version(object) => {
-                let Versions { agents, .. } = &object.model;
-                agents.as_ref()
-            }
+        match self.only(Kind::Version)? {
+            Resource::Version(object) => object.model.agents.as_ref(),
             _ => None,
         }
     }
 
+    /// The resource of a kind of which there is but one.
+    fn only(&self, kind: Kind) -> Option<&Resource> {
+        self.get(kind, kind.only_name()?)
+    }
+
     fn policy(&self, dialect: Dialect) -> Result<Option<Policy>, Refused> {
-        let config = match self.get(Kind::Config, Kind::Config.only_name().unwrap_or_default()) {
-            Some(Resource::Config(object)) => object.model.policy.clone(),
-            _ => None,
-        };
-        let maintenance = match self.get(Kind::Maintenance, Kind::Maintenance.only_name().unwrap_or_default()) {
-            Some(Resource::Maintenance(object)) => Some(&object.model),
-            _ => None,
-        };
-        let rfd0169 = maintenance.and_then(|maintenance| maintenance.policy.as_ref());
-        let mut policy = ruling(dialect, config.as_ref(), rfd0169).map_err(Refused::Conflict)?;
+        let config = self.only(Kind::Config).and_then(Resource::policy);
+        let maintenance = self.only(Kind::Maintenance);
+        let rfd0169 = maintenance.and_then(Resource::policy);
+        let mut policy = ruling(dialect, config, rfd0169).map_err(Refused::Conflict)?;
         // Managed Updates' group for all hosts, in the cluster's maintenance window where there is one.
-        let window = maintenance.and_then(|maintenance| maintenance.window.as_ref());
+        let window = match maintenance {
+            Some(Resource::Maintenance(object)) => object.model.window.as_ref(),
+            _ => None,
+        };
         if rfd0169.is_none()
             && policy.as_ref().is_none_or(|policy| policy.regular.is_empty())
             && let Some(window) = window
@@ -255,8 +254,7 @@ impl Shelf {
     /// Which configuration has the groups of the rollout; `None`: neither was written.
     pub(crate) fn kind_of_groups(&self) -> Option<Kind> {
         let policies = self.policies();
-        let has_groups = |policy: &Policy| !policy.regular.is_empty() || !policy.critical.is_empty();
-        let with_groups = policies.iter().find(|(_, policy)| has_groups(policy));
+        let with_groups = policies.iter().find(|(_, policy)| policy.all_groups().next().is_some());
         with_groups.or(policies.first()).map(|(kind, _)| *kind)
     }
 
@@ -268,16 +266,7 @@ impl Shelf {
 
     /// The configurations that have a policy for agents.
     fn policies(&self) -> Vec<(Kind, &Policy)> {
-        let mut found = Vec::new();
-        for resource in self.all() {
-            let policy = match resource {
-                Resource::Config(object) => object.model.policy.as_ref(),
-                Resource::Maintenance(object) => object.model.policy.as_ref(),
-                _ => None,
-            };
-            found.extend(policy.map(|policy| (resource.kind(), policy)));
-        }
-        found
+        self.all().filter_map(|resource| Some((resource.kind(), resource.policy()?))).collect()
     }
 
     /// Why nobody new gets which versions.

@@ -36,9 +36,8 @@ impl Shelf {
             return Ok(());
         }
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for resource in self.all() {
-            let Resource::Release(object) = resource else { continue };
-            for channel in object.model.channels.iter().filter(|channel| touched.contains(*channel)) {
+        for release in self.releases() {
+            for channel in release.channels.iter().filter(|channel| touched.contains(*channel)) {
                 *counts.entry(channel).or_default() += 1;
             }
         }

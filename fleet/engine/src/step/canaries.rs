@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::fleet::Fleet;
-use crate::host::{Host, Place};
+use crate::host::Host;
 use crate::rollout::{Canary, Cursor, Rollout, State};
 use crate::tally::{HostState, Look};
 
@@ -43,10 +43,8 @@ pub(super) fn check(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Tim
 
 /// Of how many hosts canaries are: those that were there when the group began, or that are back since, if these are more.
 fn members(look: &Look<'_>, index: usize, fleet: &Fleet) -> usize {
-    let place = u16::try_from(index).map_or(Place::Nowhere, Place::Group);
-    let is_one =
-        |host: &&Host| host.place == place && look.is_counted(host) && look.is_present(host) && !host.flags.excludes();
-    let present = fleet.hosts().iter().filter(is_one).count();
+    let is_one = |host: &&Host| look.is_counted(host) && look.is_present(host) && !host.flags.excludes();
+    let present = fleet.members(index).filter(is_one).count();
     usize::try_from(look.group.initial_count).unwrap_or(usize::MAX).max(present)
 }
 
@@ -75,16 +73,14 @@ fn top_up(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
         return;
     }
     let look = Look::new(rollout, group, fleet, now);
-    let place = u16::try_from(index).map_or(Place::Nowhere, Place::Group);
     let can_be = |host: &&Host| {
-        host.place == place
-            && host.update_id != 0
+        host.update_id != 0
             && look.is_counted(host)
             && look.now.since(host.heard) <= look.listening.heard_every
             && matches!(look.state(host), HostState::Pending | HostState::Updated)
             && !group.canaries.iter().any(|canary| canary.host_id == host.id)
     };
-    let mut found: Vec<&Host> = fleet.hosts().iter().filter(can_be).collect();
+    let mut found: Vec<&Host> = fleet.members(index).filter(can_be).collect();
     found.sort_by_key(|host| Cursor::of(host));
     let canary = |host: &&Host| Canary { updater_id: host.update_id, host_id: host.id, success: false, let_go: false };
     let added: Vec<Canary> = found.iter().take(missing).map(canary).collect();

@@ -12,114 +12,56 @@ pub(crate) const WINDOW: SignedDuration = SignedDuration::from_hours(1);
 /// A rollout that began longer ago than this has seen a closed window since.
 const BORN: SignedDuration = SignedDuration::from_hours(24);
 
-/// What keeps a group from starting, the first that holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Closed {
-    /// A group before it is not done.
-    Previous(String),
-    /// An operator froze it.
-    Blackout(String),
-    /// So long after the start of the group before it.
-    Wait(String, Timestamp),
-    /// So long after groups before it were done.
-    Soak(String, Timestamp),
-    /// Its window is closed.
-    Window,
-    /// The rollout began in this window.
-    BornInWindow,
-    /// Somebody must approve it.
-    Approval(String),
-    /// An external check must let it.
-    External(Option<GateAnswer>),
-}
-
-impl Closed {
-    /// The reason that Managed Updates v2 gives.
-    pub(crate) fn v2_reason(&self) -> &'static str {
-        match self {
-            Self::Previous(_) => "previous_groups_not_done",
-            Self::BornInWindow => "rollout_changed_during_window",
-            Self::Blackout(_)
-            | Self::Wait(..)
-            | Self::Soak(..)
-            | Self::Window
-            | Self::Approval(_)
-            | Self::External(_) => "cannot_start",
-        }
-    }
-
-    /// The reason with its subject.
-    pub(crate) fn why(&self, group_before: &str) -> Why {
-        match self {
-            Self::Previous(group) => Why::PreviousGroupsNotDone { group: group.clone() },
-            Self::Blackout(reason) => Why::Blackout { reason: reason.clone() },
-            Self::Wait(..) => Why::WaitHours { group: group_before.to_owned() },
-            Self::Soak(group, _) => Why::SoakHours { group: group.clone() },
-            Self::Window => Why::OutsideWindow,
-            Self::BornInWindow => Why::RolloutChangedDuringWindow,
-            Self::Approval(role) => Why::Approval { role: role.clone() },
-            Self::External(answer) => Why::Gate { answer: answer.map(|_| "wait".to_owned()) },
-        }
+/// The reason that Managed Updates v2 gives for what keeps a group from starting.
+pub(crate) fn v2_reason(why: &Why) -> &'static str {
+    match why {
+        Why::PreviousGroupsNotDone { .. } => "previous_groups_not_done",
+        Why::RolloutChangedDuringWindow => "rollout_changed_during_window",
+        _ => "cannot_start",
     }
 }
 
-/// What keeps the group at `index` from starting at `now`; `None`: it may.
-pub(crate) fn closed(rollout: &Rollout, index: usize, now: Timestamp) -> Option<Closed> {
+/// How long the windows of a rollout are in which groups start.
+pub(crate) fn window(rollout: &Rollout) -> SignedDuration {
+    if rollout.strategy == Strategy::TimeBased { rollout.window } else { WINDOW }
+}
+
+/// Whether `group` lets those that come after it start.
+pub(crate) fn is_over(rollout: &Rollout, group: &GroupStatus) -> bool {
+    if rollout.strategy == Strategy::TimeBased { group.was_run() } else { group.state == State::Done }
+}
+
+/// What keeps the group at `index` from starting at `now`, the first that holds; `None`: it may. Whether the window of a
+/// time-based one is open is asked elsewhere.
+pub(crate) fn closed(rollout: &Rollout, index: usize, now: Timestamp) -> Option<Why> {
     let group = rollout.groups.get(index)?;
     let gate = &group.policy.gate;
-    let before = before(rollout, index);
-    if let Some(waited_for) = before.iter().find(|group| group.state != State::Done) {
-        return Some(Closed::Previous(waited_for.policy.name.clone()));
+    let is_time_based = rollout.strategy == Strategy::TimeBased;
+    if let Some(waited_for) = before(rollout, index).iter().find(|group| !is_over(rollout, group)) {
+        return Some(Why::PreviousGroupsNotDone { group: waited_for.policy.name.clone() });
     }
     if let Some(blackout) = group.blackout(now) {
-        return Some(Closed::Blackout(blackout.reason.clone()));
+        return Some(Why::Blackout { reason: blackout.reason.clone() });
     }
-    if let Some((name, end)) = wait_end(rollout, index, now).filter(|(_, end)| *end > now) {
-        return Some(Closed::Wait(name, end));
+    if let Some((group, _)) = wait_end(rollout, index, now).filter(|(_, end)| *end > now && !is_time_based) {
+        return Some(Why::WaitHours { group });
     }
-    if let Some((name, end)) = soak_end(rollout, index, now).filter(|(_, end)| *end > now) {
-        return Some(Closed::Soak(name, end));
+    if let Some((group, _)) = soak_end(rollout, index, now).filter(|(_, end)| *end > now) {
+        return Some(Why::SoakHours { group });
     }
     if !rollout.without_windows {
-        if !gate.opening.is_open(now, WINDOW) {
-            return Some(Closed::Window);
+        if !is_time_based && !gate.opening.is_open(now, WINDOW) {
+            return Some(Why::OutsideWindow);
         }
-        if began_in_window(&gate.opening, rollout.start_time, now, WINDOW) {
-            return Some(Closed::BornInWindow);
+        if began_in_window(&gate.opening, rollout.start_time, now, window(rollout)) {
+            return Some(Why::RolloutChangedDuringWindow);
         }
     }
-    unasked(group)
-}
-
-/// Who has not agreed yet that the group starts.
-fn unasked(group: &GroupStatus) -> Option<Closed> {
-    let gate = &group.policy.gate;
     if let Some(role) = group.unapproved() {
-        return Some(Closed::Approval(role.to_owned()));
+        return Some(Why::Approval { role: role.to_owned() });
     }
-    match (&gate.external, group.gate) {
-        (Some(_), answer) if answer != Some(GateAnswer::Go) => Some(Closed::External(answer)),
-        _ => None,
-    }
-}
-
-/// The same for a time-based group whose window is open.
-pub(crate) fn closed_in_window(rollout: &Rollout, index: usize, now: Timestamp) -> Option<Closed> {
-    let group = rollout.groups.get(index)?;
-    if let Some(waited_for) = before(rollout, index).iter().find(|group| !group.was_run()) {
-        return Some(Closed::Previous(waited_for.policy.name.clone()));
-    }
-    if let Some(blackout) = group.blackout(now) {
-        return Some(Closed::Blackout(blackout.reason.clone()));
-    }
-    if let Some((name, end)) = soak_end(rollout, index, now).filter(|(_, end)| *end > now) {
-        return Some(Closed::Soak(name, end));
-    }
-    if !rollout.without_windows && began_in_window(&group.policy.gate.opening, rollout.start_time, now, rollout.window)
-    {
-        return Some(Closed::BornInWindow);
-    }
-    unasked(group)
+    let is_unasked = gate.external.is_some() && group.gate != Some(GateAnswer::Go);
+    is_unasked.then(|| Why::Gate { answer: group.gate.map(|_| "wait".to_owned()) })
 }
 
 /// The groups that must be done before the one at `index`.

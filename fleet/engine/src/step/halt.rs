@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::book::Holds;
 use crate::fleet::Fleet;
-use crate::host::{Host, Place, uuid};
+use crate::host::{Host, uuid};
 use crate::moment::Moment;
 use crate::policy::OnHalt;
 use crate::reason::HaltRule;
@@ -31,14 +31,8 @@ impl Rollout {
             let reported = group.tally.counted_reported;
             let by_reports = match rule {
                 _ if reported < LEAST_REPORTED => false,
-                HaltRule::FailedThreshold | HaltRule::SoakFailed => group.fails(reported).is_some(),
                 HaltRule::CanaryFailed => true,
-                HaltRule::TimeoutThreshold
-                | HaltRule::GateStopped
-                | HaltRule::ManualHalt
-                | HaltRule::ReleaseBlocked
-                | HaltRule::Restored
-                | HaltRule::StoreLost => false,
+                _ => rule.is_of_failures() && group.fails(reported).is_some(),
             };
             let goes_back = by_reports && group.policy.proof.on_halt == OnHalt::Rollback;
             if goes_back && !no_way_back {
@@ -55,7 +49,7 @@ impl Rollout {
     fn canary_failed(&self, index: usize, fleet: &Fleet, now: Timestamp) -> Option<(HaltRule, u64, u64)> {
         let group = self.groups.get(index).filter(|group| group.state == State::Canary)?;
         let look = Look::new(self, group, fleet, now);
-        let has_failed = |host: &Host| matches!(look.state(host), HostState::Failed | HostState::TimedOut);
+        let has_failed = |host: &Host| look.has_failed(host);
         let failed = group.canaries.iter().filter(|canary| fleet.host(canary.host_id).is_some_and(has_failed)).count();
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         (failed > 0).then(|| (HaltRule::CanaryFailed, count(failed), count(group.canaries.len())))
@@ -65,15 +59,13 @@ impl Rollout {
     fn sample(&self, index: usize, rule: HaltRule, fleet: &Fleet, now: Timestamp) -> Vec<String> {
         let Some(group) = self.groups.get(index) else { return Vec::new() };
         let look = Look::new(self, group, fleet, now);
-        let place = u16::try_from(index).map_or(Place::Nowhere, Place::Group);
         let breaks = |host: &&Host| match (rule, look.state(host)) {
             (HaltRule::FailedThreshold | HaltRule::SoakFailed, HostState::Failed)
             | (HaltRule::TimeoutThreshold, HostState::TimedOut) => look.is_counted(host),
             (HaltRule::CanaryFailed, HostState::Failed | HostState::TimedOut) => group.is_canary(host.id),
             _ => false,
         };
-        let breaking = fleet.hosts().iter().filter(|host| host.place == place).filter(breaks);
-        let mut hosts: Vec<_> = breaking.map(|host| host.id).collect();
+        let mut hosts: Vec<_> = fleet.members(index).filter(breaks).map(|host| host.id).collect();
         hosts.sort_unstable();
         hosts.into_iter().take(Halt::SAMPLE).map(uuid).collect()
     }
@@ -81,11 +73,10 @@ impl Rollout {
     fn commonest_error(&self, index: usize, fleet: &Fleet, now: Timestamp) -> Option<String> {
         let group = self.groups.get(index)?;
         let look = Look::new(self, group, fleet, now);
-        let place = u16::try_from(index).map_or(Place::Nowhere, Place::Group);
         let mut codes: BTreeMap<&str, u64> = BTreeMap::new();
         // Who does not count says nothing of why it stopped: anybody may report what he likes.
         let has_failed = |host: &&Host| look.is_counted(host) && look.state(host) == HostState::Failed;
-        for host in fleet.hosts().iter().filter(|host| host.place == place).filter(has_failed) {
+        for host in fleet.members(index).filter(has_failed) {
             let code = fleet.names.text(look.failure_code(host));
             *codes.entry(code).or_default() += 1;
         }
@@ -114,9 +105,7 @@ impl GroupStatus {
     /// By which rule of failures it is halted that goes back once a second host has reported one, where no operator holds it.
     fn halted_by_failures(&self, holds: &Holds) -> Option<(HaltRule, u64, u64)> {
         let halt = self.halt.as_ref().filter(|_| self.state == State::Halted && !holds.has(&self.policy.name))?;
-        let is_by_failures =
-            matches!(halt.rule, HaltRule::FailedThreshold | HaltRule::SoakFailed | HaltRule::CanaryFailed);
-        is_by_failures.then_some((halt.rule, halt.count, halt.of))
+        halt.rule.is_of_failures().then_some((halt.rule, halt.count, halt.of))
     }
 
     /// The same, were so many hosts failed.
@@ -140,16 +129,8 @@ impl GroupStatus {
         self.halt = Some(halt);
     }
 
-    /// Its release is blocked. One that is closed tells nobody anyway.
-    pub(crate) fn halt_by_block(&mut self, now: Timestamp) {
-        if self.state == State::Halted || self.done_while_halted {
-            return;
-        }
-        self.stop(Halt::decided(HaltRule::ReleaseBlocked, now, self.state));
-    }
-
-    /// A hold stops it, by `rule`. One that is closed tells nobody anyway, and others may wait for it.
-    pub(crate) fn halt_by_hold(&mut self, rule: HaltRule, now: Timestamp) {
+    /// A hold or the block of its release stops it, by `rule`. One that is closed tells nobody anyway, and others may wait for it.
+    pub(crate) fn halt_by_decision(&mut self, rule: HaltRule, now: Timestamp) {
         if self.state == State::Halted || self.done_while_halted {
             return;
         }

@@ -17,6 +17,7 @@ use crate::counts::Tally;
 use crate::fleet::{Counted, Fleet};
 use crate::host::Place;
 use crate::policy::Mode;
+use crate::reason::HaltRule;
 use crate::rollout::{GroupStatus, Rollout, State};
 use crate::tally::Look;
 
@@ -159,7 +160,7 @@ impl Rollout {
         for group in &mut self.groups {
             // A rollback that was commanded after the hold goes on.
             if holds.has(&group.policy.name) && group.state != State::RolledBack {
-                group.halt_by_hold(holds.rule_of(&group.policy.name), now);
+                group.halt_by_decision(holds.rule_of(&group.policy.name), now);
             }
         }
     }
@@ -167,7 +168,7 @@ impl Rollout {
     /// Halts every group: nobody new gets a release that is blocked. Groups that go back do so: who runs it may leave it.
     fn block(&mut self, now: Timestamp) {
         for group in self.groups.iter_mut().filter(|group| group.state != State::RolledBack) {
-            group.halt_by_block(now);
+            group.halt_by_decision(HaltRule::ReleaseBlocked, now);
         }
     }
 }

@@ -33,9 +33,12 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
         Mode::Enabled => {}
     }
     match group.state {
-        State::Unstarted => (unstarted(rollout, index, now), earliest_start(rollout, index, now)),
-        State::Done if rollout.strategy == Strategy::TimeBased => {
+        State::Unstarted | State::Done if rollout.strategy == Strategy::TimeBased => {
             (between_windows(rollout, index, now), earliest_start(rollout, index, now))
+        }
+        // Where nothing keeps it the next step starts it.
+        State::Unstarted => {
+            (gate::closed(rollout, index, now).unwrap_or(Why::LetGo), earliest_start(rollout, index, now))
         }
         State::Canary | State::Active | State::Done if paused(rollout, group, now).is_some() => {
             paused(rollout, group, now).unwrap_or((Why::OutsideWindow, None))
@@ -80,24 +83,13 @@ pub(crate) fn paused(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> 
 
 /// Why a time-based group is not active.
 fn between_windows(rollout: &Rollout, index: usize, now: Timestamp) -> Why {
-    if let Some(previous @ gate::Closed::Previous(_)) = gate::closed_in_window(rollout, index, now) {
-        return previous.why("");
-    }
     let opening = rollout.groups.get(index).map(|group| &group.policy.gate.opening);
-    if !rollout.without_windows && !opening.is_some_and(|opening| opening.is_open(now, rollout.window)) {
-        return Why::OutsideWindow;
+    let is_open = rollout.without_windows || opening.is_some_and(|opening| opening.is_open(now, rollout.window));
+    match gate::closed(rollout, index, now) {
+        Some(previous @ Why::PreviousGroupsNotDone { .. }) => previous,
+        _ if !is_open => Why::OutsideWindow,
+        closed => closed.unwrap_or(Why::LetGo),
     }
-    gate::closed_in_window(rollout, index, now).map_or(Why::LetGo, |closed| closed.why(""))
-}
-
-fn unstarted(rollout: &Rollout, index: usize, now: Timestamp) -> Why {
-    if rollout.strategy == Strategy::TimeBased {
-        return between_windows(rollout, index, now);
-    }
-    let before = index.checked_sub(1).and_then(|before| rollout.groups.get(before));
-    let name = before.map_or("", |group| group.policy.name.as_str());
-    // Where nothing keeps it the next step starts it.
-    gate::closed(rollout, index, now).map_or(Why::LetGo, |closed| closed.why(name))
 }
 
 /// The earliest time at which the group could start, as far as the clock decides; `None` where a person or hosts do first.
@@ -107,9 +99,7 @@ pub(crate) fn earliest_start(rollout: &Rollout, index: usize, now: Timestamp) ->
     let mut from = now;
     for (before_index, before) in rollout.groups.iter().enumerate() {
         let is_before = gate::before(rollout, index).iter().any(|one| one.policy.name == before.policy.name);
-        let is_done =
-            if rollout.strategy == Strategy::TimeBased { before.was_run() } else { before.state == State::Done };
-        if !is_before || is_done {
+        if !is_before || gate::is_over(rollout, before) {
             continue;
         }
         let (starts, ends) = earliest_run(rollout, before_index, now)?;
@@ -202,7 +192,7 @@ fn opens(rollout: &Rollout, group: &GroupStatus, from: Timestamp, now: Timestamp
     /// Windows that freezes may cover one after the other: two years of daily ones.
     const MOST: usize = 800;
     let gate = &group.policy.gate;
-    let length = if rollout.strategy == Strategy::TimeBased { rollout.window } else { gate::WINDOW };
+    let length = gate::window(rollout);
     let mut from = from;
     for _ in 0..MOST {
         let free = end_of_blackout(&gate.blackout, from);

@@ -39,7 +39,7 @@ fn open(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
     let closed = gate::closed(rollout, index, now);
     let Some(group) = rollout.groups.get_mut(index) else { return };
     match closed {
-        Some(closed) => group.note(State::Unstarted, closed.v2_reason(), now),
+        Some(why) => group.note(State::Unstarted, gate::v2_reason(&why), now),
         None => group.start(false, "can_start", fleet, now),
     }
     if group.state == State::Canary {
@@ -99,7 +99,7 @@ fn finish_if_done(rollout: &mut Rollout, index: usize, now: Timestamp) {
 /// Managed Updates' `time-based`: active within its window, done outside of it, and active again in the next one.
 fn keep_time(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
     let (window, without) = (rollout.window, rollout.without_windows);
-    let closed = gate::closed_in_window(rollout, index, now);
+    let closed = gate::closed(rollout, index, now);
     let Some(group) = rollout.groups.get_mut(index) else { return };
     let is_open = without || group.policy.gate.opening.is_open(now, window);
     match (group.state, is_open, closed) {
@@ -107,7 +107,7 @@ fn keep_time(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp)
         (State::Active, false, _) => group.enter(State::Done, "outside_window", now),
         (_, false, _) => group.note(group.state, "outside_window", now),
         (_, true, None) => group.start(true, "in_window", fleet, now),
-        (_, true, Some(closed)) => group.note(group.state, closed.v2_reason(), now),
+        (_, true, Some(why)) => group.note(group.state, gate::v2_reason(&why), now),
     }
 }
 

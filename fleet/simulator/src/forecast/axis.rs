@@ -1,8 +1,8 @@
 //! An axis of time without the times in which nothing changes.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
-use super::{Forecast, words};
+use super::{Forecast, later, words};
 
 /// Nothing has changed for longer than this: it is cut out, seconds.
 const IDLE: u64 = 45 * 60;
@@ -29,6 +29,23 @@ pub(super) struct Piece {
     pub(super) is_gap: bool,
 }
 
+impl Piece {
+    fn seconds(&self) -> f64 {
+        (self.at.1 - self.at.0).max(1) as f64
+    }
+
+    /// In pixels.
+    pub(super) fn width(&self) -> f64 {
+        self.x.1 - self.x.0
+    }
+
+    /// The place of a time in it, or of the nearest that is.
+    fn x(&self, at: u64) -> f64 {
+        let within = at.clamp(self.at.0, self.at.1) - self.at.0;
+        self.x.0 + self.width() * (within as f64 / self.seconds())
+    }
+}
+
 /// The axis.
 pub(super) struct Axis(Vec<Piece>);
 
@@ -38,20 +55,18 @@ pub(super) struct Tick {
     pub(super) clock: String,
     /// The first of its piece names the day.
     pub(super) day: Option<String>,
-    pub(super) anchor: &'static str,
 }
 
 impl Axis {
     /// For a forecast, between two places in pixels.
     pub(super) fn of(forecast: &Forecast, left: f64, right: f64) -> Self {
-        let second = |at: Timestamp| u64::try_from(at.duration_since(forecast.begin).as_secs()).unwrap_or(0);
         let of_curves = forecast.groups.iter().flat_map(|group| group.curve.samples()).map(|sample| sample.at);
         let of_load = forecast.load.minutes.iter().map(|(minute, ..)| minute * 60);
         let of_groups = forecast.groups.iter().flat_map(|group| [group.start, group.done]);
         let of_halts = forecast.groups.iter().filter_map(|group| group.halt.as_ref()).map(|halt| halt.at);
         let of_spans = forecast.spans.iter().flat_map(|(_, from, to)| [*from, *to]);
         let times = of_groups.flatten().chain(of_halts).chain(of_spans).chain([forecast.begin]);
-        let mut times: Vec<u64> = of_curves.chain(of_load).chain(times.map(second)).collect();
+        let mut times: Vec<u64> = of_curves.chain(of_load).chain(times.map(|at| forecast.second(at))).collect();
         times.sort_unstable();
         Self::between(&pieces(&times), left, right)
     }
@@ -82,32 +97,22 @@ impl Axis {
         Self(placed.collect())
     }
 
-    pub(super) fn pieces(&self) -> &[Piece] {
-        &self.0
-    }
-
-    pub(super) fn has_gaps(&self) -> bool {
-        self.0.iter().any(|piece| piece.is_gap)
+    /// The pieces that are cut out.
+    pub(super) fn gaps(&self) -> impl Iterator<Item = &Piece> {
+        self.0.iter().filter(|piece| piece.is_gap)
     }
 
     /// The place of a time.
     pub(super) fn x(&self, at: u64) -> f64 {
         let piece = self.0.iter().find(|piece| at < piece.at.1).or(self.0.last());
-        piece.map_or(0.0, |piece| {
-            let length = (piece.at.1 - piece.at.0).max(1) as f64;
-            let within = at.clamp(piece.at.0, piece.at.1) - piece.at.0;
-            piece.x.0 + (piece.x.1 - piece.x.0) * (within as f64 / length)
-        })
+        piece.map_or(0.0, |piece| piece.x(at))
     }
 
     /// Ticks at round times, and at least one in each piece that is wide enough.
     pub(super) fn ticks(&self, begin: Timestamp) -> Vec<Tick> {
         let kept = || self.0.iter().filter(|piece| !piece.is_gap);
         let is_fit = |step: &&u64| {
-            kept().all(|piece| {
-                let length = (piece.at.1 - piece.at.0).max(1) as f64;
-                (piece.x.1 - piece.x.0) / length * (**step as f64) >= APART || piece.x.1 - piece.x.0 < APART
-            })
+            kept().all(|piece| piece.width() / piece.seconds() * (**step as f64) >= APART || piece.width() < APART)
         };
         let step = STEPS.iter().find(is_fit).copied().unwrap_or(604_800);
         let offset = u64::try_from(begin.as_second().rem_euclid(604_800)).unwrap_or(0);
@@ -120,29 +125,19 @@ impl Axis {
                 times.push(piece.at.0);
             }
             for at in times {
-                let x = self.x_in(piece, at);
+                let x = piece.x(at);
                 if ticks.last().is_some_and(|last| x - last.x < APART * 0.8) {
                     continue;
                 }
-                let time = begin.saturating_add(seconds(at)).unwrap_or(begin);
+                let time = later(begin, at);
                 let day = words::day(time);
                 let is_new = last_day != day;
                 last_day.clone_from(&day);
-                ticks.push(Tick { x, clock: words::clock(time), day: is_new.then_some(day), anchor: "middle" });
+                ticks.push(Tick { x, clock: words::clock(time), day: is_new.then_some(day) });
             }
         }
         ticks
     }
-
-    fn x_in(&self, piece: &Piece, at: u64) -> f64 {
-        let length = (piece.at.1 - piece.at.0).max(1) as f64;
-        let within = at.clamp(piece.at.0, piece.at.1) - piece.at.0;
-        piece.x.0 + (piece.x.1 - piece.x.0) * (within as f64 / length)
-    }
-}
-
-fn seconds(at: u64) -> SignedDuration {
-    SignedDuration::from_secs(i64::try_from(at).unwrap_or(i64::MAX))
 }
 
 /// Pieces from the first time to the last; from, to, whether nothing changes in it.
@@ -175,9 +170,9 @@ mod tests {
         let cut = [(0, 1140, false), (1140, 7860, true), (7860, 9240, false)];
         assert_eq!(pieces(&times), cut);
         let axis = Axis::between(&cut, 0.0, 1000.0);
-        assert!(axis.has_gaps());
+        assert!(axis.gaps().next().is_some());
         assert!((axis.x(0) - 0.0).abs() < 1e-6 && (axis.x(9240) - 1000.0).abs() < 1e-6);
-        let [one, gap, two] = axis.pieces() else { panic!("three pieces") };
+        let [one, gap, two] = &axis.0[..] else { panic!("three pieces") };
         assert!((gap.x.1 - gap.x.0 - GAP).abs() < 1e-6);
         // (1000 − 2 × 54 − 46) pixels are divided 1140 : 1380.
         assert!((one.x.1 - (54.0 + 846.0 * 1140.0 / 2520.0)).abs() < 1e-6, "{one:?}");
@@ -209,6 +204,6 @@ mod tests {
     fn many_pieces_stay_within_the_picture() {
         let times: Vec<u64> = (0..60).map(|day| day * 86_400).collect();
         let axis = Axis::between(&pieces(&times), 76.0, 976.0);
-        assert!((axis.pieces().last().unwrap().x.1 - 976.0).abs() < 1e-6);
+        assert!((axis.0.last().unwrap().x.1 - 976.0).abs() < 1e-6);
     }
 }

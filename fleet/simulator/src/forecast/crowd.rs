@@ -114,8 +114,11 @@ impl Crowd {
             None => all.clone(),
             Some((key, value)) => {
                 let has = |host: &Known| host.labels.get(key).is_some_and(|found| found == value);
-                let found = (0..).zip(arrives).filter(|(_, host)| has(host)).map(|(number, _)| number).collect();
-                Vec::is_empty(&found).then(|| no_label(key, value, arrives)).map_or(Ok(()), Err)?;
+                let found: Vec<usize> =
+                    (0..).zip(arrives).filter(|(_, host)| has(host)).map(|(number, _)| number).collect();
+                if found.is_empty() {
+                    return Err(no_label(key, value, arrives));
+                }
                 found
             }
         };
@@ -133,7 +136,8 @@ impl Crowd {
         Ok(())
     }
 
-    fn change(&mut self, number: usize, change: impl FnOnce(&mut Member)) {
+    /// Changes what is known of a host.
+    pub(super) fn change(&mut self, number: usize, change: impl FnOnce(&mut Member)) {
         if let Some(member) = self.members.get_mut(number) {
             change(member);
         }

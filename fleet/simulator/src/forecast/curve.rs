@@ -56,7 +56,7 @@ pub struct Load {
 impl Load {
     /// Counts a download, or a report, at a time after `begin`.
     pub(super) fn count(&mut self, begin: Timestamp, at: Timestamp, downloads: u64, reports: u64) {
-        let minute = u64::try_from(at.duration_since(begin).as_secs()).unwrap_or(0) / 60;
+        let minute = super::seconds(begin, at) / 60;
         match self.minutes.last_mut() {
             Some((last, in_it, reported)) if *last == minute => {
                 *in_it += downloads;

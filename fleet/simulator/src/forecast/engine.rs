@@ -6,7 +6,7 @@ use fleet_engine::command::Command;
 use fleet_engine::fleet::{Change, Fleet, Report};
 use fleet_engine::host::{Outcome as Became, Place};
 use fleet_engine::reason::Why;
-use fleet_engine::rollout::{GateAnswer, Rollout, State};
+use fleet_engine::rollout::{GateAnswer, GroupStatus, Rollout, State};
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
 use protocol::report::DEFAULT_INTERVAL;
@@ -16,7 +16,7 @@ use super::crowd::{Crowd, Does};
 use super::plan::Plan;
 use super::setting::{Setting, setting};
 use super::watch::{Watch, Watched};
-use super::{Forecast, Load};
+use super::{Forecast, Load, later, seconds};
 
 /// Between two steps of the engine.
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
@@ -74,10 +74,10 @@ impl<'a> World<'a> {
     fn new(plan: &'a Plan, setting: Setting, crowd: Crowd) -> Self {
         let begin = setting.begin;
         let load = Load {
-            minutes: Vec::new(),
             size: plan.size,
             hosts: u64::try_from(crowd.members.len()).unwrap_or(u64::MAX),
             every: u64::try_from(plan.every.as_secs()).unwrap_or(0),
+            ..Load::default()
         };
         Self {
             plan,
@@ -119,8 +119,7 @@ impl<'a> World<'a> {
     }
 
     fn at(&self, minute: u64) -> Timestamp {
-        let seconds = i64::try_from(minute.saturating_mul(60)).unwrap_or(i64::MAX);
-        self.begin.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
+        later(self.begin, minute.saturating_mul(60))
     }
 
     /// From the beginning to the end.
@@ -199,9 +198,9 @@ impl<'a> World<'a> {
 
     fn step(&mut self, at: Timestamp) {
         self.urgent = None;
-        let cuts = self.plan.down.iter().chain(self.plan.cuts.iter().map(|cut| &cut.span));
+        let mut cuts = self.plan.down.iter().chain(self.plan.cuts.iter().map(|cut| &cut.span));
         let since = at.duration_since(self.begin);
-        let is_cut = cuts.clone().any(|span| span.from <= since && since < span.to);
+        let is_cut = cuts.any(|span| (span.from..span.to).contains(&since));
         if std::mem::replace(&mut self.was_cut, is_cut) {
             self.book.starts(at);
         }
@@ -219,26 +218,18 @@ impl<'a> World<'a> {
         self.watch.look(rollout, at);
         self.next = self.next_change(rollout);
         self.quiet = self.next.and_then(|next| self.quiet_until(next, at));
-        let mut commands = Vec::new();
-        for group in &rollout.groups {
-            let name = &group.policy.name;
-            match group.reason.why {
-                Why::Approval { .. } => {
-                    commands.push((Command::Approve { groups: vec![name.clone()], digest: None }, "its approval"))
-                }
+        let command = |group: &GroupStatus| {
+            let name = group.policy.name.clone();
+            let (command, what) = match group.reason.why {
+                Why::Approval { .. } => (Command::Approve { groups: vec![name.clone()], digest: None }, "its approval"),
                 Why::Gate { .. } => {
-                    commands
-                        .push((Command::Gate { group: name.clone(), answer: GateAnswer::Go }, "its external check"));
+                    (Command::Gate { group: name.clone(), answer: GateAnswer::Go }, "its external check")
                 }
-                _ => continue,
-            }
-        }
-        for (command, what) in commands {
-            let name = match &command {
-                Command::Approve { groups, .. } => groups.join(", "),
-                Command::Gate { group, .. } => group.clone(),
-                _ => String::new(),
+                _ => return None,
             };
+            Some((name, command, what))
+        };
+        for (name, command, what) in rollout.groups.iter().filter_map(command).collect::<Vec<_>>() {
             if self.book.command(&command, &self.fleet, at).is_ok() {
                 self.notes.push(format!("{name} asked for {what}: given at once"));
                 (self.next, self.quiet, self.watch.changed) = (None, None, at);
@@ -258,7 +249,7 @@ impl<'a> World<'a> {
 
     /// Until which minute nothing can change. Every host is heard of once between that and the `next` change.
     fn quiet_until(&self, next: Timestamp, now: Timestamp) -> Option<u64> {
-        let minutes = u64::try_from(next.duration_since(self.begin).as_secs()).unwrap_or(0) / 60;
+        let minutes = seconds(self.begin, next) / 60;
         let quiet = minutes.saturating_sub(self.crowd.cycle() + 5);
         (self.at(quiet) > now).then_some(quiet)
     }
@@ -277,7 +268,7 @@ impl<'a> World<'a> {
             return false;
         }
         let has_halted = rollout.groups.iter().any(|group| group.state == State::Halted);
-        let is_final = |group: &fleet_engine::rollout::GroupStatus| {
+        let is_final = |group: &GroupStatus| {
             self.watch.is_over(group) || (has_halted && group.state == State::Unstarted && group.reason.until.is_none())
         };
         if rollout.groups.iter().all(is_final) {
@@ -295,16 +286,14 @@ impl<'a> World<'a> {
         let since = at.duration_since(self.begin);
         let of_cut = (0_u32..64).zip(&self.plan.cuts).filter(|(nth, _)| cuts >> nth & 1 == 1).map(|(_, cut)| &cut.span);
         let spans = self.plan.down.iter().chain(of_cut);
-        let ends = spans.filter(|span| span.from <= since && since < span.to).map(|span| span.to);
+        let ends = spans.filter(|span| (span.from..span.to).contains(&since)).map(|span| span.to);
         self.begin.saturating_add(ends.max()?).ok()
     }
 
     fn ask(&mut self, who: usize, at: Timestamp) {
         let Some(member) = self.crowd.members.get(who) else { return };
-        if member.is_dead || member.is_busy || !self.watch.wants(member.group, member.on_target) {
-            return;
-        }
-        if self.back_at(member.cuts, at).is_some() {
+        let is_away = member.is_dead || member.is_busy || self.back_at(member.cuts, at).is_some();
+        if is_away || !self.watch.wants(member.group, member.on_target) {
             return;
         }
         let question = Question { host: Some(member.id), ..Question::default() };
@@ -358,18 +347,12 @@ impl<'a> World<'a> {
                 self.report(who, Some(Became::Started), at);
                 if member.vanishes && !member.goes_back {
                     self.hit(who, |watched| watched.lost += 1);
-                    self.change(who, |member| member.is_dead = true);
+                    self.crowd.change(who, |member| member.is_dead = true);
                 }
             }
             Does::Switch => self.report(who, Some(Became::Switched), at),
             Does::End => self.finish(who, at),
             Does::Break => self.break_down(who, at),
-        }
-    }
-
-    fn change(&mut self, who: usize, change: impl FnOnce(&mut super::crowd::Member)) {
-        if let Some(member) = self.crowd.members.get_mut(who) {
-            change(member);
         }
     }
 
@@ -393,7 +376,7 @@ impl<'a> World<'a> {
         let breaks_at_once = member.is_bad && self.plan.bad_after.is_zero() && !member.goes_back;
         let is_there = !breaks_at_once && !member.goes_back;
         let attempt = self.attempt(member.group);
-        self.change(who, |member| {
+        self.crowd.change(who, |member| {
             member.on_target = is_there;
             if breaks_at_once {
                 member.refuses = attempt;
@@ -401,7 +384,7 @@ impl<'a> World<'a> {
         });
         let became = if breaks_at_once { Became::RolledBack } else { Became::Updated };
         self.report(who, Some(became), at);
-        self.change(who, |member| member.is_busy = false);
+        self.crowd.change(who, |member| member.is_busy = false);
         match (is_there, member.on_target) {
             (true, false) => self.watch.of(member.group, |watched| watched.on_target += 1),
             (false, true) => self.watch.of(member.group, |watched| watched.on_target -= 1),
@@ -422,7 +405,7 @@ impl<'a> World<'a> {
             return;
         }
         let attempt = self.attempt(member.group);
-        self.change(who, |member| (member.on_target, member.refuses) = (false, attempt));
+        self.crowd.change(who, |member| (member.on_target, member.refuses) = (false, attempt));
         self.watch.of(member.group, |watched| watched.on_target -= 1);
         self.report(who, Some(Became::RolledBack), at);
         self.hit(who, |watched| watched.broken += 1);
@@ -464,16 +447,21 @@ impl<'a> World<'a> {
     fn end(self) -> Forecast {
         let at_risk = self.crowd.members.iter().filter(|member| member.is_bad || member.vanishes).count();
         let end = self.at(self.minute);
-        let spans = self.spans().into_iter().filter(|(_, from, _)| *from < end).collect();
-        let mut forecast = self.watch.end(self.book.rollout.as_ref());
-        forecast.versions = (self.start.to_string(), self.target.to_string());
-        forecast.end = end;
-        forecast.hosts = u64::try_from(self.crowd.members.len()).unwrap_or(u64::MAX);
-        forecast.at_risk = u64::try_from(at_risk).unwrap_or(u64::MAX);
-        forecast.seed = self.plan.seed;
-        forecast.spans = spans;
-        forecast.notes.extend(self.notes);
-        forecast
+        let (outcome, groups) = self.watch.end(self.book.rollout.as_ref());
+        Forecast {
+            versions: (self.start.to_string(), self.target.to_string()),
+            begin: self.begin,
+            decided: self.watch.decided,
+            end,
+            outcome,
+            groups,
+            hosts: u64::try_from(self.crowd.members.len()).unwrap_or(u64::MAX),
+            at_risk: u64::try_from(at_risk).unwrap_or(u64::MAX),
+            spans: self.spans().into_iter().filter(|(_, from, _)| *from < end).collect(),
+            load: self.watch.load,
+            notes: self.notes,
+            seed: self.plan.seed,
+        }
     }
 
     fn spans(&self) -> Vec<(String, Timestamp, Timestamp)> {

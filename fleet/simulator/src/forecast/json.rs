@@ -1,9 +1,8 @@
 //! For programs.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Forecast, Group, Outcome};
+use super::{Forecast, Group};
 
 /// The forecast as JSON. Times are RFC 3339, lengths seconds, counts hosts.
 ///
@@ -18,16 +17,14 @@ use super::{Forecast, Group, Outcome};
 /// each time at which something changed.
 pub(super) fn write(forecast: &Forecast) -> Value {
     let load = &forecast.load;
-    let (minute, downloads) = load.busiest();
-    let peak = i64::try_from(minute.saturating_mul(60)).unwrap_or(i64::MAX);
-    let peak = forecast.begin.saturating_add(jiff::SignedDuration::from_secs(peak)).unwrap_or(Timestamp::MAX);
+    let (_, downloads) = load.busiest();
     json!({
-        "outcome": outcome(forecast.outcome),
+        "outcome": forecast.outcome,
         "from": forecast.versions.0,
         "to": forecast.versions.1,
-        "begin": time(forecast.begin),
-        "decided": forecast.decided.map(time),
-        "end": time(forecast.end),
+        "begin": forecast.begin,
+        "decided": forecast.decided,
+        "end": forecast.end,
         "seconds": forecast.took().as_secs(),
         "hosts": forecast.hosts,
         "at_risk": forecast.at_risk,
@@ -38,7 +35,7 @@ pub(super) fn write(forecast: &Forecast) -> Value {
             "bytes": load.downloads().saturating_mul(load.size),
             "peak_bits_per_second": load.bits_per_second(),
             "peak_downloads_per_minute": downloads,
-            "peak_at": (downloads > 0).then(|| time(peak)),
+            "peak_at": (downloads > 0).then(|| forecast.busiest()),
             "peak_reports_per_minute": load.most_reports(),
             "questions_per_second": exact(load.questions()),
         },
@@ -50,16 +47,16 @@ pub(super) fn write(forecast: &Forecast) -> Value {
 
 fn group(group: &Group) -> Value {
     let halt = group.halt.as_ref().map(|halt| {
-        json!({ "at": time(halt.at), "rule": halt.rule.name(), "count": halt.count, "of": halt.of,
+        json!({ "at": halt.at, "rule": halt.rule, "count": halt.count, "of": halt.of,
             "hit_before": halt.hit, "rolls_back": halt.goes_back })
     });
     let sample = |sample: &super::Sample| json!([sample.at, sample.let_go, sample.updated, sample.failed]);
     json!({
         "name": group.name,
         "hosts": group.hosts,
-        "state": group.state.name(),
-        "start": group.start.map(time),
-        "end": group.done.map(time),
+        "state": group.state,
+        "start": group.start,
+        "end": group.done,
         "halt": halt,
         "why": group.why,
         "canaries": group.canaries,
@@ -75,17 +72,6 @@ fn group(group: &Group) -> Value {
     })
 }
 
-/// The stable name of an outcome.
-fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Done => "done",
-        Outcome::Halted => "halted",
-        Outcome::RolledBack => "rolled_back",
-        Outcome::Stuck => "stuck",
-        Outcome::Unfinished => "unfinished",
-    }
-}
-
 /// Hundredths as a number: whole where it is.
 fn exact(hundredths: u64) -> Value {
     if hundredths.is_multiple_of(100) {
@@ -93,8 +79,4 @@ fn exact(hundredths: u64) -> Value {
     }
     // A u32 is exact in an f64.
     json!(f64::from(u32::try_from(hundredths).unwrap_or(u32::MAX)) / 100.0)
-}
-
-fn time(at: Timestamp) -> String {
-    at.to_string()
 }

@@ -19,6 +19,7 @@ mod words;
 use fleet_engine::reason::HaltRule;
 use fleet_engine::rollout::State;
 use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
 
 pub use curve::{Curve, Load, Sample};
 pub use engine::run;
@@ -54,7 +55,8 @@ pub struct Forecast {
 }
 
 /// How a rollout ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Every group is done.
     Done,
@@ -146,6 +148,16 @@ impl Forecast {
         self.decided.unwrap_or(self.end).duration_since(self.begin)
     }
 
+    /// Seconds from the beginning to `at`.
+    fn second(&self, at: Timestamp) -> u64 {
+        seconds(self.begin, at)
+    }
+
+    /// When the minute with most downloads began.
+    fn busiest(&self) -> Timestamp {
+        later(self.begin, self.load.busiest().0.saturating_mul(60))
+    }
+
     /// For people: a table, a sparkline a group.
     pub fn text(&self) -> String {
         text::write(self)
@@ -160,4 +172,15 @@ impl Forecast {
     pub fn svg(&self) -> String {
         svg::write(self)
     }
+}
+
+/// Seconds from `begin` to `at`; 0 if that is before it.
+fn seconds(begin: Timestamp, at: Timestamp) -> u64 {
+    u64::try_from(at.duration_since(begin).as_secs()).unwrap_or(0)
+}
+
+/// So many seconds after `begin`.
+fn later(begin: Timestamp, seconds: u64) -> Timestamp {
+    let length = SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
+    begin.saturating_add(length).unwrap_or(Timestamp::MAX)
 }

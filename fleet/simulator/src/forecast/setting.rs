@@ -2,7 +2,7 @@
 
 use fleet_engine::book::Book;
 use fleet_engine::fleet::Fleet;
-use fleet_engine::policy::{Mode, Schedule};
+use fleet_engine::policy::{Mode, Policy, Schedule};
 use fleet_engine::resource::{Dialect, Resource, Wanted};
 use fleet_engine::shelf::Shelf;
 use jiff::Timestamp;
@@ -116,12 +116,10 @@ fn version(dialect: Dialect, start: &Version, target: &Version, schedule: Schedu
 
 /// Freezes that begin later than any simulation lasts, or are over, have no part in it.
 fn note_freezes(book: &Book, begin: Timestamp, notes: &mut Vec<String>) {
-    let groups = book.policy.iter().flat_map(|policy| policy.regular.iter().chain(&policy.critical));
-    let freezes = groups.flat_map(|group| &group.gate.blackout);
+    let freezes = book.policy.iter().flat_map(Policy::all_groups).flat_map(|group| &group.gate.blackout);
     let soon = begin.saturating_add(jiff::SignedDuration::from_hours(24 * 30)).unwrap_or(Timestamp::MAX);
-    if let Some(freeze) =
-        freezes.filter(|freeze| freeze.to <= begin || freeze.from > soon).min_by_key(|freeze| freeze.from)
-    {
+    let elsewhere = freezes.filter(|freeze| freeze.to <= begin || freeze.from > soon);
+    if let Some(freeze) = elsewhere.min_by_key(|freeze| freeze.from) {
         notes.push(format!(
             "the freeze from {} to {} is not within the simulated time: give --at to begin near it",
             words::date(freeze.from),

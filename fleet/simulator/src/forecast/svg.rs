@@ -81,14 +81,16 @@ impl<'a> Picture<'a> {
         let load_top = self.top(self.forecast.groups.len());
         let bottom = load_top + 24.0 + LOAD;
         let height = bottom + 64.0;
-        let (title, desc) = (self.title(), self.description());
+        let (from, to) = &self.forecast.versions;
+        let title = format!("{from} to {to} on {}", words::hosts(self.forecast.hosts));
+        let description = format!("{} {}", text::verdict(self.forecast), text::radius(self.forecast));
         write!(
             self.out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH:.0} {height:.0}\" width=\"{WIDTH:.0}\" \
              height=\"{height:.0}\" role=\"img\" aria-labelledby=\"t d\">\n<title id=\"t\">{}</title>\n<desc id=\"d\">{}</desc>\n\
              <style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n",
             escaped(&title),
-            escaped(&desc)
+            escaped(&description)
         )?;
         self.head(&title)?;
         self.cuts(bottom)?;
@@ -99,15 +101,6 @@ impl<'a> Picture<'a> {
         self.ticks(bottom)?;
         self.out.push_str("</svg>\n");
         Ok(())
-    }
-
-    fn title(&self) -> String {
-        let (from, to) = &self.forecast.versions;
-        format!("{from} to {to} on {}", words::hosts(self.forecast.hosts))
-    }
-
-    fn description(&self) -> String {
-        format!("{} {}", text::verdict(self.forecast), text::radius(self.forecast))
     }
 
     fn text(&mut self, x: f64, y: f64, class: &str, text: &str) -> std::fmt::Result {
@@ -150,7 +143,7 @@ impl<'a> Picture<'a> {
             self.text(x + 33.0, 101.0, "soft", name)?;
             x += 56.0 + 7.0 * number(name.len());
         }
-        if self.axis.has_gaps() {
+        if self.axis.gaps().next().is_some() {
             self.rect("gap", (x, 91.0), (26.0, 12.0))?;
             self.text(x + 33.0, 101.0, "soft", "nothing changes: shortened")?;
             x += 56.0 + 7.0 * 24.0;
@@ -167,18 +160,16 @@ impl<'a> Picture<'a> {
     /// Times that are cut out, and those at which a server is down, behind all panels.
     fn cuts(&mut self, bottom: f64) -> std::fmt::Result {
         let top = TOP - 12.0;
-        let gaps: Vec<Piece> = self.axis.pieces().iter().filter(|piece| piece.is_gap).copied().collect();
+        let gaps: Vec<Piece> = self.axis.gaps().copied().collect();
         for gap in gaps {
-            self.rect("gap", (gap.x.0, top), (gap.x.1 - gap.x.0, bottom - top))?;
+            self.rect("gap", (gap.x.0, top), (gap.width(), bottom - top))?;
             let length = i64::try_from(gap.at.1 - gap.at.0).unwrap_or(0);
             let length = words::length(jiff::SignedDuration::from_secs(length));
             let x = f64::midpoint(gap.x.0, gap.x.1);
             self.text_at(x, bottom + 48.0, "soft n", "middle", &format!("+{length}"))?;
         }
         for (name, from, to) in &self.forecast.spans {
-            let second =
-                |at: &jiff::Timestamp| u64::try_from(at.duration_since(self.forecast.begin).as_secs()).unwrap_or(0);
-            let (from, to) = (self.axis.x(second(from)), self.axis.x(second(to)));
+            let [from, to] = [from, to].map(|at| self.axis.x(self.forecast.second(*at)));
             let name = escaped(name);
             writeln!(
                 self.out,
@@ -195,7 +186,8 @@ impl<'a> Picture<'a> {
         let Some(group) = forecast.groups.get(nth) else { return Ok(()) };
         let top = self.top(nth) + 22.0;
         let base = top + self.curves;
-        writeln!(self.out, "<g><title>{}</title>", escaped(&summary(group)))?;
+        let summary = format!("{}: {}", text::shown(group), facts(group));
+        writeln!(self.out, "<g><title>{}</title>", escaped(&summary))?;
         self.heading(group, top - 10.0)?;
         if has_moved(group) {
             self.curves_of(group, top, base)?;
@@ -233,8 +225,7 @@ impl<'a> Picture<'a> {
         self.curve(samples, "bad", Some("bad-area"), base, |sample| y(sample.failed))?;
         self.curve(samples, "go", None, base, |sample| y(sample.let_go))?;
         if let Some(halt) = &group.halt {
-            let second = u64::try_from(halt.at.duration_since(self.forecast.begin).as_secs()).unwrap_or(0);
-            let x = self.axis.x(second);
+            let x = self.axis.x(self.forecast.second(halt.at));
             self.line("halt", (x, top - 4.0), (x, base))?;
             let what = if halt.goes_back { "goes back" } else { "halt" };
             let (x, anchor) = if x > RIGHT - 190.0 { (x - 6.0, "end") } else { (x + 6.0, "start") };
@@ -309,9 +300,9 @@ impl<'a> Picture<'a> {
     fn ticks(&mut self, bottom: f64) -> std::fmt::Result {
         for tick in self.axis.ticks(self.forecast.begin) {
             self.line("base", (tick.x, bottom), (tick.x, bottom + 4.0))?;
-            self.text_at(tick.x, bottom + 18.0, "soft n", tick.anchor, &tick.clock)?;
+            self.text_at(tick.x, bottom + 18.0, "soft n", "middle", &tick.clock)?;
             if let Some(day) = &tick.day {
-                self.text_at(tick.x, bottom + 33.0, "ink n", tick.anchor, day)?;
+                self.text_at(tick.x, bottom + 33.0, "ink n", "middle", day)?;
             }
         }
         self.text(12.0, bottom + 18.0, "soft", "UTC")
@@ -338,10 +329,6 @@ fn facts(group: &Group) -> String {
         facts.push(format!("{} hit", words::count(group.hit())));
     }
     facts.join(" · ")
-}
-
-fn summary(group: &Group) -> String {
-    format!("{}: {}", text::shown(group), facts(group))
 }
 
 fn path(points: &[(f64, f64)]) -> String {

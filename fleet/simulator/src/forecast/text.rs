@@ -100,61 +100,46 @@ pub(super) fn state(group: &Group) -> &'static str {
     }
 }
 
+/// What a column says of a group.
+type Cell = fn(&Forecast, &Group) -> String;
+
+/// The columns of the table: head, whether it has numbers, cells.
+const COLUMNS: [(&str, bool, Cell); 11] = [
+    ("GROUP", false, |_, group| shown(group)),
+    ("HOSTS", true, |_, group| words::count(group.hosts)),
+    ("START", false, |_, group| moment(group.start)),
+    ("END", false, |_, group| moment(group.halt.as_ref().map(|halt| halt.at).or(group.done))),
+    ("STATE", false, |_, group| state(group).to_owned()),
+    ("TOLD", true, |_, group| words::count(group.told)),
+    ("UPDATED", true, |_, group| words::count(group.updated)),
+    ("FAILED", true, |_, group| words::count(group.broken)),
+    ("LOST", true, |_, group| words::count(group.lost)),
+    ("AT ONCE", true, |_, group| group.cap.map_or_else(|| "all".to_owned(), words::count)),
+    ("UPDATED, START TO END", false, spark),
+];
+
 fn table(forecast: &Forecast, out: &mut String) -> std::fmt::Result {
-    let head = [
-        "GROUP",
-        "HOSTS",
-        "START",
-        "END",
-        "STATE",
-        "TOLD",
-        "UPDATED",
-        "FAILED",
-        "LOST",
-        "AT ONCE",
-        "UPDATED, START TO END",
-    ];
-    let mut rows = vec![head.map(str::to_owned)];
-    rows.extend(forecast.groups.iter().map(|group| row(forecast, group)));
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..head.len()).map(|column| width(column).unwrap_or(0)).collect();
-    for row in &rows {
-        let mut line = String::new();
-        for ((column, cell), width) in row.iter().enumerate().zip(&widths) {
-            let is_number = matches!(column, 1 | 5..=9);
+    let mut lines = vec![String::new(); forecast.groups.len() + 1];
+    for (head, is_number, cell) in COLUMNS {
+        let cells = forecast.groups.iter().map(|group| cell(forecast, group));
+        let cells: Vec<String> = std::iter::once(head.to_owned()).chain(cells).collect();
+        let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+        for (line, cell) in lines.iter_mut().zip(cells) {
             let pad = " ".repeat(width - cell.chars().count());
-            let cell = if is_number { pad + cell } else { cell.clone() + &pad };
-            line.push_str(&cell);
+            line.push_str(&if is_number { pad + &cell } else { cell + &pad });
             line.push_str("  ");
         }
-        writeln!(out, "{}", line.trim_end())?;
     }
-    Ok(())
+    lines.iter().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
 }
 
-fn row(forecast: &Forecast, group: &Group) -> [String; 11] {
-    let at = |time: Option<jiff::Timestamp>| time.map_or_else(|| "-".to_owned(), words::moment);
-    let end = group.halt.as_ref().map(|halt| halt.at).or(group.done);
-    let cap = group.cap.map_or_else(|| "all".to_owned(), words::count);
-    [
-        shown(group),
-        words::count(group.hosts),
-        at(group.start),
-        at(end),
-        state(group).to_owned(),
-        words::count(group.told),
-        words::count(group.updated),
-        words::count(group.broken),
-        words::count(group.lost),
-        cap,
-        spark(forecast, group),
-    ]
+fn moment(time: Option<jiff::Timestamp>) -> String {
+    time.map_or_else(|| "-".to_owned(), words::moment)
 }
 
 /// Updated hosts from the group's start to the last change in it.
 fn spark(forecast: &Forecast, group: &Group) -> String {
-    let seconds = |at: jiff::Timestamp| u64::try_from(at.duration_since(forecast.begin).as_secs()).unwrap_or(0);
-    let Some(start) = group.start.map(seconds) else { return String::new() };
+    let Some(start) = group.start.map(|at| forecast.second(at)) else { return String::new() };
     let last = group.curve.samples().last().map_or(start, |sample| sample.at).max(start + 1);
     let height = |nth: u64| {
         let updated = group.curve.at(start + (last - start) * nth / (SPARK - 1)).updated;
@@ -168,11 +153,9 @@ fn spark(forecast: &Forecast, group: &Group) -> String {
 /// What the CDN carries.
 pub(super) fn cdn(forecast: &Forecast) -> String {
     let load = &forecast.load;
-    let (minute, busiest) = load.busiest();
+    let (_, busiest) = load.busiest();
     let size = words::bytes(load.size);
     let all = words::bytes(load.downloads().saturating_mul(load.size));
-    let seconds = i64::try_from(minute.saturating_mul(60)).unwrap_or(0);
-    let at = forecast.begin.saturating_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(forecast.begin);
     if busiest == 0 {
         return "CDN: nothing is downloaded".to_owned();
     }
@@ -180,7 +163,7 @@ pub(super) fn cdn(forecast: &Forecast) -> String {
         "CDN: {} {} of {size} ({all}); busiest minute {}: {}, {}",
         words::count(load.downloads()),
         if load.downloads() == 1 { "download" } else { "downloads" },
-        words::moment(at),
+        words::moment(forecast.busiest()),
         words::count(busiest),
         words::bits(load.bits_per_second())
     )

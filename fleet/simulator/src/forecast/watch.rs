@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::crowd::Member;
 use super::curve::{Curve, Load, Sample};
-use super::{Forecast, Group, Halted, Outcome};
+use super::{Group, Halted, Outcome, seconds};
 
 /// A group, as the simulation sees it.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +30,7 @@ pub(super) struct Watched {
 }
 
 /// All groups; the last one has the hosts that belong to none.
+#[derive(Default)]
 pub(super) struct Watch {
     begin: Timestamp,
     pub(super) groups: Vec<Watched>,
@@ -41,21 +42,12 @@ pub(super) struct Watch {
     is_immediate: bool,
     /// Hosts without a group have a schedule.
     is_ungrouped: bool,
-    decided: Option<Timestamp>,
+    pub(super) decided: Option<Timestamp>,
 }
 
 impl Watch {
     pub(super) fn new(begin: Timestamp, load: Load) -> Self {
-        Self {
-            begin,
-            groups: Vec::new(),
-            load,
-            changed: begin,
-            is_late: false,
-            is_immediate: false,
-            is_ungrouped: false,
-            decided: None,
-        }
+        Self { begin, load, changed: begin, ..Self::default() }
     }
 
     /// Takes the groups of the rollout, and their hosts.
@@ -104,7 +96,7 @@ impl Watch {
 
     /// Sees what a step did.
     pub(super) fn look(&mut self, rollout: &Rollout, at: Timestamp) {
-        let since = u64::try_from(at.duration_since(self.begin).as_secs()).unwrap_or(0);
+        let since = seconds(self.begin, at);
         let hit: u64 = self.groups.iter().map(|watched| watched.broken + watched.lost).sum();
         let mut changed = false;
         for (watched, group) in self.groups.iter_mut().zip(&rollout.groups) {
@@ -128,31 +120,15 @@ impl Watch {
         }
     }
 
-    /// What became of it.
-    pub(super) fn end(mut self, rollout: Option<&Rollout>) -> Forecast {
-        let has_none = self.groups.last().is_some_and(|last| last.hosts == 0);
-        let without = self.groups.pop();
+    /// What became of it, and of its groups.
+    pub(super) fn end(&self, rollout: Option<&Rollout>) -> (Outcome, Vec<Group>) {
         let statuses = rollout.map(|rollout| rollout.groups.as_slice()).unwrap_or_default();
         let mut groups: Vec<Group> =
             self.groups.iter().zip(statuses).map(|(watched, group)| watched.group(group, self.is_immediate)).collect();
         let outcome = self.outcome(rollout, &groups);
-        if let Some(without) = without.filter(|_| !has_none) {
-            groups.push(without.without_group(self.is_ungrouped));
-        }
-        Forecast {
-            versions: Default::default(),
-            begin: self.begin,
-            decided: self.decided,
-            end: self.begin,
-            outcome,
-            groups,
-            hosts: 0,
-            at_risk: 0,
-            load: self.load,
-            spans: Vec::new(),
-            notes: Vec::new(),
-            seed: 0,
-        }
+        let without = self.groups.last().filter(|last| last.hosts > 0);
+        groups.extend(without.map(|without| without.without_group(self.is_ungrouped)));
+        (outcome, groups)
     }
 
     fn outcome(&self, rollout: Option<&Rollout>, groups: &[Group]) -> Outcome {
@@ -197,20 +173,39 @@ impl Watched {
     }
 
     fn group(&self, group: &GroupStatus, is_immediate: bool) -> Group {
-        let is_done = group.state == State::Done;
         let pace = &group.policy.pace;
+        let counted = if group.tally.counted == 0 { self.hosts } else { group.tally.counted };
         Group {
             name: if is_immediate { "everybody".to_owned() } else { group.policy.name.clone() },
-            hosts: self.hosts,
-            state: group.state,
-            start: self.start,
-            done: group.done_time.filter(|_| is_done),
-            halt: self.halt.clone(),
-            why: if is_done { String::new() } else { fleet_wire::reason::sentence(&group.reason.why) },
+            done: group.done_time.filter(|_| group.state == State::Done),
             canaries: pace.canaries,
-            cap: (pace.max_in_flight.get() < 100).then(|| {
-                pace.max_in_flight.cap(if group.tally.counted == 0 { self.hosts } else { group.tally.counted })
-            }),
+            cap: (pace.max_in_flight.get() < 100).then(|| pace.max_in_flight.cap(counted)),
+            ..self.without_name(group.state, &fleet_wire::reason::sentence(&group.reason.why))
+        }
+    }
+
+    fn without_group(&self, has_schedule: bool) -> Group {
+        let state = if self.on_target == self.hosts { State::Done } else { State::Unstarted };
+        let why = if has_schedule {
+            "by the schedule without groups"
+        } else {
+            "belongs to no group: it is not told to update"
+        };
+        self.without_name(state, why)
+    }
+
+    /// What is known of it without the engine's words; `why` it is in `state`, if it is not done.
+    fn without_name(&self, state: State, why: &str) -> Group {
+        Group {
+            name: String::new(),
+            hosts: self.hosts,
+            state,
+            start: self.start,
+            done: None,
+            halt: self.halt.clone(),
+            why: if state == State::Done { String::new() } else { why.to_owned() },
+            canaries: 0,
+            cap: None,
             most_in_flight: self.most_in_flight,
             told: self.told,
             updated: self.on_target,
@@ -218,33 +213,6 @@ impl Watched {
             lost: self.lost,
             timed_out: self.timed_out,
             curve: self.curve.clone(),
-        }
-    }
-
-    fn without_group(self, has_schedule: bool) -> Group {
-        let is_done = self.on_target == self.hosts;
-        let why = if has_schedule {
-            "by the schedule without groups"
-        } else {
-            "belongs to no group: it is not told to update"
-        };
-        Group {
-            name: String::new(),
-            hosts: self.hosts,
-            state: if is_done { State::Done } else { State::Unstarted },
-            start: None,
-            done: None,
-            halt: None,
-            why: if is_done { String::new() } else { why.to_owned() },
-            canaries: 0,
-            cap: None,
-            most_in_flight: 0,
-            told: self.told,
-            updated: self.on_target,
-            broken: self.broken,
-            lost: self.lost,
-            timed_out: 0,
-            curve: self.curve,
         }
     }
 }

@@ -68,21 +68,22 @@ pub(super) fn share(part: u64, whole: u64) -> String {
 
 /// `1.4 Gbit/s`.
 pub(super) fn bits(number: u64) -> String {
-    let units = [(1_000_000_000_000, "Tbit/s"), (1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1000, "kbit/s")];
-    scaled(number, &units).unwrap_or_else(|| format!("{number} bit/s"))
+    scaled(number, "bit/s")
 }
 
 /// `1.8 TB`.
 pub(super) fn bytes(number: u64) -> String {
-    let units = [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")];
-    scaled(number, &units).unwrap_or_else(|| format!("{number} B"))
+    scaled(number, "B")
 }
 
-fn scaled(number: u64, units: &[(u64, &str)]) -> Option<String> {
-    let (unit, name) = units.iter().find(|(unit, _)| number >= *unit)?;
-    let tenths = number / (unit / 10);
+fn scaled(number: u64, unit: &str) -> String {
+    let prefixes = [(1_000_000_000_000, 'T'), (1_000_000_000, 'G'), (1_000_000, 'M'), (1000, 'k')];
+    let Some((size, prefix)) = prefixes.into_iter().find(|(size, _)| number >= *size) else {
+        return format!("{number} {unit}");
+    };
+    let tenths = number / (size / 10);
     let shown = if tenths >= 100 { count(tenths / 10) } else { format!("{}.{}", tenths / 10, tenths % 10) };
-    Some(format!("{} {name}", shown.trim_end_matches(".0")))
+    format!("{} {prefix}{unit}", shown.trim_end_matches(".0"))
 }
 
 /// Hundredths as `16.67`, without zeros at the end.

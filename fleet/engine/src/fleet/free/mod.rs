@@ -27,10 +27,8 @@ impl Fleet {
         for name in arranged.into_iter().flatten().chain(stays).chain(self.labels.names()) {
             used.mark(name);
         }
-        for host in &self.hosts {
-            for name in host.names() {
-                used.mark(name);
-            }
+        for name in self.hosts.iter().flat_map(Host::names) {
+            used.mark(name);
         }
         for host in self.hosts.iter().filter(|host| !host.only_asks()) {
             used.mark(host.declared);
