@@ -10,6 +10,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
 use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
@@ -18,14 +19,16 @@ use crate::body::Body;
 use crate::caller::{Caller, Peer};
 use crate::limits::Limits;
 use crate::phase::{Phase, State};
-use crate::service::Noted;
-use crate::stream::{Socket, Stream, Watched};
+use crate::service::noted;
+use crate::stream::{Stream, Watched, discard};
 
 /// A request's line and headers, in bytes; more is answered 431. Cookies, a token and a long query fit many times.
 const MAX_HEAD: usize = 32 * 1024;
 /// Bytes held of a connection in each direction: a head, with room for what follows it.
 const MAX_BUFFER: usize = 64 * 1024;
 
+/// The first byte of a TLS handshake (RFC 8446 §5.1).
+const TLS_HANDSHAKE: u8 = 22;
 /// To who speaks HTTP where TLS is spoken.
 const SPEAK_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
     Content-Length: 44\r\nConnection: close\r\n\r\nthis port speaks HTTPS: use https:// instead";
@@ -34,8 +37,13 @@ const SPEAK_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain;
 pub(crate) struct Accepted {
     pub(crate) socket: Socket,
     pub(crate) peer: Peer,
+}
+
+/// An accepted socket.
+pub(crate) enum Socket {
     /// With TLS, unless `None`.
-    pub(crate) tls: Option<Arc<ServerConfig>>,
+    Tcp(TcpStream, Option<Arc<ServerConfig>>),
+    Local(UnixStream),
 }
 
 /// Serves requests until the client closes, breaks the protocol, or `stop` arrives and the request under way is
@@ -47,18 +55,17 @@ pub(crate) async fn run<S, B>(
     state: Arc<State>,
     mut stop: oneshot::Receiver<()>,
 ) where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send,
     B: HttpBody + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let socket = Watched::new(accepted.socket, Arc::clone(&state));
     let opened = tokio::select! {
-        opened = open(socket, accepted.tls) => opened,
+        opened = open(accepted.socket, Arc::clone(&state)) => opened,
         _ = &mut stop => None,
     };
     let Some(stream) = opened else { return };
     state.enter(Phase::Head);
-    let service = Noted::new(service, Caller { peer: accepted.peer }, Arc::clone(&state), limits.body);
+    let service = noted(service, Caller { peer: accepted.peer }, Arc::clone(&state), limits.body);
     let mut http = Builder::new()
         .max_header_size(MAX_HEAD)
         .max_buf_size(MAX_BUFFER)
@@ -85,26 +92,29 @@ pub(crate) async fn run<S, B>(
 
 /// Closes our side and takes in what the client still sends: closing over unread bytes resets the connection, and the
 /// client may lose the answer.
-async fn linger(mut stream: Stream) {
+async fn linger(mut stream: Box<dyn Stream>) {
     // hyper may have done so already.
     let _ = stream.shutdown().await;
-    stream.socket_mut().discard().await;
+    discard(stream.socket_mut()).await;
 }
 
 /// Agrees on TLS, if there is to be any; `None` if that fails.
-async fn open(mut socket: Watched, tls: Option<Arc<ServerConfig>>) -> Option<Stream> {
-    let Some(config) = tls else { return Some(Stream::Clear(socket)) };
-    match socket.begins_in_clear().await {
-        Ok(false) => {}
-        Ok(true) => {
-            let _ = socket.write_all(SPEAK_TLS).await;
-            linger(Stream::Clear(socket)).await;
-            return None;
-        }
-        Err(_) => return None,
+async fn open(socket: Socket, state: Arc<State>) -> Option<Box<dyn Stream>> {
+    let (socket, config) = match socket {
+        Socket::Local(socket) => return Some(Box::new(Watched { socket, state })),
+        Socket::Tcp(socket, None) => return Some(Box::new(Watched { socket, state })),
+        Socket::Tcp(socket, Some(config)) => (socket, config),
+    };
+    let mut first = [0];
+    let count = socket.peek(&mut first).await.ok()?;
+    let mut socket = Watched { socket, state };
+    if count > 0 && first != [TLS_HANDSHAKE] {
+        let _ = socket.write_all(SPEAK_TLS).await;
+        linger(Box::new(socket)).await;
+        return None;
     }
     match TlsAcceptor::from(config).accept(socket).await {
-        Ok(stream) => Some(Stream::Tls(Box::new(stream))),
+        Ok(stream) => Some(Box::new(stream)),
         Err(error) => {
             tracing::debug!(%error, "TLS handshake failed");
             None

@@ -59,7 +59,7 @@ fn listen(path: &Path, mode: u32, group: Option<u32>) -> io::Result<Local> {
     remove_stale(path)?;
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
-    let file = SocketFile::of(path)?;
+    let file = SocketFile { path: path.to_owned(), identity: identity(path)? };
     restrict(path, mode, group)?;
     // Before this the kernel refuses everybody.
     let listener = socket.listen(BACKLOG)?;
@@ -114,12 +114,6 @@ fn connect(path: &Path) -> Result<(), Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)
-}
-
-impl SocketFile {
-    fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), identity: identity(path)? })
-    }
 }
 
 impl Drop for SocketFile {

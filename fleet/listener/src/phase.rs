@@ -135,12 +135,7 @@ impl Look {
     /// Since when nothing happens unless the client does something, in microseconds since the epoch; `None`: we are at
     /// work.
     pub(crate) fn waiting_since(self) -> Option<u64> {
-        match self.phase() {
-            Phase::Working => self.blocked,
-            Phase::Handshake | Phase::Head | Phase::Idle | Phase::Receiving | Phase::Lingering | Phase::Condemned => {
-                Some(self.since())
-            }
-        }
+        if self.phase() == Phase::Working { self.blocked } else { Some(self.since()) }
     }
 
     /// Whether the client had its time, `now` microseconds after the epoch.

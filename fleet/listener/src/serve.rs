@@ -17,11 +17,10 @@ use tower_service::Service;
 
 use crate::body::Body;
 use crate::caller::Peer;
-use crate::connection::{self, Accepted};
+use crate::connection::{self, Accepted, Socket};
 use crate::limits::Limits;
 use crate::local::Local;
 use crate::phase::{State, micros};
-use crate::stream::Socket;
 use crate::table::Table;
 use crate::tcp::Tcp;
 
@@ -64,8 +63,7 @@ pub async fn serve<S, B>(
     stop: impl Future<Output = ()>,
 ) -> usize
 where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send + 'static,
     B: HttpBody + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -99,8 +97,7 @@ struct Handle {
 
 impl<S, B> Connections<S>
 where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send + 'static,
     B: HttpBody + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -214,14 +211,14 @@ impl Listener {
                 let _ = socket.set_nodelay(true);
                 peer.set_ip(peer.ip().to_canonical());
                 let tls = tcp.tls.as_ref().map(crate::Tls::config);
-                Ok(Accepted { socket: Socket::Tcp(socket), peer: Peer::Tcp(peer), tls })
+                Ok(Accepted { socket: Socket::Tcp(socket, tls), peer: Peer::Tcp(peer) })
             }
             Self::Local(local) => {
                 let (socket, _) = local.listener.accept().await?;
                 // Without it nobody is let in.
                 let who = socket.peer_cred().map_err(|error| io::Error::new(ConnectionAborted, error))?;
                 let peer = Peer::Local { uid: who.uid(), gid: who.gid(), pid: who.pid() };
-                Ok(Accepted { socket: Socket::Local(socket), peer, tls: None })
+                Ok(Accepted { socket: Socket::Local(socket), peer })
             }
         }
     }

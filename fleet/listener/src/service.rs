@@ -3,11 +3,11 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
-use hyper::service::Service as HyperService;
+use hyper::service::{Service as HyperService, service_fn};
 use hyper::{Request, Response};
 use hyper_util::service::TowerToHyperService;
 use pin_project_lite::pin_project;
@@ -17,36 +17,26 @@ use crate::body::Body;
 use crate::caller::Caller;
 use crate::phase::{Phase, State};
 
-/// The service of one connection.
-pub(crate) struct Noted<S> {
-    service: TowerToHyperService<S>,
+/// The service of one connection. `limit`: the time for a body.
+pub(crate) fn noted<S, B>(
+    service: S,
     caller: Caller,
     state: Arc<State>,
-    /// The time for a body.
-    body: Duration,
-}
-
-impl<S: Clone> Noted<S> {
-    pub(crate) fn new(service: S, caller: Caller, state: Arc<State>, body: Duration) -> Self {
-        Self { service: TowerToHyperService::new(service), caller, state, body }
-    }
-}
-
-impl<S, B> HyperService<Request<Incoming>> for Noted<S>
+    limit: Duration,
+) -> impl HyperService<Request<Incoming>, Response = Response<Answer<B>>, Error = Infallible, Future: Send>
 where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send,
+    B: HttpBody,
 {
-    type Response = Response<Answer<B>>;
-    type Error = Infallible;
-    type Future = Answering<<TowerToHyperService<S> as HyperService<Request<Body>>>::Future>;
-
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    let service = TowerToHyperService::new(service);
+    service_fn(move |request: Request<Incoming>| {
         let complete = HttpBody::is_end_stream(request.body());
-        self.state.enter(if complete { Phase::Working } else { Phase::Receiving });
-        let mut request = request.map(|body| Body::new(body, Arc::clone(&self.state), self.body));
-        request.extensions_mut().insert(self.caller.clone());
-        Answering { future: self.service.call(request), end: Some(End(Arc::clone(&self.state))) }
-    }
+        state.enter(if complete { Phase::Working } else { Phase::Receiving });
+        let mut request = request.map(|body| Body::new(body, Arc::clone(&state), limit));
+        request.extensions_mut().insert(caller.clone());
+        let (answer, end) = (service.call(request), End(Arc::clone(&state)));
+        async move { answer.await.map(|response| response.map(|body| Answer { body, _end: end })) }
+    })
 }
 
 /// The end of a request, whichever way it ends.
@@ -59,34 +49,11 @@ impl Drop for End {
 }
 
 pin_project! {
-    /// A request that is being answered.
-    pub(crate) struct Answering<F> {
-        #[pin]
-        future: F,
-        end: Option<End>,
-    }
-}
-
-impl<F, B> Future for Answering<F>
-where
-    F: Future<Output = Result<Response<B>, Infallible>>,
-{
-    type Output = Result<Response<Answer<B>>, Infallible>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let Ok(response) = ready!(this.future.poll(cx));
-        let end = this.end.take();
-        Poll::Ready(Ok(response.map(|body| Answer { body, _end: end })))
-    }
-}
-
-pin_project! {
     /// A response's body; when it is dropped, the request has ended.
     pub(crate) struct Answer<B> {
         #[pin]
         body: B,
-        _end: Option<End>,
+        _end: End,
     }
 }
 

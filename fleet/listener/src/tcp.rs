@@ -31,10 +31,8 @@ impl Tcp {
             socket.bind(address)?;
             socket.listen(BACKLOG)
         };
-        match listen() {
-            Ok(listener) => Ok(Self { listener, tls }),
-            Err(error) => Err(io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))),
-        }
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"));
+        Ok(Self { listener: listen().map_err(named)?, tls })
     }
 
     /// The bound address, with the true port.

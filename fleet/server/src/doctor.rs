@@ -33,7 +33,7 @@ pub(crate) fn doctor(options: &Doctor, global: &Global) -> Result<ExitCode, Stri
     findings.push(enrolment(Settings::enrolment(&options.config)?));
     let user = user(&dir);
     findings.extend(Settings::receiver(&options.config)?.map(|receiver| notify::doctor(&receiver, user)));
-    findings.extend(oidc::doctor(Settings::oidc(&options.config)?.as_ref(), user));
+    findings.extend(Settings::oidc(&options.config)?.map(|oidc| oidc::doctor(&oidc, user)));
     findings.push(server(&socket));
     let mut text = String::new();
     for finding in &findings {

@@ -46,8 +46,12 @@ pub(crate) async fn watch(core: Core, outbound: Outbound) {
 async fn ask(core: Core, outbound: Outbound, gate: WaitingGate) {
     let question = json!({ "group": gate.group, "rollout": gate.rollout, "target_version": gate.target });
     let timeout = Duration::from_secs(u64::from(gate.external.timeout_seconds));
-    let body = outbound.post(&gate.external.url, question.to_string(), timeout, MAX_BODY).await;
-    let answered = body.and_then(|body| {
+    let url = gate.external.url.clone();
+    let asked = outbound.ask(MAX_BODY, move |agent| {
+        let request = agent.post(&url).header("content-type", "application/json");
+        request.config().timeout_global(Some(timeout)).build().send(question.to_string())
+    });
+    let answered = asked.await.and_then(|(_, body)| {
         serde_json::from_slice::<Answered>(&body).map_err(|error| format!("it answers no {{\"answer\": …}}: {error}"))
     });
     match answered {

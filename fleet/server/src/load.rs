@@ -9,8 +9,6 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::response::{IntoResponse, Response};
-
 use crate::failure::Failure;
 
 /// What anybody asks. An answer takes microseconds: so many are in work only where this host is overloaded.
@@ -212,12 +210,6 @@ impl Drop for Share {
 impl Drop for Place {
     fn drop(&mut self) {
         (self.kind)(&self.load.0).taken.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl IntoResponse for Overloaded {
-    fn into_response(self) -> Response {
-        Failure::from(self).into_response()
     }
 }
 

@@ -12,20 +12,12 @@ const MAX_FILE: u64 = 4096;
 /// What others than the owner may do with the file: nothing.
 const OTHERS: u32 = 0o077;
 
-/// The text in `file`, without space around it. Nobody but its owner may have any right to the file, and that is the server's user
-/// or root.
+/// The text in `file`, without space around it. Nobody but its owner may have any right to the file, and that is root or `user`, as
+/// whom the server runs.
 ///
 /// # Errors
 /// Why there is none: one line, which does not show it.
-pub(crate) fn read(file: &Path) -> Result<String, String> {
-    read_for(file, rustix::process::geteuid().as_raw())
-}
-
-/// The same of a server that runs as `user`.
-///
-/// # Errors
-/// As there.
-pub(crate) fn read_for(file: &Path, user: u32) -> Result<String, String> {
+pub(crate) fn read(file: &Path, user: u32) -> Result<String, String> {
     let shown = file.display();
     let cannot = |error: std::io::Error| format!("cannot read the secret {shown}: {error}");
     let mut options = File::options();

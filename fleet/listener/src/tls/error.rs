@@ -11,57 +11,21 @@ use rustls::{Error as RustlsError, InconsistentKeys};
 #[non_exhaustive]
 pub enum Error {
     /// A file cannot be read.
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Read(PathBuf, io::Error),
     /// A file is not PEM, or is cut off.
-    Pem {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        source: pem::Error,
-    },
+    Pem(PathBuf, pem::Error),
     /// A file has no certificate.
-    NoCertificate {
-        /// The file.
-        file: PathBuf,
-    },
+    NoCertificate(PathBuf),
     /// A file has no private key that is not encrypted.
-    NoKey {
-        /// The file.
-        file: PathBuf,
-    },
+    NoKey(PathBuf),
     /// The certificate is none.
-    BadCertificate {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        source: RustlsError,
-    },
+    BadCertificate(PathBuf, RustlsError),
     /// The key is none, or of a kind that is not supported.
-    BadKey {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        source: RustlsError,
-    },
-    /// The key belongs to another certificate.
-    Mismatch {
-        /// The certificate.
-        cert: PathBuf,
-        /// The key.
-        key: PathBuf,
-    },
-    /// The files were written while they were read.
-    Changed {
-        /// The certificate.
-        cert: PathBuf,
-        /// The key.
-        key: PathBuf,
-    },
+    BadKey(PathBuf, RustlsError),
+    /// The certificate, and a key that belongs to another one.
+    Mismatch(PathBuf, PathBuf),
+    /// Certificate and key, which were written while they were read.
+    Changed(PathBuf, PathBuf),
 }
 
 impl Error {
@@ -69,12 +33,12 @@ impl Error {
     pub(super) fn refused(cert: &Path, key: &Path, source: RustlsError) -> Self {
         match source {
             RustlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-                Self::Mismatch { cert: cert.to_owned(), key: key.to_owned() }
+                Self::Mismatch(cert.to_owned(), key.to_owned())
             }
             RustlsError::InvalidCertificate(_) | RustlsError::NoCertificatesPresented => {
-                Self::BadCertificate { file: cert.to_owned(), source }
+                Self::BadCertificate(cert.to_owned(), source)
             }
-            source => Self::BadKey { file: key.to_owned(), source },
+            source => Self::BadKey(key.to_owned(), source),
         }
     }
 }
@@ -82,24 +46,24 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Read { file, source } => write!(f, "cannot read {}: {source}", file.display()),
-            Self::Pem { file, source } => write!(f, "{} is not complete PEM: {source}", file.display()),
-            Self::NoCertificate { file } => {
+            Self::Read(file, source) => write!(f, "cannot read {}: {source}", file.display()),
+            Self::Pem(file, source) => write!(f, "{} is not complete PEM: {source}", file.display()),
+            Self::NoCertificate(file) => {
                 write!(f, "{} has no certificate; it must be PEM, the server's certificate first", file.display())
             }
-            Self::NoKey { file } => {
+            Self::NoKey(file) => {
                 write!(f, "{} has no private key; it must be PEM and not encrypted", file.display())
             }
-            Self::BadCertificate { file, source } => {
+            Self::BadCertificate(file, source) => {
                 write!(f, "the certificate in {} is not valid: {source}", file.display())
             }
-            Self::BadKey { file, source } => {
+            Self::BadKey(file, source) => {
                 write!(f, "cannot use the key in {}: {source}; it must be RSA, ECDSA or Ed25519", file.display())
             }
-            Self::Mismatch { cert, key } => {
+            Self::Mismatch(cert, key) => {
                 write!(f, "the key in {} does not belong to the certificate in {}", key.display(), cert.display())
             }
-            Self::Changed { cert, key } => {
+            Self::Changed(cert, key) => {
                 write!(f, "{} or {} was written while it was read; try again", cert.display(), key.display())
             }
         }
@@ -109,10 +73,10 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Read { source, .. } => Some(source),
-            Self::Pem { source, .. } => Some(source),
-            Self::BadCertificate { source, .. } | Self::BadKey { source, .. } => Some(source),
-            Self::NoCertificate { .. } | Self::NoKey { .. } | Self::Mismatch { .. } | Self::Changed { .. } => None,
+            Self::Read(_, source) => Some(source),
+            Self::Pem(_, source) => Some(source),
+            Self::BadCertificate(_, source) | Self::BadKey(_, source) => Some(source),
+            Self::NoCertificate(_) | Self::NoKey(_) | Self::Mismatch(..) | Self::Changed(..) => None,
         }
     }
 }

@@ -85,7 +85,7 @@ impl Tls {
         match self.reload() {
             Ok(()) => {}
             // Written while it was read: the next look sees another stamp.
-            Err(Error::Changed { .. }) => self.current().pending = None,
+            Err(Error::Changed(..)) => self.current().pending = None,
             Err(error) => {
                 tracing::warn!(%error, "the new TLS certificate is not usable; keeping the one in use");
                 let mut current = self.current();

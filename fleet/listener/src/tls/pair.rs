@@ -21,10 +21,7 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// By what a replaced or rewritten file is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    cert: Option<FileStamp>,
-    key: Option<FileStamp>,
-}
+pub(super) struct Stamp([Option<FileStamp>; 2]);
 
 /// The change time is for a file that was unreadable: permissions leave the time of modification alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +36,7 @@ struct FileStamp {
 impl Stamp {
     /// The files now; links are followed.
     pub(super) fn of(cert: &Path, key: &Path) -> Self {
-        Self { cert: FileStamp::of(cert), key: FileStamp::of(key) }
+        Self([cert, key].map(FileStamp::of))
     }
 }
 
@@ -62,7 +59,7 @@ pub(super) fn load(cert: &Path, key: &Path) -> Result<(Arc<ServerConfig>, Stamp)
     let chain = read_chain(cert)?;
     let secret = read_key(key)?;
     if Stamp::of(cert, key) != before {
-        return Err(Error::Changed { cert: cert.to_owned(), key: key.to_owned() });
+        return Err(Error::Changed(cert.to_owned(), key.to_owned()));
     }
     let provider = Arc::new(ring::default_provider());
     let tls = |source| Error::refused(cert, key, source);
@@ -82,19 +79,19 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let text = read(path)?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match chain {
-        Ok(chain) if chain.is_empty() => Err(Error::NoCertificate { file: path.to_owned() }),
+        Ok(chain) if chain.is_empty() => Err(Error::NoCertificate(path.to_owned())),
         Ok(chain) => Ok(chain),
-        Err(source) => Err(Error::Pem { file: path.to_owned(), source }),
+        Err(source) => Err(Error::Pem(path.to_owned(), source)),
     }
 }
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
     PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|source| match source {
-        pem::Error::NoItemsFound => Error::NoKey { file: path.to_owned() },
-        source => Error::Pem { file: path.to_owned(), source },
+        pem::Error::NoItemsFound => Error::NoKey(path.to_owned()),
+        source => Error::Pem(path.to_owned(), source),
     })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    read_file(path, MAX_FILE).map_err(|source| Error::Read { file: path.to_owned(), source })
+    read_file(path, MAX_FILE).map_err(|source| Error::Read(path.to_owned(), source))
 }

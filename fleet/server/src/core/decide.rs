@@ -326,17 +326,8 @@ impl Keeper {
 }
 
 fn entry(actor: &Actor, action: &str, subject: &str, done: bool, detail: Value, at: jiff::Timestamp) -> Record {
-    Record {
-        at,
-        who: actor.who.clone(),
-        from: actor.from.clone(),
-        action: action.to_owned(),
-        subject: subject.to_owned(),
-        done,
-        detail,
-        before: String::new(),
-        after: String::new(),
-    }
+    let Actor { who, from, .. } = actor.clone();
+    Record { who, from, done, ..changes::record(at, action, subject.to_owned(), detail) }
 }
 
 /// A subject that a request names: text of a caller, of which a record keeps a line.

@@ -139,14 +139,10 @@ impl Keeper {
     pub(crate) fn explain(&self, id: HostId) -> Result<Explained, Wrong> {
         let now = self.now();
         let question = Question { host: Some(id), ..Question::default() };
-        let known = self.fleet.host(id);
+        let none = "there is no rollout, and none was done before: hosts are told nothing";
         let answer = self.book.answer(&self.fleet, &question, now);
-        let Some(answer) = answer else {
-            return Err(Wrong::new(
-                Code::NoRollout,
-                "there is no rollout, and none was done before: hosts are told nothing",
-            ));
-        };
+        let answer = answer.ok_or_else(|| Wrong::new(Code::NoRollout, none))?;
+        let known = self.fleet.host(id);
         // As `find` says it.
         let is_good = self.board.is_good();
         let answer = if is_good { answer } else { find::stale(answer, self.board.confirmed()) };
@@ -165,8 +161,7 @@ impl Keeper {
         let now = self.now();
         let known = self.fleet.host(id);
         let state = known.map_or("unknown", |host| self.state(host, now));
-        let answer =
-            serde_json::json!({ "host": ids::text(id), "state": state, "why": { "code": Why::NoRollout.code() } });
+        let answer = json!({ "host": ids::text(id), "state": state, "why": { "code": Why::NoRollout.code() } });
         Explained { known: known.map(|host| self.shown(host, now)), history: None, answer }
     }
 

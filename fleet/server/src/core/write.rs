@@ -4,7 +4,7 @@ use fleet_engine::book::Book;
 use fleet_engine::lint::{self, Known};
 use fleet_engine::policy::Policy;
 use fleet_engine::resource::{self, Kind, Resource};
-use fleet_engine::shelf::{self, Shelf};
+use fleet_engine::shelf;
 use fleet_wire::api::{Changed, Code, How, Kept, Role, Takes, Unwise, Write, Written, Wrong};
 use jiff::Timestamp;
 use serde_json::json;
@@ -55,7 +55,8 @@ impl Keeper {
             let (subject, resources) = read(&write.text);
             let done = resources.and_then(|resources| {
                 keeper.may_ask_elsewhere(actor, &resources)?;
-                let written = keeper.may_all(resources, write.how)?;
+                let may = |resource| keeper.may_write(resource, write.how);
+                let written = resources.into_iter().map(may).collect::<Result<Vec<_>, _>>()?;
                 Ok((keeper.with(written.clone())?, written))
             });
             keeper.settle(actor, action, &subject, request, write.dry_run, done)
@@ -85,11 +86,9 @@ impl Keeper {
     /// Where the server asks others, it acts in its own name in its own network: an admin says whom.
     fn may_ask_elsewhere(&self, actor: &Actor, resources: &[Resource]) -> Result<(), Wrong> {
         for resource in resources {
-            let known =
-                self.shelf.get(resource.kind(), &resource.metadata().name).map(Resource::asks).unwrap_or_default();
-            if let Some(url) = resource.asks().into_iter().find(|url| actor.role < Role::Admin && !known.contains(url))
-            {
-                let (kind, role) = (resource.kind(), actor.role);
+            let (kind, role) = (resource.kind(), actor.role);
+            let known = self.shelf.get(kind, &resource.metadata().name).map(Resource::asks).unwrap_or_default();
+            if let Some(url) = resource.asks().into_iter().find(|url| role < Role::Admin && !known.contains(url)) {
                 let message = format!(
                     "{kind}: {url} is a new address that the server would ask: that needs the role admin; this is {role}"
                 );
@@ -99,11 +98,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// These resources, each with a new revision, as far as they may be written.
-    fn may_all(&self, resources: Vec<Resource>, how: How) -> Result<Vec<Resource>, Wrong> {
-        resources.into_iter().map(|resource| self.may_write(resource, how)).collect()
-    }
-
+    /// A resource with a new revision, as far as it may be written.
     fn may_write(&self, mut resource: Resource, how: How) -> Result<Resource, Wrong> {
         let (kind, name) = (resource.kind(), resource.metadata().name.clone());
         if kind == Kind::Report && name == OWN_REPORT {
@@ -159,7 +154,7 @@ impl Keeper {
             None => name,
         };
         let mut draft = Draft::new(self.book.clone());
-        let mut shelf: Shelf = self.shelf.clone();
+        let mut shelf = self.shelf.clone();
         shelf.remove(&format!("{kind}/{name}"), &mut draft.book).map_err(|refused| wrong(&refused))?;
         draft.resources.push((kind, name.to_owned(), None));
         draft.shelf = Some(shelf);
@@ -176,16 +171,13 @@ impl Keeper {
     fn changed(&self, resource: &Resource) -> Changed {
         let metadata = resource.metadata();
         let before = self.shelf.get(resource.kind(), &metadata.name);
+        let is_same = before.is_some_and(|before| is_same(before, resource));
         Changed {
             kind: resource.kind().to_string(),
             name: metadata.name.clone(),
             revision: metadata.revision.clone().unwrap_or_default(),
             was_there: before.is_some(),
-            takes: if before.is_some_and(|before| is_same(before, resource)) {
-                Takes::Nothing
-            } else {
-                Takes::NextStep
-            },
+            takes: if is_same { Takes::Nothing } else { Takes::NextStep },
         }
     }
 
@@ -216,16 +208,11 @@ impl Keeper {
             self.fleet.set_counts(shelf.counted_at(now), now);
         }
         draft.book.step(&mut self.fleet, now);
-        let written = Written {
-            effects: effects::of(&before, &draft.book, &self.fleet, now),
-            changed: {
-                for change in &mut changed {
-                    change.takes = takes(change, &self.book, &draft.book);
-                }
-                changed
-            },
-            advice: self.unwise(&resources, &draft.book, now),
-        };
+        for change in &mut changed {
+            change.takes = takes(change, &self.book, &draft.book);
+        }
+        let effects = effects::of(&before, &draft.book, &self.fleet, now);
+        let written = Written { effects, changed, advice: self.unwise(&resources, &draft.book, now) };
         if is_dry_run {
             self.take_back();
             return Ok(written);
@@ -233,10 +220,8 @@ impl Keeper {
         self.record(&mut draft, actor, action, subject, json!({}));
         if let Some(record) = draft.records.first_mut() {
             record.after = written.changed.iter().map(|change| change.revision.as_str()).collect::<Vec<_>>().join(", ");
-            let name = |change: &Changed| (Kind::named(&change.kind), change.name.clone());
             let kept = written.changed.iter().filter_map(|change| {
-                let (kind, name) = name(change);
-                self.shelf.get(kind?, &name)?.metadata().revision.clone()
+                self.shelf.get(Kind::named(&change.kind)?, &change.name)?.metadata().revision.clone()
             });
             record.before = kept.collect::<Vec<_>>().join(", ");
         }

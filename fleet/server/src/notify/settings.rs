@@ -28,7 +28,7 @@ impl Receiver {
 /// Whether a server that runs as `user` can use it, as far as can be seen without telling anybody anything.
 pub(crate) fn doctor(receiver: &Receiver, user: u32) -> Finding {
     let Receiver { url, secret_file } = receiver;
-    let (level, what, advice) = match Secret::read_for(secret_file, user) {
+    let (level, what, advice) = match Secret::read(secret_file, user) {
         Ok(_) => (Level::Ok, format!("webhook {}, signed with {}", webhook::origin(url), secret_file.display()), ""),
         Err(error) => (Level::Problem, format!("the webhook is told nothing: {error}"), ADVICE),
     };

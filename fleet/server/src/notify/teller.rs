@@ -145,12 +145,10 @@ impl Teller {
             // The database is not kept open: after a failure the core closes it, with all that this process knows of it.
             let page = Reader::open(&self.data).and_then(|reader| {
                 let page = reader.audit(place.seq.saturating_sub(1), PAGE)?;
-                let is_so = place.seq == 0 || page.first().is_some_and(|entry| is_at(&place, entry));
-                if is_so {
-                    Ok((page, None))
-                } else {
-                    Ok((Vec::new(), Some((reader.newest("restore")?, reader.head()?))))
-                }
+                let is_at = |entry: &Entry| entry.seq == place.seq && entry.hash == place.hash;
+                let is_so = place.seq == 0 || page.first().is_some_and(is_at);
+                let other = if is_so { None } else { Some((reader.newest("restore")?, reader.head()?)) };
+                Ok((page, other))
             });
             match page {
                 Ok((_, Some((restore, head)))) => self.enter_other_log(place, restore, head),
@@ -266,9 +264,4 @@ impl Teller {
             wait = wait.saturating_mul(2).min(LONGEST_WAIT);
         }
     }
-}
-
-/// Whether the entry is the record of the place.
-fn is_at(place: &PlaceInLog, entry: &Entry) -> bool {
-    entry.seq == place.seq && entry.hash == place.hash
 }

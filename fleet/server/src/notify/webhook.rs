@@ -33,31 +33,24 @@ pub(crate) struct Receiver {
 
 /// A receiver behind an address.
 pub(super) struct Webhook {
-    receiver: Receiver,
-    outbound: Outbound,
+    pub(super) receiver: Receiver,
+    pub(super) outbound: Outbound,
 }
 
 impl Webhook {
-    /// Posts to the address of `receiver`, signed with what its file has at that time.
-    pub(super) fn new(receiver: Receiver, outbound: Outbound) -> Self {
-        Self { receiver, outbound }
-    }
-
-    /// Tells an event; it may take seconds.
+    /// Tells an event, signed with what the secret's file has at that time; it may take seconds.
     ///
     /// # Errors
     /// Why the receiver did not take it: one line.
     pub(super) fn tell(&self, event: &Event) -> Result<(), String> {
-        let secret = Secret::read(&self.receiver.secret_file)?;
+        let secret = Secret::read(&self.receiver.secret_file, rustix::process::geteuid().as_raw())?;
         let (body, at) = (event.body(), crate::clock::now());
         let (timestamp, signature) = (at.as_second().to_string(), secret.sign(&event.id, at, &body));
-        let headers = [
-            ("content-type", "application/json"),
-            ("webhook-id", &event.id),
-            ("webhook-timestamp", &timestamp),
-            ("webhook-signature", &signature),
-        ];
-        let status = self.outbound.tell(&self.receiver.url, &headers, body, TIMEOUT)?;
+        let request = self.outbound.agent.post(&self.receiver.url).header("content-type", "application/json");
+        let request = request.header("webhook-id", &event.id).header("webhook-timestamp", timestamp);
+        let request = request.header("webhook-signature", signature).config();
+        let request = request.timeout_global(Some(TIMEOUT)).http_status_as_error(false).build();
+        let status = request.send(body).map_err(|error| error.to_string())?.status().as_u16();
         match status {
             200..=299 => Ok(()),
             300..=399 => Err(format!("it answers {status}: redirects are not followed")),
@@ -78,24 +71,13 @@ pub(super) struct Secret(Vec<u8>);
 
 impl Secret {
     /// The secret in `file`: a line of text, or `whsec_` and base64. Nobody but its owner may have any right to the file, and that is
-    /// the server's user or root.
+    /// root or `user`, as whom the server runs.
     ///
     /// # Errors
     /// Why there is none: one line.
-    pub(super) fn read(file: &Path) -> Result<Self, String> {
-        Self::of_file(file, &secret_file::read(file)?)
-    }
-
-    /// The same of a server that runs as `user`.
-    ///
-    /// # Errors
-    /// As there.
-    pub(super) fn read_for(file: &Path, user: u32) -> Result<Self, String> {
-        Self::of_file(file, &secret_file::read_for(file, user)?)
-    }
-
-    fn of_file(file: &Path, text: &str) -> Result<Self, String> {
-        Self::of(text).map_err(|what| format!("the secret {} {what}", file.display()))
+    pub(super) fn read(file: &Path, user: u32) -> Result<Self, String> {
+        let text = secret_file::read(file, user)?;
+        Self::of(&text).map_err(|what| format!("the secret {} {what}", file.display()))
     }
 
     fn of(text: &str) -> Result<Self, &'static str> {

@@ -7,8 +7,9 @@ use serde::Deserialize;
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
 
 /// A provider's addresses, and what it understands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Discovered {
+    issuer: String,
     /// Where browsers are sent.
     pub(super) authorization_endpoint: String,
     /// Where codes become tokens.
@@ -18,20 +19,8 @@ pub(super) struct Discovered {
     /// Where more is told of somebody than in the ID token.
     pub(super) userinfo_endpoint: Option<String>,
     /// It names itself when it sends a browser back (RFC 9207).
+    #[serde(default, rename = "authorization_response_iss_parameter_supported")]
     pub(super) names_itself: bool,
-    /// The client's secret is sent as `client_secret_basic`; else as `client_secret_post`.
-    pub(super) takes_basic: bool,
-}
-
-#[derive(Deserialize)]
-struct Document {
-    issuer: String,
-    authorization_endpoint: String,
-    token_endpoint: String,
-    jwks_uri: String,
-    userinfo_endpoint: Option<String>,
-    #[serde(default)]
-    authorization_response_iss_parameter_supported: bool,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
     code_challenge_methods_supported: Option<Vec<String>>,
 }
@@ -47,15 +36,15 @@ impl Discovered {
     /// # Errors
     /// Why it cannot be used: one line.
     pub(super) fn read(text: &[u8], issuer: &str) -> Result<Self, String> {
-        let document: Document = serde_json::from_slice(text).map_err(|error| format!("its document: {error}"))?;
-        if document.issuer != issuer {
-            return Err(format!("its document is of another issuer: {:?}", document.issuer));
+        let found: Self = serde_json::from_slice(text).map_err(|error| format!("its document: {error}"))?;
+        if found.issuer != issuer {
+            return Err(format!("its document is of another issuer: {:?}", found.issuer));
         }
-        let userinfo = document.userinfo_endpoint.iter().map(|url| ("userinfo_endpoint", url));
+        let userinfo = found.userinfo_endpoint.iter().map(|url| ("userinfo_endpoint", url));
         let needed = [
-            ("authorization_endpoint", &document.authorization_endpoint),
-            ("token_endpoint", &document.token_endpoint),
-            ("jwks_uri", &document.jwks_uri),
+            ("authorization_endpoint", &found.authorization_endpoint),
+            ("token_endpoint", &found.token_endpoint),
+            ("jwks_uri", &found.jwks_uri),
         ];
         for (name, url) in needed.into_iter().chain(userinfo) {
             resource::check_url(url).map_err(|what| format!("its {name}: {what}"))?;
@@ -63,26 +52,24 @@ impl Discovered {
                 return Err(format!("its {name} is without TLS, unlike itself"));
             }
         }
-        let challenges = document.code_challenge_methods_supported;
-        if challenges.is_some_and(|methods| !methods.iter().any(|method| method == "S256")) {
+        if found.code_challenge_methods_supported.as_ref().is_some_and(|methods| !has(methods, "S256")) {
             return Err("it does not understand PKCE with S256".to_owned());
         }
-        // Without the list it is `client_secret_basic`.
-        let methods = document.token_endpoint_auth_methods_supported;
-        let takes = |name: &str| methods.as_ref().is_some_and(|methods| methods.iter().any(|method| method == name));
-        let takes_basic = methods.is_none() || takes("client_secret_basic");
-        if !takes_basic && !takes("client_secret_post") {
+        let methods = found.token_endpoint_auth_methods_supported.as_ref();
+        if !found.takes_basic() && !methods.is_some_and(|methods| has(methods, "client_secret_post")) {
             return Err("it takes no client secret, neither client_secret_basic nor client_secret_post".to_owned());
         }
-        Ok(Self {
-            authorization_endpoint: document.authorization_endpoint,
-            token_endpoint: document.token_endpoint,
-            jwks_uri: document.jwks_uri,
-            userinfo_endpoint: document.userinfo_endpoint,
-            names_itself: document.authorization_response_iss_parameter_supported,
-            takes_basic,
-        })
+        Ok(found)
     }
+
+    /// The client's secret is sent as `client_secret_basic`, which it is without a list; else as `client_secret_post`.
+    pub(super) fn takes_basic(&self) -> bool {
+        self.token_endpoint_auth_methods_supported.as_ref().is_none_or(|methods| has(methods, "client_secret_basic"))
+    }
+}
+
+fn has(methods: &[String], name: &str) -> bool {
+    methods.iter().any(|method| method == name)
 }
 
 #[cfg(test)]
@@ -108,11 +95,13 @@ mod tests {
     #[test]
     fn a_document_is_read_and_what_it_does_not_say_is_the_standards_default() {
         let found = read(|_| {}).unwrap();
-        assert_eq!((found.takes_basic, found.names_itself), (true, false));
+        assert_eq!((found.takes_basic(), found.names_itself), (true, false));
         let key = "token_endpoint_auth_methods_supported";
-        assert!(!read(|document| document[key] = json!(["client_secret_post"])).unwrap().takes_basic);
+        assert!(!read(|document| document[key] = json!(["client_secret_post"])).unwrap().takes_basic());
         assert!(
-            read(|document| document[key] = json!(["client_secret_post", "client_secret_basic"])).unwrap().takes_basic
+            read(|document| document[key] = json!(["client_secret_post", "client_secret_basic"]))
+                .unwrap()
+                .takes_basic()
         );
         assert_eq!(address("https://a/"), "https://a/.well-known/openid-configuration");
         assert_eq!(address("https://a/b"), "https://a/b/.well-known/openid-configuration");

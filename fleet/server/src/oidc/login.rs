@@ -74,7 +74,7 @@ impl Login {
 
     /// Host and port of the issuer, for people.
     pub(crate) fn host(&self) -> &str {
-        self.0.provider.oidc().host()
+        self.0.provider.oidc.host()
     }
 
     /// Sends somebody to the provider, to be shown `next` afterwards.
@@ -104,7 +104,7 @@ impl Login {
         let discovered = self.0.provider.discovered().await.map_err(Refused::Provider)?;
         let trip = self.0.trips.begin(next, clock::now().as_second());
         let trip = trip.ok_or_else(|| Refused::Provider("this server has no random numbers".to_owned()))?;
-        let oidc = self.0.provider.oidc();
+        let oidc = &self.0.provider.oidc;
         let query = encoded(&[
             ("response_type", "code"),
             ("client_id", &oidc.client_id),
@@ -134,7 +134,7 @@ impl Login {
                 Refused::Login(told, why)
             }
         })?;
-        let (oidc, who) = (self.0.provider.oidc(), claims.who());
+        let (oidc, who) = (&self.0.provider.oidc, claims.who());
         match claims.role(&oidc.claim, &oidc.roles) {
             Ok(role) => Ok(Arrival { who, role, next: trip.next }),
             Err(why) => Err(Refused::NoRole(who, why)),
@@ -144,7 +144,7 @@ impl Login {
     /// What the provider says in place of a code; and whether it was this provider (RFC 9207).
     async fn refused_there(&self, query: &Query) -> Result<(), Refused> {
         let discovered = self.0.provider.discovered().await.map_err(Refused::Provider)?;
-        let (said, issuer) = (query.get("iss"), &self.0.provider.oidc().issuer);
+        let (said, issuer) = (query.get("iss"), &self.0.provider.oidc.issuer);
         if said != issuer && (discovered.names_itself || !said.is_empty()) {
             let told = "the login comes back from another provider: log in again";
             return Err(Refused::Login(told.to_owned(), "iss of another provider".to_owned()));

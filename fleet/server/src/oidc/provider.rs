@@ -32,7 +32,7 @@ const MAX_ERROR: usize = 200;
 
 /// A provider on the network.
 pub(super) struct Provider {
-    oidc: Oidc,
+    pub(super) oidc: Oidc,
     outbound: Outbound,
     discovered: Mutex<Known<Discovered>>,
     keys: Mutex<Known<Keys>>,
@@ -52,49 +52,12 @@ impl<T> Default for Known<T> {
     }
 }
 
-impl<T> Known<T> {
-    /// What is kept and not old.
-    fn fresh(&self) -> Option<Arc<T>> {
-        let (value, at) = self.value.as_ref()?;
-        (at.elapsed() < FRESH).then(|| Arc::clone(value))
-    }
-
-    /// Why it is not asked for now.
-    fn failed(&self) -> Result<(), String> {
-        match &self.failed {
-            Some((error, at)) if at.elapsed() < AGAIN => Err(error.clone()),
-            _ => Ok(()),
-        }
-    }
-
-    fn take(&mut self, value: Result<T, String>) -> Result<Arc<T>, String> {
-        match value {
-            Ok(value) => {
-                let value = Arc::new(value);
-                *self = Self { value: Some((Arc::clone(&value), Instant::now())), failed: None };
-                Ok(value)
-            }
-            Err(error) => {
-                self.failed = Some((error.clone(), Instant::now()));
-                Err(error)
-            }
-        }
-    }
-}
-
 #[derive(Deserialize)]
 struct Answer {
     id_token: Option<String>,
     access_token: Option<String>,
     error: Option<String>,
     error_description: Option<String>,
-}
-
-/// What a code is worth.
-struct Tokens {
-    id: String,
-    /// Opens userinfo.
-    access: Option<String>,
 }
 
 /// Why there are no claims.
@@ -111,45 +74,54 @@ impl Provider {
         Self { oidc, outbound, discovered: Mutex::default(), keys: Mutex::default(), missed: Mutex::default() }
     }
 
-    pub(super) fn oidc(&self) -> &Oidc {
-        &self.oidc
-    }
-
     /// What it says of itself. Whoever asks meanwhile waits for the same answer.
     ///
     /// # Errors
     /// It cannot be asked, or says what cannot be used: one line.
     pub(super) async fn discovered(&self) -> Result<Arc<Discovered>, String> {
-        let mut known = self.discovered.lock().await;
-        if let Some(found) = known.fresh() {
-            return Ok(found);
-        }
-        known.failed()?;
         let (issuer, url) = (&self.oidc.issuer, discovered::address(&self.oidc.issuer));
-        let text = self.outbound.get(&url, MAX_DOCUMENT).await;
-        known.take(text.and_then(|text| Discovered::read(&text, issuer)).map_err(|error| format!("{url}: {error}")))
+        self.known(&self.discovered, &url, false, |text| Discovered::read(text, issuer)).await
     }
 
-    /// Its keys. `are_too_few`: those that are kept lack the one that signed a token, so that new ones are asked for.
-    async fn keys(&self, url: &str, are_too_few: bool) -> Result<Arc<Keys>, String> {
-        let mut known = self.keys.lock().await;
-        if let Some(keys) = known.fresh().filter(|_| !are_too_few) {
-            return Ok(keys);
+    /// What `url` says, as `read` reads it; what is kept of it as long as it is fresh. `is_too_little`: what is kept lacks something,
+    /// so that it is asked for again.
+    async fn known<T>(
+        &self,
+        known: &Mutex<Known<T>>,
+        url: &str,
+        is_too_little: bool,
+        read: impl FnOnce(&[u8]) -> Result<T, String>,
+    ) -> Result<Arc<T>, String> {
+        let mut known = known.lock().await;
+        match (&known.value, &known.failed) {
+            (Some((value, at)), _) if !is_too_little && at.elapsed() < FRESH => return Ok(Arc::clone(value)),
+            (_, Some((error, at))) if at.elapsed() < AGAIN => return Err(error.clone()),
+            _ => {}
         }
-        known.failed()?;
         let text = self.outbound.get(url, MAX_DOCUMENT).await;
-        known.take(text.and_then(|text| Keys::read(&text)).map_err(|error| format!("{url}: {error}")))
+        match text.and_then(|text| read(&text)) {
+            Ok(value) => {
+                let value = Arc::new(value);
+                *known = Known { value: Some((Arc::clone(&value), Instant::now())), failed: None };
+                Ok(value)
+            }
+            Err(error) => {
+                let error = format!("{url}: {error}");
+                known.failed = Some((error.clone(), Instant::now()));
+                Err(error)
+            }
+        }
     }
 
     /// What `code` is worth: the claims of the ID token that the provider gives for it, and of userinfo where the token says
     /// nothing of what somebody may do.
     pub(super) async fn claims(&self, code: &str, verifier: &str, nonce: &str) -> Result<Claims, Fault> {
         let discovered = self.discovered().await.map_err(Fault::Provider)?;
-        let tokens = self.exchange(&discovered, code, verifier).await?;
-        let mut claims = self.checked(&discovered, &tokens.id, nonce).await?;
+        let (token, access) = self.exchange(&discovered, code, verifier).await?;
+        let mut claims = self.checked(&discovered, &token, nonce).await?;
         let claim = &self.oidc.claim;
         if claims.lack(claim)
-            && let (Some(url), Some(access)) = (&discovered.userinfo_endpoint, tokens.access)
+            && let (Some(url), Some(access)) = (&discovered.userinfo_endpoint, access)
         {
             claims.add(self.userinfo(url, &access).await.map_err(Fault::Provider)?, claim).map_err(Fault::Login)?;
         }
@@ -161,11 +133,13 @@ impl Provider {
         let token = IdToken::read(token).map_err(Fault::Login)?;
         let now = crate::clock::now().as_second();
         let expected = Expected { issuer: &self.oidc.issuer, client_id: &self.oidc.client_id, nonce, now };
+        // Again where those that are kept lack the one that signed the token.
         for are_too_few in [false, true] {
             if are_too_few && !self.may_miss().await {
                 break;
             }
-            let keys = self.keys(&discovered.jwks_uri, are_too_few).await.map_err(Fault::Provider)?;
+            let keys = self.known(&self.keys, &discovered.jwks_uri, are_too_few, Keys::read).await;
+            let keys = keys.map_err(Fault::Provider)?;
             if let Some(claims) = token.check(&keys, expected).map_err(Fault::Login)? {
                 return Ok(claims);
             }
@@ -191,16 +165,27 @@ impl Provider {
         if !access.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("its access token cannot be sent".to_owned());
         }
-        let asked = self.outbound.get_as(url, format!("Bearer {access}"), MAX_DOCUMENT);
+        let (address, authorization) = (url.to_owned(), format!("Bearer {access}"));
+        let asked = self.outbound.ask(MAX_DOCUMENT, move |agent| {
+            let request =
+                agent.get(&address).header("accept", "application/json").header("authorization", authorization);
+            request.config().http_status_as_error(false).build().call()
+        });
         let (status, body) = asked.await.map_err(|error| format!("{url}: {error}"))?;
         let read = || serde_json::from_slice(&body).map_err(|error| format!("{url}: {error}"));
         if status == 200 { read() } else { Err(format!("{url} answers {status}")) }
     }
 
-    async fn exchange(&self, discovered: &Discovered, code: &str, verifier: &str) -> Result<Tokens, Fault> {
+    /// The ID token, and what opens userinfo.
+    async fn exchange(
+        &self,
+        discovered: &Discovered,
+        code: &str,
+        verifier: &str,
+    ) -> Result<(String, Option<String>), Fault> {
         let oidc = &self.oidc;
-        let file = oidc.client_secret_file.clone();
-        let secret = tokio::task::spawn_blocking(move || secret_file::read(&file)).await;
+        let (file, user) = (oidc.client_secret_file.clone(), rustix::process::geteuid().as_raw());
+        let secret = tokio::task::spawn_blocking(move || secret_file::read(&file, user)).await;
         let secret = secret.map_err(|error| error.to_string()).flatten().map_err(Fault::Provider)?;
         let mut form = vec![
             ("grant_type", "authorization_code"),
@@ -209,19 +194,23 @@ impl Provider {
             ("code_verifier", verifier),
         ];
         let mut authorization = None;
-        if discovered.takes_basic {
+        if discovered.takes_basic() {
             authorization = Some(basic(&oidc.client_id, &secret));
         } else {
             form.extend([("client_id", oidc.client_id.as_str()), ("client_secret", &secret)]);
         }
-        let sent = self.outbound.send_form(&discovered.token_endpoint, authorization, encoded(&form), MAX_TOKEN);
-        let url = &discovered.token_endpoint;
+        let (url, form) = (&discovered.token_endpoint, encoded(&form));
+        let address = url.clone();
+        let sent = self.outbound.ask(MAX_TOKEN, move |agent| {
+            let request = agent.post(&address).header("content-type", "application/x-www-form-urlencoded");
+            let request = request.header("accept", "application/json");
+            let request = authorization.iter().fold(request, |request, value| request.header("authorization", value));
+            request.config().http_status_as_error(false).build().send(form)
+        });
         let (status, body) = sent.await.map_err(|error| Fault::Provider(format!("{url}: {error}")))?;
         let answer: Result<Answer, _> = serde_json::from_slice(&body);
         match (status, answer) {
-            (200, Ok(Answer { id_token: Some(id), access_token: access, error: None, .. })) => {
-                Ok(Tokens { id, access })
-            }
+            (200, Ok(Answer { id_token: Some(token), access_token, error: None, .. })) => Ok((token, access_token)),
             (_, Ok(Answer { error: Some(error), error_description, .. })) => {
                 let what = reason(&error, error_description.as_deref());
                 // Of all errors this one is about the code (RFC 6749 §5.2).

@@ -95,10 +95,6 @@ impl Written {
         self.roles = Some(given.iter().map(role).collect::<Result<_, String>>()?);
         Ok(())
     }
-
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// A mapping of a claim's values to roles.
@@ -121,7 +117,7 @@ impl Oidc {
     /// # Errors
     /// One line: what is missing or wrong.
     pub(crate) fn of(written: Written, public_addr: Option<&str>, is_secure: bool) -> Result<Option<Self>, String> {
-        if written.is_empty() {
+        if written == Written::default() {
             return Ok(None);
         }
         if !cfg!(feature = "oidc") {
@@ -173,12 +169,12 @@ fn with_openid(scopes: &str) -> Result<String, String> {
 /// Whether the file of the client secret has one for a server that runs as `user`.
 ///
 /// # Errors
-/// What is wrong with it, and what helps.
-fn secret(oidc: &Oidc, user: u32) -> Result<(), (String, &'static str)> {
-    match secret_file::read_for(&oidc.client_secret_file, user) {
-        Ok(secret) if secret.is_empty() => Err(("the file oidc_client_secret_file is empty".to_owned(), ADVICE)),
+/// What is wrong with it, against which [`ADVICE`] helps.
+fn secret(oidc: &Oidc, user: u32) -> Result<(), String> {
+    match secret_file::read(&oidc.client_secret_file, user) {
+        Ok(secret) if secret.is_empty() => Err("the file oidc_client_secret_file is empty".to_owned()),
         Ok(_) => Ok(()),
-        Err(error) => Err((format!("nobody can log in by {}: {error}", oidc.issuer), ADVICE)),
+        Err(error) => Err(format!("nobody can log in by {}: {error}", oidc.issuer)),
     }
 }
 
@@ -188,24 +184,18 @@ fn secret(oidc: &Oidc, user: u32) -> Result<(), (String, &'static str)> {
 /// What is wrong with it, and what helps: one line.
 #[cfg(feature = "oidc")]
 pub(crate) fn check_secret(oidc: &Oidc) -> Result<(), String> {
-    secret(oidc, rustix::process::geteuid().as_raw()).map_err(|(what, advice)| format!("{what}: {advice}"))
+    secret(oidc, rustix::process::geteuid().as_raw()).map_err(|what| format!("{what}: {ADVICE}"))
 }
 
 /// Whether people can log in to a server that runs as `user`, as far as can be seen without asking the provider.
-pub(crate) fn doctor(oidc: Option<&Oidc>, user: u32) -> Vec<Finding> {
-    let Some(oidc) = oidc else { return Vec::new() };
+pub(crate) fn doctor(oidc: &Oidc, user: u32) -> Finding {
+    let Oidc { issuer, redirect_uri, .. } = oidc;
+    let good = || format!("people log in by {issuer} (not asked), which leads them back to {redirect_uri}");
     let (level, what, advice) = match secret(oidc, user) {
-        Ok(()) => {
-            let callback = &oidc.redirect_uri;
-            (
-                Level::Ok,
-                format!("people log in by {} (not asked), which leads them back to {callback}", oidc.issuer),
-                "",
-            )
-        }
-        Err((what, advice)) => (Level::Problem, what, advice),
+        Ok(()) => (Level::Ok, good(), ""),
+        Err(what) => (Level::Problem, what, ADVICE),
     };
-    vec![Finding { level, what, advice: advice.to_owned() }]
+    Finding { level, what, advice: advice.to_owned() }
 }
 
 /// What helps against a bad secret file.

@@ -11,7 +11,7 @@ use fleet_listener::{Caller, Peer};
 use fleet_pages::login::Login;
 
 use super::access::{Own, Posted, from};
-use super::page::{frame, page, see};
+use super::page::{asked, frame, page, see};
 use super::session::cookie_name;
 use crate::app::App;
 use crate::core::Actor;
@@ -23,9 +23,7 @@ const MAX_AGE: u32 = 12 * 60 * 60;
 
 /// The form.
 pub(super) async fn form(State(app): State<App>, uri: Uri) -> Response {
-    let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-    let next = query.into_iter().find(|(name, _)| name == "next").map(|(_, value)| value.into_owned());
-    page(StatusCode::OK, &with_error(&app, path(next.as_deref()), ""))
+    page(StatusCode::OK, &with_error(&app, path(asked(&uri, "next").as_deref()), ""))
 }
 
 /// A path of ours, where `next` is one.

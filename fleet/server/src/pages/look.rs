@@ -12,7 +12,7 @@ use fleet_pages::versions::Versions;
 use fleet_wire::answers::ids;
 use fleet_wire::api::{Code, Entry, HostsQuery, Wrong};
 
-use super::page::{Page, frame, nothing, page, refuse};
+use super::page::{Page, asked, frame, nothing, page, refuse};
 use super::session::Session;
 use crate::app::App;
 use crate::past::{self, past, with_history};
@@ -135,8 +135,7 @@ pub(super) async fn rollouts(session: Session, State(app): State<App>, uri: Uri)
 
 /// The number before which a page begins; `None`: it is the first.
 fn before(uri: &Uri) -> Result<Option<u64>, std::num::ParseIntError> {
-    let mut query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-    query.find(|(name, _)| name == "before").map(|(_, value)| value.parse()).transpose()
+    asked(uri, "before").map(|value| value.parse()).transpose()
 }
 
 /// The newest records about one of `subjects`, among the newest of all.

@@ -11,7 +11,7 @@ use fleet_wire::api::{Code, Role, Wrong};
 
 use super::access::from;
 use super::login::{add_cookie, address, enter, path, too_many, with_error};
-use super::page::{frame, nothing, page, see};
+use super::page::{asked, frame, nothing, page, see};
 use super::session::cookie;
 use crate::app::App;
 use crate::core::Actor;
@@ -25,9 +25,7 @@ const BUSY: u32 = 5;
 /// Leads a browser to the provider. It is a link: to be led there changes nothing.
 pub(super) async fn depart(State(app): State<App>, uri: Uri) -> Response {
     let Some(login) = &app.dashboard.login else { return nothing(&app, None) };
-    let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-    let next = query.into_iter().find(|(name, _)| name == "next").map(|(_, value)| value.into_owned());
-    let next = path(next.as_deref());
+    let next = path(asked(&uri, "next").as_deref());
     match login.depart(next.clone()).await {
         Ok(departure) => {
             let mut response = see(&departure.url);

@@ -1,6 +1,6 @@
 //! How a page is answered: what is around it, its headers, and what is said where it is refused.
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use fleet_pages::refused::Refused;
 use fleet_pages::{Frame, Template, User, assets};
@@ -17,6 +17,12 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
 
 /// A page, or the one that says why not.
 pub(super) type Page = Result<Response, Response>;
+
+/// The first value of this name in the query of an address.
+pub(super) fn asked(uri: &Uri, name: &str) -> Option<String> {
+    let mut query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    query.find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
+}
 
 /// Leads a browser on, by a GET.
 pub(super) fn see(path: &str) -> Response {

@@ -8,7 +8,7 @@ use fleet_simulator::forecast::{self, Hosts, Plan, Share};
 use fleet_wire::api::Wrong;
 use jiff::SignedDuration;
 
-use super::page::{frame, page};
+use super::page::{self, frame, page};
 use super::session::Session;
 use crate::app::App;
 use crate::clock;
@@ -27,13 +27,9 @@ const SIZE: u64 = 180_000_000;
 
 /// The form, and what would happen.
 pub(super) async fn simulate(session: Session, State(app): State<App>, uri: Uri) -> Response {
-    let query = uri.query().unwrap_or_default();
     let field = |name: &str, empty: &str| {
-        let found = form_urlencoded::parse(query.as_bytes()).find(|(known, _)| known == name);
-        found
-            .map(|(_, value)| value.trim().to_owned())
-            .filter(|value| !value.is_empty())
-            .unwrap_or_else(|| empty.to_owned())
+        let found = page::asked(&uri, name).map(|value| value.trim().to_owned());
+        found.filter(|value| !value.is_empty()).unwrap_or_else(|| empty.to_owned())
     };
     let asked = Asked {
         to: field("to", ""),
@@ -44,7 +40,7 @@ pub(super) async fn simulate(session: Session, State(app): State<App>, uri: Uri)
     };
     let mut status = StatusCode::OK;
     let mut told = None;
-    if !query.is_empty() {
+    if uri.query().is_some_and(|query| !query.is_empty()) {
         let (code, what) = match tell(&app, &asked).await {
             Ok(what) => (StatusCode::OK, Ok(what)),
             Err((code, why)) => (code, Err(why)),

@@ -72,7 +72,7 @@ async fn who(parts: &Parts, app: &App, needed: Role) -> Result<(Actor, Option<Sh
     };
     let actor = Actor { who: format!("token {}", known.name), from: address.ip().to_string(), role: known.role };
     let only_looks = needed == Role::Viewer || known.role == Role::Viewer;
-    let share = if only_looks { Some(app.load.look(&actor.who).map_err(Failure::from)?) } else { None };
+    let share = if only_looks { Some(app.load.look(&actor.who)?) } else { None };
     if known.role < needed {
         let message = format!("token {} has the role {}; this needs the role {needed}", known.name, known.role);
         let wrong = Wrong::new(Code::Forbidden, message);

@@ -100,7 +100,7 @@ async fn note(State(app): State<App>, request: Request<Body>, next: axum::middle
     }
     let _place = match app.load.enter(kind) {
         Ok(place) => place,
-        Err(overloaded) => return overloaded.into_response(),
+        Err(overloaded) => return Failure::from(overloaded).into_response(),
     };
     if !kind.is_of_operators() {
         return next.run(request).await;

@@ -21,7 +21,7 @@ use super::reply::{Sent, not_found};
 use super::report::only;
 use crate::app::App;
 use crate::clock;
-use crate::load::Overloaded;
+use crate::failure::Failure;
 
 /// Where proxies have their channels.
 const WEBAPI_CHANNELS: &str = "/webapi/automaticupgrades/channel/";
@@ -31,27 +31,15 @@ const V1: &str = "/v1/";
 /// The routes.
 pub(super) fn routes() -> Router<App> {
     Router::new()
-        .route("/v1/webapi/find", get(flat))
-        .route("/webapi/find", get(nested))
-        .route("/webapi/ping", get(ping))
+        .route("/v1/webapi/find", get(async |app, query, signed| answer(Form::Flat, app, query, signed)))
+        .route("/webapi/find", get(async |app, query, signed| answer(Form::Nested, app, query, signed)))
+        .route("/webapi/ping", get(async |app, query, signed| answer(Form::Ping, app, query, signed)))
         .route("/v1/maintenance-schedule", get(maintenance_schedule))
         .route("/v1/graph", get(update_graph))
         .route("/api/upgrades_info/v1/graph", get(update_graph))
         .route("/scripts/install.sh", get(install_script))
         .route("/v1/{*channel}", get(v1_channel))
         .route("/webapi/automaticupgrades/channel/{*channel}", get(webapi_channel))
-}
-
-async fn flat(State(app): State<App>, query: RawQuery, signed: Signed) -> Sent {
-    answer(&app, Form::Flat, query, &signed)
-}
-
-async fn nested(State(app): State<App>, query: RawQuery, signed: Signed) -> Sent {
-    answer(&app, Form::Nested, query, &signed)
-}
-
-async fn ping(State(app): State<App>, query: RawQuery, signed: Signed) -> Sent {
-    answer(&app, Form::Ping, query, &signed)
 }
 
 /// How a host that enrolled signs its question; what is no signature counts as none.
@@ -66,7 +54,7 @@ impl FromRequestParts<App> for Signed {
     }
 }
 
-fn answer(app: &App, form: Form, RawQuery(query): RawQuery, Signed(signed): &Signed) -> Sent {
+fn answer(form: Form, State(app): State<App>, RawQuery(query): RawQuery, Signed(signed): Signed) -> Sent {
     let Asked { question, is_dry_run } = find::question(query.as_deref().unwrap_or_default());
     let board = app.core.board();
     let told = if is_dry_run { board.look(&question) } else { board.ask(&question, signed.as_ref(), clock::now()) };
@@ -129,15 +117,15 @@ fn is_stopped(answer: &Answer) -> bool {
     )
 }
 
-async fn v1_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Result<Sent, Overloaded> {
+async fn v1_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Result<Sent, Failure> {
     of_channel(&app, Style::V1, uri.path().strip_prefix(V1)).await
 }
 
-async fn webapi_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Result<Sent, Overloaded> {
+async fn webapi_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Result<Sent, Failure> {
     of_channel(&app, Style::Webapi, uri.path().strip_prefix(WEBAPI_CHANNELS)).await
 }
 
-async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent, Overloaded> {
+async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent, Failure> {
     let Some((name, verb)) = path.and_then(channel::path) else { return Ok(Sent(not_found())) };
     let public = app.core.board().public();
     let defined = |name: &str| -> Option<&Channel> {

@@ -127,9 +127,7 @@ impl Written {
             "packages" => self.packages = Some(text),
             "ready_file" => self.ready_file = Some(text.into()),
             "admin_socket" => self.admin_socket = Some(text.into()),
-            "server_version" => {
-                self.server_version = Some(text.parse().map_err(|error| format!("{key}: {error}"))?);
-            }
+            "server_version" => self.server_version = Some(text.parse().map_err(|error| format!("{key}: {error}"))?),
             "cluster_name" => self.cluster_name = Some(text),
             "enrolment" => self.enrolment = Some(text.parse().map_err(|error| format!("{key}: {error}"))?),
             "report_interval_seconds" => {

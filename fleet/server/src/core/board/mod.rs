@@ -171,22 +171,16 @@ impl Board {
             None => by_update_id(),
         };
         let of_group = |table: &Table| table.unknown.get(question.group.as_str()).copied().unwrap_or(table.elsewhere);
-        let (table, index) = match known {
-            None => {
-                let index = of_group(&table);
-                (table, index)
-            }
-            Some(slot) => loop {
-                match find(&table, slot.word.load(Ordering::Acquire)) {
-                    Found::Answer(found, index) => break slot.narrowed(question, found, index, of_group),
-                    Found::Nothing => {
-                        let index = of_group(&table);
-                        break (table, index);
-                    }
-                    // The word is of a decision that was published meanwhile: its table is there already.
-                    Found::Newer => table = self.table.load_full()?,
+        let (table, index) = loop {
+            match known.map(|slot| (slot, find(&table, slot.word.load(Ordering::Acquire)))) {
+                Some((slot, Found::Answer(found, index))) => break slot.narrowed(question, found, index, of_group),
+                // The word is of a decision that was published meanwhile: its table is there already.
+                Some((_, Found::Newer)) => table = self.table.load_full()?,
+                Some((_, Found::Nothing)) | None => {
+                    let index = of_group(&table);
+                    break (table, index);
                 }
-            },
+            }
         };
         let is_stale = !self.is_good();
         let told = Told { table, index, is_stale };

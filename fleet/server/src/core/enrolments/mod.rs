@@ -326,7 +326,7 @@ impl Members {
     }
 
     fn enrol(&mut self, shown: &Shown<'_>, how: String, fixed: Option<Fixed>, now: Now) -> Verdict {
-        let (host, key, sequence) = (shown.host, shown.key, shown.sequence);
+        let Shown { host, key, sequence, .. } = *shown;
         self.believe(Enrolled { host, key, sequence, how, since: now.time, fixed, change: 0 }, now.up + EVERY);
         Verdict::Taken
     }

@@ -84,16 +84,8 @@ pub(crate) struct Keeper {
 }
 
 /// What the store has.
-struct Loaded {
-    state: State,
-    fleet: Fleet,
-}
-
-impl Loaded {
-    fn from(store: &mut Store) -> fleet_store::Result<Self> {
-        let (state, fleet) = store.load_with(|hosts, arrivals| Fleet::restore(hosts, arrivals))?;
-        Ok(Self { state, fleet })
-    }
+fn load(store: &mut Store) -> fleet_store::Result<(State, Fleet)> {
+    store.load_with(|hosts, arrivals| Fleet::restore(hosts, arrivals))
 }
 
 /// When what is due.
@@ -124,7 +116,7 @@ impl Keeper {
                  autoupdate agents status`, then end the hold with `run GROUP` or `run --all`"
             );
         }
-        let loaded = Loaded::from(&mut store).map_err(|error| error.to_string())?;
+        let loaded = load(&mut store).map_err(|error| error.to_string())?;
         let now = Instant::now();
         let times = Times { step: now, flush: None, prove: now, retry: now, last_step_took: Duration::ZERO };
         let mut keeper = Self {
@@ -203,8 +195,7 @@ impl Keeper {
     ///
     /// # Errors
     /// A resource cannot be read: without it another policy would rule, and hosts would go that it keeps.
-    fn take(&mut self, loaded: Loaded) -> Result<(), String> {
-        let Loaded { state, fleet } = loaded;
+    fn take(&mut self, (state, fleet): (State, Fleet)) -> Result<(), String> {
         let mut shelf = Shelf::default();
         for stored in &state.resources {
             let read = resource::read(&stored.yaml).map_err(|faults| {
@@ -255,49 +246,27 @@ impl Keeper {
 
     /// Makes a change: in the store, then here, then on the board. What fails is not made, and everything is read again.
     pub(super) fn commit(&mut self, draft: Draft) -> Result<(), Wrong> {
-        let changed = self.fleet.take_changed();
-        let hosts = changed.iter().filter_map(|id| self.fleet.record(*id)).collect();
-        let Draft { book, shelf, resources, tokens, records, request } = draft;
-        let change = Change {
-            expected: self.revision,
-            book: Some(&book),
-            resources,
-            tokens: tokens.clone(),
-            hosts,
-            enrolments: self.enrolment_changes(),
-            forgotten: self.forgotten.clone(),
-            arrivals: self.fleet.arrivals(),
-            records,
-            request,
-        };
         if self.is_down {
             return Err(unavailable());
         }
-        let committed = match self.store.commit(&change) {
-            Ok(committed) => committed,
-            Err(error) => {
-                tracing::error!(%error, "the store failed: nobody new is let go until it answers");
-                let message = error.to_string();
-                self.recover();
-                return Err(Wrong::new(Code::StoreUnavailable, message));
-            }
-        };
+        let changed = self.fleet.take_changed();
+        let Draft { book, shelf, resources, tokens, records, request } = draft;
+        let change =
+            Change { book: Some(&book), resources, tokens: tokens.clone(), records, request, ..Change::default() };
+        let entries = self.keep_change(change, &changed)?;
         if let Some(error) = self.store.unwitnessed() {
             tracing::warn!(%error, "the decision is made; an older database that is put in place would not be noticed");
         }
         let now = self.now();
-        self.revision = committed.revision;
         self.book = book;
         if let Some(shelf) = shelf {
             self.shelf = shelf;
         }
         self.tokens.change(tokens);
-        self.times.prove = Instant::now() + PROVE_EVERY;
-        self.times.flush = None;
         self.publish(now);
         self.drop_stored();
         self.confirm();
-        for entry in committed.entries {
+        for entry in entries {
             tracing::info!(
                 seq = entry.seq,
                 who = entry.who,
@@ -313,6 +282,30 @@ impl Keeper {
         Ok(())
     }
 
+    /// Writes a change with what hosts said, of which `changed` did. After a failure everything is read again.
+    fn keep_change(&mut self, change: Change<'_>, changed: &[HostId]) -> Result<Vec<Entry>, Wrong> {
+        let change = Change {
+            expected: self.revision,
+            hosts: changed.iter().filter_map(|id| self.fleet.record(*id)).collect(),
+            enrolments: EnrolmentChanges { reports: self.reports.clone(), ..self.members.changes() },
+            forgotten: self.forgotten.clone(),
+            arrivals: self.fleet.arrivals(),
+            ..change
+        };
+        match self.store.commit(&change) {
+            Ok(committed) => {
+                self.revision = committed.revision;
+                (self.times.flush, self.times.prove) = (None, Instant::now() + PROVE_EVERY);
+                Ok(committed.entries)
+            }
+            Err(error) => {
+                tracing::error!(%error, "the store failed: nobody new is let go until it answers");
+                self.recover();
+                Err(Wrong::new(Code::StoreUnavailable, error.to_string()))
+            }
+        }
+    }
+
     fn publish(&mut self, now: Timestamp) {
         self.board.set_public(self.book.clone(), self.shelf.clone());
         // 0 is a word that was never set.
@@ -326,10 +319,6 @@ impl Keeper {
         if !self.reports.is_empty() {
             publish::keys(&self.board, self.reported_keys());
         }
-    }
-
-    fn enrolment_changes(&self) -> EnrolmentChanges {
-        EnrolmentChanges { reports: self.reports.clone(), ..self.members.changes() }
     }
 
     /// What hosts said is in the store: it waits no more, and who waits for that is told.
@@ -399,7 +388,7 @@ impl Keeper {
         // The store is what keeps everybody now.
         self.board.set_ahead(None);
         self.waiters.drain(..).for_each(|waiter| drop(waiter.send(Err(unavailable()))));
-        match self.store.reopen().and_then(|()| Loaded::from(&mut self.store)) {
+        match self.store.reopen().and_then(|()| load(&mut self.store)) {
             Ok(loaded) => {
                 let known = self.revision;
                 if let Err(what) = self.take(loaded) {
@@ -564,31 +553,13 @@ impl Keeper {
     /// Writes what hosts said; where they said nothing, it proves that the store can be written.
     fn flush(&mut self) -> Result<(), Wrong> {
         let changed = self.fleet.take_changed();
-        let change = Change {
-            expected: self.revision,
-            // A decision where there is nothing else to write.
-            book: changed.is_empty().then_some(&self.book),
-            hosts: changed.iter().filter_map(|id| self.fleet.record(*id)).collect(),
-            enrolments: self.enrolment_changes(),
-            forgotten: self.forgotten.clone(),
-            arrivals: self.fleet.arrivals(),
-            ..Change::default()
-        };
-        match self.store.commit(&change) {
-            Ok(committed) => {
-                self.revision = committed.revision;
-                self.publish_reported();
-                self.drop_stored();
-                self.confirm();
-                (self.times.flush, self.times.prove) = (None, Instant::now() + PROVE_EVERY);
-                Ok(())
-            }
-            Err(error) => {
-                tracing::error!(%error, "the store failed: nobody new is let go until it answers");
-                self.recover();
-                Err(unavailable())
-            }
-        }
+        // A decision where there is nothing else to write.
+        let book = changed.is_empty().then(|| self.book.clone());
+        self.keep_change(Change { book: book.as_ref(), ..Change::default() }, &changed)?;
+        self.publish_reported();
+        self.drop_stored();
+        self.confirm();
+        Ok(())
     }
 
     /// What hosts said last is kept, and how many strangers were refused.
