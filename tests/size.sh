@@ -19,6 +19,7 @@ files() {
 # shellcheck disable=SC2016 # awk's
 mapfile -t test_modules < <(files rs src crates fleet | xargs -0 awk '
     /^ *#\[cfg\(test\)\]/ { marked = 1; next }
+    marked && /^ *#\[/ { next }
     marked && match($0, /^ *(pub(\([a-z]+\))? )?mod [a-z_]+;/) {
         name = $0; sub(/^.*mod /, "", name); sub(/;.*/, "", name)
         folder = FILENAME
@@ -42,8 +43,13 @@ while IFS= read -r -d '' path; do
 done < <(files rs benches build crates fleet src tests)
 
 count='!/^[[:space:]]*(\/\/|$)/ { n++ } END { print n + 0 }'
-before_tests='FNR == 1 { in_tests = 0 } /^ *#\[cfg\(test\)\]/ { in_tests = 1 } !in_tests && !/^[[:space:]]*(\/\/|$)/ { n++ } END { print n + 0 }'
-in_tests='FNR == 1 { in_tests = 0 } /^ *#\[cfg\(test\)\]/ { in_tests = 1 } in_tests && !/^[[:space:]]*(\/\/|$)/ { n++ } END { print n + 0 }'
+# `#[cfg(test)] mod name;` is tests and nothing else; behind any other `#[cfg(test)]` the rest of the file is.
+state='FNR == 1 { in_tests = marked = 0 } { here = in_tests }
+    /^ *#\[cfg\(test\)\]/ { marked = in_tests = here = 1 }
+    !/^ *#\[/ && marked { marked = 0; if (/^ *(pub(\([a-z]+\))? )?mod [a-z_]+;/) in_tests = 0 }
+    /^[[:space:]]*(\/\/|$)/ { next }'
+before_tests="$state !here { n++ } END { print n + 0 }"
+in_tests="$state here { n++ } END { print n + 0 }"
 
 over=0
 say() {
@@ -54,7 +60,7 @@ say() {
         over=1
     fi
 }
-say 'lines of code' "$(printf '%s\0' "${code[@]}" | lines "$before_tests")" 54707
-say 'lines of tests' $(($(printf '%s\0' "${tests[@]}" | lines "$count") + $(printf '%s\0' "${code[@]}" | lines "$in_tests"))) 82080
+say 'lines of code' "$(printf '%s\0' "${code[@]}" | lines "$before_tests")" 53814
+say 'lines of tests' $(($(printf '%s\0' "${tests[@]}" | lines "$count") + $(printf '%s\0' "${code[@]}" | lines "$in_tests"))) 82313
 say 'words of documentation' "$(files md ./*.md benches crates docs fleet packaging selinux tests | xargs -0 cat | wc -w)" 53231
 exit $over

@@ -86,6 +86,9 @@ impl Flow {
     pub(super) fn go(self, trouble: &Trouble, by: By) {
         let word = format!("{self:?}-{by:?}").to_lowercase();
         let Some(rig) = self.host(&bed_name(trouble, &word)) else { return };
+        if !trouble.host.is_empty() {
+            rig.bed.sh(trouble.host);
+        }
         let before = agent(&rig, "before");
         assert_eq!(before.version, self.from());
         rig.note("of the old version");

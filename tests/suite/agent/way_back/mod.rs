@@ -7,6 +7,7 @@
 mod beside;
 mod fallen;
 mod flow;
+mod pairs;
 mod table;
 mod while_it_runs;
 
@@ -41,6 +42,8 @@ enum Ends {
 struct Trouble {
     /// For the bed's name.
     name: &'static str,
+    /// How the host was made otherwise before, by a shell in the bed.
+    host: &'static str,
     /// Further lines of the agent's unit from the trouble on.
     unit: &'static str,
     /// Brings the trouble about, by a shell in the bed.

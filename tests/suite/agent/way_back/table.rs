@@ -3,15 +3,19 @@
 use super::flow::{By, Flow};
 use super::{Ends, Trouble};
 
+pub(super) use restart_stops_longer_than_the_deadline::TROUBLE as SLOW_RESTART;
+pub(super) use unit_is_an_alias::TROUBLE as ALIAS;
+pub(super) use unit_is_masked_in_mid_run::TROUBLE as MASKED;
+
 /// Nothing is in the way.
-const NONE: Trouble = Trouble { name: "", unit: "", begin: "", mend: "", immutable: None, ends: Ends::There };
+const NONE: Trouble = Trouble { name: "", host: "", unit: "", begin: "", mend: "", immutable: None, ends: Ends::There };
 
 /// A row: the trouble, then a test for each of its flows. Those after `ignored` are left to a run of the whole table.
 macro_rules! row {
     ($name:ident: $trouble:expr; $($flow:ident $by:ident $test:ident,)*; ignored $($far:ident $far_by:ident $far_test:ident,)*) => {
-        mod $name {
+        pub(super) mod $name {
             use super::*;
-            const TROUBLE: Trouble = Trouble { name: stringify!($name), ..$trouble };
+            pub(in super::super) const TROUBLE: Trouble = Trouble { name: stringify!($name), ..$trouble };
             $(#[test] fn $test() { Flow::$flow.go(&TROUBLE, By::$by); })*
             $(#[test] #[ignore = "the whole table"] fn $far_test() { Flow::$far.go(&TROUBLE, By::$far_by); })*
         }
@@ -20,7 +24,9 @@ macro_rules! row {
 
 /// Rows with the flows that tell most: both directions, and a way back with the database.
 macro_rules! table {
-    ($($name:ident: $trouble:expr;)*) => { $(row! { $name: $trouble;
+    ($($name:ident: $trouble:expr;)*) => {
+        pub(super) const TROUBLES: &[Trouble] = &[$(Trouble { name: stringify!($name), ..$trouble }),*];
+        $(row! { $name: $trouble;
         Update Unit update_by_the_unit,
         UpdateToSpoiler Hand update_to_a_broken_release,
         Downgrade Hand downgrade,
@@ -223,7 +229,7 @@ row! {
 // A unit that a site calls otherwise: its control group has its own name.
 row! {
     unit_is_an_alias: Trouble {
-        begin: "cp -L $(systemctl show -p FragmentPath --value teleport) /etc/systemd/system/node.service; \
+        host: "cp -L $(systemctl show -p FragmentPath --value teleport) /etc/systemd/system/node.service; \
                 printf 'Alias=teleport.service\n' >>/etc/systemd/system/node.service; systemctl disable --now teleport; \
                 systemctl daemon-reload; systemctl enable -f --now node; \
                 test \"$(systemctl show -p Id --value teleport)\" = node.service",
