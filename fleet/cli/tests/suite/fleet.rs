@@ -291,7 +291,9 @@ proptest! {
             for format in ["text", "json", "yaml"] {
                 let server = Server::new([reply.clone()]);
                 let done = server.run(&[words.clone(), vec!["--format", format]].concat());
-                prop_assert!(is_fit_for_a_terminal(&done.out), "{words:?} {format}: {:?}", done.out);
+                // A tab commands nothing, and a block of YAML has no other way to write one.
+                let out = if format == "yaml" { done.out.replace('\t', "") } else { done.out.clone() };
+                prop_assert!(is_fit_for_a_terminal(&out), "{words:?} {format}: {out:?}");
                 prop_assert!(is_fit_for_a_terminal(&done.err), "{words:?} {format}: {:?}", done.err);
                 if format == "json" && words != ["audit"] && words != ["events"] {
                     prop_assert!(serde_json::from_str::<Value>(&done.out).is_ok(), "{words:?}: {}", done.out);
