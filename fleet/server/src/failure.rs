@@ -3,30 +3,30 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use fleet_wire::api::{Code, Refused, Wrong};
+use fleet_wire::api::{ApiError, Code, Refused};
 
 /// An error as the API gives it.
 pub(crate) struct Failure {
-    wrong: Wrong,
+    wrong: ApiError,
     /// Come again after so many seconds.
     after: Option<u32>,
 }
 
 impl Failure {
     /// What went wrong.
-    pub(crate) fn wrong(self) -> Wrong {
+    pub(crate) fn wrong(self) -> ApiError {
         self.wrong
     }
 
     /// There is no place: come again after so many seconds.
     pub(crate) fn overloaded(after: u32) -> Self {
         let message = format!("too many requests are in work: come again in {after} s");
-        Self { wrong: Wrong::new(Code::Overloaded, message), after: Some(after) }
+        Self { wrong: ApiError::new(Code::Overloaded, message), after: Some(after) }
     }
 }
 
-impl From<Wrong> for Failure {
-    fn from(wrong: Wrong) -> Self {
+impl From<ApiError> for Failure {
+    fn from(wrong: ApiError) -> Self {
         Self { wrong, after: None }
     }
 }

@@ -6,15 +6,15 @@ use fleet_engine::reason::Who;
 use fleet_engine::rollout::{Rollout, State};
 use fleet_wire::answers::find;
 
-use crate::core::Board;
+use crate::core::Snapshot;
 use crate::notify::{Meter, WEBHOOK};
 
 /// Of the text format.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// All of them. No label has a text that a host chose.
-pub(crate) fn text(board: &Board, meter: Option<&Meter>) -> String {
-    let (public, hosts, is_good) = (board.public(), board.hosts().by_id.len(), board.is_good());
+pub(crate) fn text(snapshot: &Snapshot, meter: Option<&Meter>) -> String {
+    let (public, hosts, is_good) = (snapshot.public(), snapshot.hosts().by_id.len(), snapshot.is_good());
     let mut text = String::new();
     let mut add = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
         // A string takes whatever is written to it.
@@ -24,15 +24,15 @@ pub(crate) fn text(board: &Board, meter: Option<&Meter>) -> String {
         }
     };
     let one = |value: f64| vec![(String::new(), value)];
-    let (hosts, lost) = (count(u64::try_from(hosts).unwrap_or(u64::MAX)), count(board.lost()));
+    let (hosts, lost) = (count(u64::try_from(hosts).unwrap_or(u64::MAX)), count(snapshot.lost()));
     add("teleport_fleet_store_available", "gauge", "1 while the store confirms what is answered", &one(flag(is_good)));
     add("teleport_fleet_hosts", "gauge", "Hosts that are known", &one(hosts));
-    let waiting = one(count(board.waiting()));
+    let waiting = one(count(snapshot.waiting()));
     add("teleport_fleet_hosts_waiting", "gauge", "Hosts with a key that waits for an admin", &waiting);
     add("teleport_fleet_questions_lost_total", "counter", "Questions that the core was too busy to note", &one(lost));
-    let kept = board.kept().map(|(what, number)| (labels(&[("what", what)]), count(number)));
+    let kept = snapshot.kept().map(|(what, number)| (labels(&[("what", what)]), count(number)));
     add("teleport_fleet_kept", "gauge", "What is remembered of those who ask; each is bounded", &kept);
-    let refused = one(count(board.strangers()));
+    let refused = one(count(snapshot.strangers()));
     add(
         "teleport_fleet_strangers_refused_total",
         "counter",

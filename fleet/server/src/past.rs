@@ -2,7 +2,7 @@
 
 use fleet_engine::host::HostId;
 use fleet_store::Reader;
-use fleet_wire::api::{Code, Explained, History, Wrong};
+use fleet_wire::api::{ApiError, Code, Explained, History};
 use fleet_wire::rollout::AgentRollout;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub(crate) async fn past<T: Send + 'static>(
 ) -> Result<T, Failure> {
     let data = app.data.clone();
     let done = tokio::task::spawn_blocking(move || Reader::open(&data).and_then(|reader| read(&reader))).await;
-    let failed = |message: String| Failure::from(Wrong::new(Code::StoreUnavailable, message));
+    let failed = |message: String| Failure::from(ApiError::new(Code::StoreUnavailable, message));
     done.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn with_history(app: &App, id: HostId, mut explained: Explained
     match past(app, move |reader| reader.history(id)).await {
         Ok(kept) => explained.history = Some(history(kept)),
         // Then the reason says so.
-        Err(_) if !app.core.board().is_good() => {}
+        Err(_) if !app.core.snapshot().is_good() => {}
         Err(failure) => return Err(failure),
     }
     Ok(explained)

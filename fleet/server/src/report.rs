@@ -4,7 +4,7 @@ use fleet_engine::fleet::{Change, Report as Heard};
 use fleet_engine::host::HostId;
 use fleet_engine::plain::is_unsafe;
 use fleet_wire::answers::ids;
-use fleet_wire::api::{Code, Wrong};
+use fleet_wire::api::{ApiError, Code};
 use protocol::Version;
 use protocol::report::{
     JOIN_HEADER, Key, MAX_BODY, MAX_LABEL, MAX_LABELS, MAX_NUMBER, Report, SIGNATURE_HEADER, SignedQuestion,
@@ -37,18 +37,18 @@ impl Signed {
     ///
     /// # Errors
     /// [`Code::TooLarge`], [`Code::BadSignature`], [`Code::BadRequest`], and what is wrong.
-    pub(crate) fn read<'a>(header: impl Fn(&str) -> Option<&'a str>, body: &[u8]) -> Result<Self, Wrong> {
+    pub(crate) fn read<'a>(header: impl Fn(&str) -> Option<&'a str>, body: &[u8]) -> Result<Self, ApiError> {
         if body.len() > MAX_BODY {
-            return Err(Wrong::new(Code::TooLarge, format!("a report has at most {MAX_BODY} bytes")));
+            return Err(ApiError::new(Code::TooLarge, format!("a report has at most {MAX_BODY} bytes")));
         }
-        let forged = |what: String| Wrong::new(Code::BadSignature, what);
+        let forged = |what: String| ApiError::new(Code::BadSignature, what);
         let signature = header(SIGNATURE_HEADER);
         let signature = signature.ok_or_else(|| forged(format!("a report is signed: header {SIGNATURE_HEADER}")))?;
         let signed: SignedReport = signature.parse().map_err(|error| forged(format!("{SIGNATURE_HEADER}: {error}")))?;
         if !is_signed(&signed.key, &report_message(body), &signed.signature) {
             return Err(forged("the signature is not of this key and this report".to_owned()));
         }
-        let bad = |what: String| Wrong::new(Code::BadRequest, format!("this is no report: {what}"));
+        let bad = |what: String| ApiError::new(Code::BadRequest, format!("this is no report: {what}"));
         let mut report: Report = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
         let host = checked(&mut report).map_err(bad)?;
         let token = header(JOIN_HEADER).map(crate::tokens::digest);
@@ -207,7 +207,7 @@ mod tests {
         (SignedReport { key, signature }.to_string(), body)
     }
 
-    fn read(body: &Value) -> Result<Signed, Wrong> {
+    fn read(body: &Value) -> Result<Signed, ApiError> {
         let (signature, body) = signed(body);
         Signed::read(|name| (name == SIGNATURE_HEADER).then_some(signature.as_str()), &body)
     }

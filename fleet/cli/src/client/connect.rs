@@ -72,7 +72,12 @@ impl Transport for Socket {
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
         self.stream.set_read_timeout(timeout.not_zero().map(|left| *left))?;
-        let amount = in_time(self.stream.read(self.buffers.input_append_buf()), timeout)?;
+        let mut read = self.stream.read(self.buffers.input_append_buf());
+        // A process that was stopped and goes on (Ctrl-Z, `fg`) finds its wait interrupted (socket(7)).
+        while matches!(&read, Err(error) if error.kind() == io::ErrorKind::Interrupted) {
+            read = self.stream.read(self.buffers.input_append_buf());
+        }
+        let amount = in_time(read, timeout)?;
         self.buffers.input_appended(amount);
         Ok(amount > 0)
     }

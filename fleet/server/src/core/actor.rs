@@ -1,6 +1,6 @@
 //! Who decides something.
 
-use fleet_wire::api::{Code, Role, Wrong};
+use fleet_wire::api::{ApiError, Code, Role};
 
 /// Who decides something, and from where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,9 +18,9 @@ impl Actor {
     ///
     /// # Errors
     /// He is none.
-    pub(super) fn decides_on_keys(&self) -> Result<(), Wrong> {
+    pub(super) fn decides_on_keys(&self) -> Result<(), ApiError> {
         let Self { who, role, .. } = self;
         let message = || format!("{who} has the role {role}; which key is right says the role admin");
-        if *role < Role::Admin { Err(Wrong::new(Code::Forbidden, message())) } else { Ok(()) }
+        if *role < Role::Admin { Err(ApiError::new(Code::Forbidden, message())) } else { Ok(()) }
     }
 }

@@ -5,14 +5,14 @@ use fleet_engine::host::HostId;
 use fleet_engine::rollout::State;
 use fleet_engine::tally::HostState;
 use fleet_store::Record;
-use fleet_wire::api::{Act, Acted, Code, Decided, Decision, Explained, Role, Wrong};
+use fleet_wire::api::{Act, Acted, ApiError, Code, Decided, Decision, Explained, Role};
 use fleet_wire::rollout::AgentRollout;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::draft::Draft;
 use super::stop::Stop;
+use super::tx::Tx;
 use super::{Actor, Keeper, changes, effects};
 use crate::tokens;
 
@@ -37,7 +37,7 @@ impl Keeper {
     ///
     /// # Errors
     /// Why not; that is on record as well.
-    pub(crate) fn act(&mut self, actor: &Actor, act: &Act) -> Result<Acted, Wrong> {
+    pub(crate) fn act(&mut self, actor: &Actor, act: &Act) -> Result<Acted, ApiError> {
         let (action, subject) = named(&act.command);
         let is_halt = matches!(act.command, Command::Halt { .. }) && !act.dry_run;
         let acted = self.once(&act.id, &(&act.command, act.dry_run), |keeper, request| {
@@ -46,44 +46,44 @@ impl Keeper {
                 return Err(keeper.refuse(actor, action, &subject, wrong, act.dry_run));
             }
             let before = effects::told(&keeper.book, &keeper.fleet, now);
-            let mut draft = Draft::new(keeper.book.clone());
-            draft.book.step(&mut keeper.fleet, now);
-            let states = states(&draft);
-            if let Err(refusal) = draft.book.command(&act.command, &keeper.fleet, now) {
+            let mut tx = Tx::new(keeper.book.clone());
+            tx.book.step(&mut keeper.fleet, now);
+            let states = states(&tx);
+            if let Err(refusal) = tx.book.command(&act.command, &keeper.fleet, now) {
                 keeper.take_back();
                 return Err(keeper.refuse(actor, action, &subject, wrong(refusal), act.dry_run));
             }
-            draft.book.step(&mut keeper.fleet, now);
+            tx.book.step(&mut keeper.fleet, now);
             let acted = Acted {
-                groups: touched(&states, &draft, &act.command),
-                started: started(&states, &draft, &act.command),
-                rollout: AgentRollout::present(&draft.book, &keeper.shelf, &keeper.fleet, now),
-                holds: draft.book.holds.clone(),
-                effects: effects::of(&before, &draft.book, &keeper.fleet, now),
+                groups: touched(&states, &tx, &act.command),
+                started: started(&states, &tx, &act.command),
+                rollout: AgentRollout::present(&tx.book, &keeper.shelf, &keeper.fleet, now),
+                holds: tx.book.holds.clone(),
+                effects: effects::of(&before, &tx.book, &keeper.fleet, now),
             };
             if act.dry_run {
                 keeper.take_back();
                 return Ok(acted);
             }
-            keeper.record(&mut draft, actor, action, &subject, json!({}));
-            keeper.finish(draft, request, acted)
+            keeper.record(&mut tx, actor, action, &subject, json!({}));
+            keeper.finish(tx, request, acted)
         });
         acted.map_err(|wrong| if is_halt { self.stop_later(wrong, actor, Stop::Halt(act.clone())) } else { wrong })
     }
 
     /// A stop that the store did not take is tried until it is decided.
-    fn stop_later(&mut self, wrong: Wrong, actor: &Actor, stop: Stop) -> Wrong {
+    fn stop_later(&mut self, wrong: ApiError, actor: &Actor, stop: Stop) -> ApiError {
         if wrong.code != Code::StoreUnavailable {
             return wrong;
         }
         tracing::error!(?stop, "a stop is not decided: nobody new is let go until it is");
-        self.board.doubt();
+        self.snapshot.doubt();
         if !self.undecided.iter().any(|(_, known)| known.is(&stop)) {
             self.undecided.push_back((actor.clone(), stop));
         }
         let noted = if self.is_stop_noted { Ok(()) } else { self.note_stop() };
         let forgets = noted.err().map(|error| format!("; a restart would forget it: {error}")).unwrap_or_default();
-        Wrong::new(wrong.code, format!("{}; {UNDECIDED}{forgets}", wrong.message))
+        ApiError::new(wrong.code, format!("{}; {UNDECIDED}{forgets}", wrong.message))
     }
 
     /// Tries the stops that the store did not take, before anything else.
@@ -100,13 +100,13 @@ impl Keeper {
         }
         self.undecided.extend(stops);
         if !self.undecided.is_empty() {
-            self.board.doubt();
+            self.snapshot.doubt();
         }
     }
 
     /// An approval is of the role that the group names, and not of whoever wrote the version. Of a group that there is not, or that
     /// needs none, the engine says so.
-    fn may_act(&self, actor: &Actor, command: &Command) -> Result<(), Wrong> {
+    fn may_act(&self, actor: &Actor, command: &Command) -> Result<(), ApiError> {
         let Command::Approve { groups, .. } = command else { return Ok(()) };
         let needs_one = |name: &String| {
             let group = self.book.rollout.as_ref().and_then(|rollout| rollout.groups.get(rollout.find(name)?));
@@ -117,14 +117,14 @@ impl Keeper {
         }
         if self.book.author.as_deref() == Some(actor.who.as_str()) {
             let message = format!("{} wrote the version of this rollout: somebody else has to approve it", actor.who);
-            return Err(Wrong::new(Code::Forbidden, message));
+            return Err(ApiError::new(Code::Forbidden, message));
         }
         for group in self.book.rollout.iter().flat_map(|rollout| &rollout.groups) {
             let needed = group.policy.gate.approval.as_deref().filter(|_| groups.contains(&group.policy.name));
             if let Some(needed) = needed.filter(|needed| Role::named(needed).is_none_or(|needed| actor.role < needed)) {
                 let message =
                     format!("group {} is approved by the role {needed}; this is {}", group.policy.name, actor.role);
-                return Err(Wrong::new(Code::Forbidden, message));
+                return Err(ApiError::new(Code::Forbidden, message));
             }
         }
         Ok(())
@@ -134,7 +134,7 @@ impl Keeper {
     ///
     /// # Errors
     /// Why not; that is on record as well.
-    pub(crate) fn decide(&mut self, actor: &Actor, host: HostId, decided: &Decided) -> Result<Explained, Wrong> {
+    pub(crate) fn decide(&mut self, actor: &Actor, host: HostId, decided: &Decided) -> Result<Explained, ApiError> {
         let action = match decided.decision {
             Decision::Hold => "hold",
             Decision::Release => "release",
@@ -158,7 +158,7 @@ impl Keeper {
             let may_be_new = matches!(decided.decision, Decision::Hold | Decision::Assign(Some(_)));
             if may_be_new && !keeper.fleet.expect(host, rollout.as_ref()) {
                 let message = "too many hosts were decided on that never came: release some of them first";
-                let wrong = Wrong::new(Code::Conflict, message);
+                let wrong = ApiError::new(Code::Conflict, message);
                 return Err(keeper.refuse(actor, action, &subject, wrong, false));
             }
             let detail = keeper.detail(host, &decided.decision);
@@ -170,14 +170,14 @@ impl Keeper {
                 Decision::Forget => keeper.strike_off(|known| known.id == host),
             };
             if !known {
-                let wrong = Wrong::new(Code::NotFound, format!("no {subject} was heard of"));
+                let wrong = ApiError::new(Code::NotFound, format!("no {subject} was heard of"));
                 return Err(keeper.refuse(actor, action, &subject, wrong, false));
             }
             keeper.forget_nobody(host);
-            let mut draft = Draft::new(keeper.book.clone());
-            draft.book.step(&mut keeper.fleet, now);
-            keeper.record(&mut draft, actor, action, &subject, detail);
-            keeper.finish(draft, request, ())
+            let mut tx = Tx::new(keeper.book.clone());
+            tx.book.step(&mut keeper.fleet, now);
+            keeper.record(&mut tx, actor, action, &subject, detail);
+            keeper.finish(tx, request, ())
         });
         if let (Err(wrong), Decision::Hold) = (&done, &decided.decision) {
             return Err(self.stop_later(wrong.clone(), actor, Stop::Hold(host, decided.clone())));
@@ -190,10 +190,10 @@ impl Keeper {
     }
 
     /// A stop is never forgotten, and whoever was let go takes his slot until he comes to an end (FLEET §3): such hosts stay.
-    fn may_forget(&self, actor: &Actor, host: HostId, now: jiff::Timestamp) -> Result<(), Wrong> {
+    fn may_forget(&self, actor: &Actor, host: HostId, now: jiff::Timestamp) -> Result<(), ApiError> {
         actor.decides_on_keys()?;
         let Some(known) = self.fleet.host(host) else { return Ok(()) };
-        let refused = |message: String| Err(Wrong::new(Code::Conflict, message));
+        let refused = |message: String| Err(ApiError::new(Code::Conflict, message));
         if known.flags.held {
             let id = fleet_wire::answers::ids::text(host);
             return refused(format!("it is held: release it first: teleport-fleet host {id} release"));
@@ -227,7 +227,7 @@ impl Keeper {
     }
 
     /// Whether a group is called so, in the rollout or in the policy for the next one.
-    pub(super) fn is_group(&self, name: &str) -> Result<(), Wrong> {
+    pub(super) fn is_group(&self, name: &str) -> Result<(), ApiError> {
         let mut names: Vec<&str> = self.group_names().collect();
         if names.contains(&name) {
             return Ok(());
@@ -235,7 +235,7 @@ impl Keeper {
         names.sort_unstable();
         let names =
             if names.is_empty() { "there is none yet".to_owned() } else { format!("there are {}", names.join(", ")) };
-        Err(Wrong::new(Code::NotFound, format!("there is no group {name:?}: {names}")))
+        Err(ApiError::new(Code::NotFound, format!("there is no group {name:?}: {names}")))
     }
 
     /// What a request with this id was answered, or what `act` answers now. A request that is sent again acts once; another one with
@@ -244,22 +244,22 @@ impl Keeper {
         &mut self,
         id: &str,
         request: &impl std::fmt::Debug,
-        act: impl FnOnce(&mut Self, &Request) -> Result<T, Wrong>,
-    ) -> Result<T, Wrong> {
+        act: impl FnOnce(&mut Self, &Request) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
         let Ok(id) = uuid::Uuid::parse_str(id) else {
-            return Err(Wrong::new(
+            return Err(ApiError::new(
                 Code::BadRequest,
                 "id is not a UUID: each request that changes something has its own",
             ));
         };
         self.decide_stops();
         let request = Request { id: id.to_string(), digest: tokens::digest(&format!("{request:?}")) };
-        let unread = |error: String| Wrong::new(Code::StoreUnavailable, error);
+        let unread = |error: String| ApiError::new(Code::StoreUnavailable, error);
         let before = self.store()?.outcome(&request.id).map_err(|error| unread(error.to_string()))?;
         let Some(before) = before else { return act(self, &request) };
         let other = || {
             let message = format!("id {id} was another request's: give each request its own");
-            Wrong::new(Code::Conflict, message)
+            ApiError::new(Code::Conflict, message)
         };
         let (digest, answer) = before.split_once(' ').ok_or_else(other)?;
         if digest != request.digest {
@@ -269,17 +269,17 @@ impl Keeper {
     }
 
     /// Puts on record what `actor` did, with its `detail`, and after it what came of that.
-    pub(super) fn record(&self, draft: &mut Draft, actor: &Actor, action: &str, subject: &str, detail: Value) {
+    pub(super) fn record(&self, tx: &mut Tx, actor: &Actor, action: &str, subject: &str, detail: Value) {
         let now = self.now();
-        draft.records = vec![entry(actor, action, subject, true, detail, now)];
-        draft.records.extend(changes::of(&self.book, &draft.book, now));
+        tx.records = vec![entry(actor, action, subject, true, detail, now)];
+        tx.records.extend(changes::of(&self.book, &tx.book, now));
     }
 
     /// Makes a change, keeps what the request with this id is answered, and gives that.
-    pub(super) fn finish<T: Serialize>(&mut self, mut draft: Draft, request: &Request, answer: T) -> Result<T, Wrong> {
-        let kept = serde_json::to_string(&answer).map_err(|error| Wrong::new(Code::Internal, error.to_string()))?;
-        draft.request = Some((request.id.clone(), format!("{} {kept}", request.digest)));
-        self.commit(draft).map(|()| answer)
+    pub(super) fn finish<T: Serialize>(&mut self, mut tx: Tx, request: &Request, answer: T) -> Result<T, ApiError> {
+        let kept = serde_json::to_string(&answer).map_err(|error| ApiError::new(Code::Internal, error.to_string()))?;
+        tx.request = Some((request.id.clone(), format!("{} {kept}", request.digest)));
+        self.commit(tx).map(|()| answer)
     }
 
     /// Puts on record what anybody with a token can do as often as he likes, and nothing comes of: a login, or (`refused`) what his
@@ -292,33 +292,40 @@ impl Keeper {
         actor: &Actor,
         action: &str,
         subject: &str,
-        refused: Option<&Wrong>,
-    ) -> Result<(), Wrong> {
+        refused: Option<&ApiError>,
+    ) -> Result<(), ApiError> {
         let detail = refused.map_or(json!({}), |wrong| json!({ "code": wrong.code, "message": shown(&wrong.message) }));
         let record = entry(actor, action, &shown(subject), refused.is_none(), detail, self.now());
         if !self.repeats.takes(&record) {
             return Ok(());
         }
-        let mut draft = Draft::new(self.book.clone());
-        draft.records.push(record);
-        self.commit(draft)
+        let mut tx = Tx::new(self.book.clone());
+        tx.records.push(record);
+        self.commit(tx)
     }
 
     /// Puts a refusal on record, and gives it back.
-    pub(crate) fn refuse(&mut self, actor: &Actor, action: &str, subject: &str, wrong: Wrong, is_dry: bool) -> Wrong {
+    pub(crate) fn refuse(
+        &mut self,
+        actor: &Actor,
+        action: &str,
+        subject: &str,
+        wrong: ApiError,
+        is_dry: bool,
+    ) -> ApiError {
         if !is_dry {
             let subject = shown(subject);
             let detail = json!({ "code": wrong.code, "message": shown(&wrong.message) });
-            let mut draft = Draft::new(self.book.clone());
-            draft.records.push(entry(actor, action, &subject, false, detail, self.now()));
-            if let Err(error) = self.commit(draft) {
+            let mut tx = Tx::new(self.book.clone());
+            tx.records.push(entry(actor, action, &subject, false, detail, self.now()));
+            if let Err(error) = self.commit(tx) {
                 return error;
             }
         }
         wrong
     }
 
-    /// After a draft that is not made: hosts are placed by the present rollout again.
+    /// After a `Tx` that is not made: hosts are placed by the present rollout again.
     pub(super) fn take_back(&mut self) {
         let now = self.now();
         self.book.arrange(&mut self.fleet, now);
@@ -340,12 +347,12 @@ fn shown(subject: &str) -> String {
 }
 
 /// A name that no group can have is refused before it is said again and again.
-fn are_names(command: &Command) -> Result<(), Wrong> {
+fn are_names(command: &Command) -> Result<(), ApiError> {
     match groups_of(command).iter().find(|name| name.len() > LONGEST_NAME) {
         None => Ok(()),
         Some(name) => {
             let message = format!("a text of {} bytes is no group's name: the longest has {LONGEST_NAME}", name.len());
-            Err(Wrong::new(Code::BadRequest, message))
+            Err(ApiError::new(Code::BadRequest, message))
         }
     }
 }
@@ -368,18 +375,18 @@ fn named(command: &Command) -> (&'static str, String) {
 }
 
 /// Each group with its state.
-fn states(draft: &Draft) -> Vec<(String, State)> {
-    let groups = draft.book.rollout.iter().flat_map(|rollout| &rollout.groups);
+fn states(tx: &Tx) -> Vec<(String, State)> {
+    let groups = tx.book.rollout.iter().flat_map(|rollout| &rollout.groups);
     groups.map(|group| (group.policy.name.clone(), group.state)).collect()
 }
 
 /// The groups that a command names; where it names none, those whose state it changed.
-fn touched(before: &[(String, State)], draft: &Draft, command: &Command) -> Vec<String> {
+fn touched(before: &[(String, State)], tx: &Tx, command: &Command) -> Vec<String> {
     let named = groups_of(command);
     if !named.is_empty() {
         return named.to_vec();
     }
-    let after = states(draft);
+    let after = states(tx);
     after.into_iter().filter(|group| !before.contains(group)).map(|(name, _)| name).collect()
 }
 
@@ -397,14 +404,14 @@ fn groups_of(command: &Command) -> &[String] {
 }
 
 /// Groups that had not begun, and that `run` started.
-fn started(before: &[(String, State)], draft: &Draft, command: &Command) -> Vec<String> {
+fn started(before: &[(String, State)], tx: &Tx, command: &Command) -> Vec<String> {
     let Command::Run { .. } = command else { return Vec::new() };
     let had_not_begun = |name: &String| before.iter().any(|(known, state)| known == name && *state == State::Unstarted);
-    let begun = states(draft).into_iter().filter(|(_, state)| state.has_started()).map(|(name, _)| name);
+    let begun = states(tx).into_iter().filter(|(_, state)| state.has_started()).map(|(name, _)| name);
     begun.filter(had_not_begun).filter(|name| groups_of(command).contains(name)).collect()
 }
 
-fn wrong(refusal: Refusal) -> Wrong {
+fn wrong(refusal: Refusal) -> ApiError {
     let code = match refusal.code {
         RefusalCode::NoRollout => Code::NoRollout,
         RefusalCode::BadRequest => Code::BadRequest,
@@ -412,5 +419,5 @@ fn wrong(refusal: Refusal) -> Wrong {
         RefusalCode::AlreadyExists => Code::AlreadyExists,
         RefusalCode::Conflict => Code::Conflict,
     };
-    Wrong::new(code, refusal.message)
+    ApiError::new(code, refusal.message)
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::broadcast;
 
-use super::board::{Board, Heard};
+use super::snapshot::{Heard, Snapshot};
 use super::{Actor, Keeper};
 use crate::report::Signed;
 use crate::reporting::Enrolment;
@@ -76,7 +76,7 @@ struct Bed {
     random: Random,
     _dir: TempDir,
     data: PathBuf,
-    board: Arc<Board>,
+    snapshot: Arc<Snapshot>,
     keeper: Keeper,
     heard: Receiver<Heard>,
     reports: u64,
@@ -89,12 +89,12 @@ impl Bed {
         let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
         let data = dir.path().join("data");
         let (tell, heard) = sync_channel(1024);
-        let board = Arc::new(Board::new(tell, Cluster::default()));
+        let snapshot = Arc::new(Snapshot::new(tell, Cluster::default()));
         let reporting = Reporting { enrolment: Enrolment::Open, interval: 900 };
         let (events, _) = broadcast::channel(16);
-        let mut keeper = Keeper::open(&data, Arc::clone(&board), Tokens::default(), events, reporting).unwrap();
+        let mut keeper = Keeper::open(&data, Arc::clone(&snapshot), Tokens::default(), events, reporting).unwrap();
         keeper.book.seed = seed + 1;
-        let mut bed = Self { random: Random(seed), _dir: dir, data, board, keeper, heard, reports: 0 };
+        let mut bed = Self { random: Random(seed), _dir: dir, data, snapshot, keeper, heard, reports: 0 };
         bed.write_policy();
         bed.write_version();
         bed
@@ -109,23 +109,23 @@ impl Bed {
 
     /// The version that `host` would be told, whether to update, and why.
     fn would_be_told(&self, host: HostId) -> Option<(String, bool, Why)> {
-        let told = self.board.look(&Self::question(host))?;
-        let answer = told.answer(self.board.confirmed())?;
+        let told = self.snapshot.look(&Self::question(host))?;
+        let answer = told.answer(self.snapshot.confirmed())?;
         Some((answer.version.to_string(), answer.update, answer.reason.why.clone()))
     }
 
     /// The same of a host that declares the same group and was never heard of.
     fn stranger_would_be_told(&self, host: HostId) -> Option<(String, bool)> {
         let question = Question { host: Some(HostId::MAX), update_id: 0, ..Self::question(host) };
-        let told = self.board.look(&question)?;
-        let answer = told.answer(self.board.confirmed())?;
+        let told = self.snapshot.look(&question)?;
+        let answer = told.answer(self.snapshot.confirmed())?;
         Some((answer.version.to_string(), answer.update))
     }
 
     /// The version that `host` is told, and whether to update.
     fn ask(&mut self, host: HostId) -> Option<(String, bool)> {
-        let told = self.board.ask(&Self::question(host), None, crate::clock::now())?;
-        let answer = told.answer(self.board.confirmed())?.into_owned();
+        let told = self.snapshot.ask(&Self::question(host), None, crate::clock::now())?;
+        let answer = told.answer(self.snapshot.confirmed())?.into_owned();
         self.keeper.hear(self.heard.try_iter());
         Some((answer.version.to_string(), answer.update))
     }
@@ -218,7 +218,7 @@ impl Bed {
 
     fn report(&mut self) {
         let host = self.any_host();
-        let Some(wanted) = self.board.public().cluster.reports else { return };
+        let Some(wanted) = self.snapshot.public().cluster.reports else { return };
         self.reports += 1;
         let question = Self::question(host);
         let is_updated = self.random.is(40);
@@ -317,7 +317,7 @@ fn live_through(seed: u64) -> Became {
         }
     }
     let last: Vec<_> = (1..=HOSTS).map(|host| bed.would_be_told(host).map(|(version, ..)| version)).collect();
-    bed.board.doubt();
+    bed.snapshot.doubt();
     for _ in 0..10 {
         bed.does_something();
         for (host, version) in (1..=HOSTS).zip(&last) {
@@ -354,7 +354,7 @@ fn a_stop_that_the_store_does_not_take_is_decided_as_soon_as_it_does_and_nobody_
     }
     let goes =
         |bed: &Bed| (1..=HOSTS).filter(|host| bed.would_be_told(*host).is_some_and(|(_, update, _)| update)).count();
-    assert!(goes(&bed) > 0 && bed.board.is_good());
+    assert!(goes(&bed) > 0 && bed.snapshot.is_good());
     let database = bed.data.join("fleet.db");
     refuse_writes(&database);
     let (refused, halt) = act(&mut bed, &Command::Halt { groups: vec!["a".to_owned()], all: false });
@@ -375,7 +375,7 @@ fn a_stop_that_the_store_does_not_take_is_decided_as_soon_as_it_does_and_nobody_
     allow_writes(&database);
     bed.keeper.do_what_is_due();
     assert!(bed.keeper.book.holds.groups.contains("a") && bed.keeper.fleet.host(1).unwrap().flags.held);
-    assert!(bed.keeper.undecided.is_empty() && bed.board.is_good());
+    assert!(bed.keeper.undecided.is_empty() && bed.snapshot.is_good());
     // The same request that is sent again was decided once.
     bed.keeper.act(&Bed::actor(), &halt).unwrap();
     let halts = bed.keeper.store().unwrap().audit(0, 1000).unwrap();

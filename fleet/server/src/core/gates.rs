@@ -4,7 +4,7 @@ use fleet_engine::command::Command;
 use fleet_engine::policy::External;
 use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GateAnswer, GroupStatus};
-use fleet_wire::api::{Act, Role, Wrong};
+use fleet_wire::api::{Act, ApiError, Role};
 
 use super::{Actor, Keeper};
 
@@ -38,7 +38,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The store does not answer.
-    pub(crate) fn take_gate(&mut self, asked: &WaitingGate, answer: GateAnswer) -> Result<(), Wrong> {
+    pub(crate) fn take_gate(&mut self, asked: &WaitingGate, answer: GateAnswer) -> Result<(), ApiError> {
         let rollout = self.book.rollout.as_ref().filter(|rollout| rollout.number == asked.rollout);
         let group = rollout.and_then(|rollout| rollout.groups.get(rollout.find(&asked.group)?));
         if group.is_none_or(|group| group.gate == Some(answer)) {

@@ -16,8 +16,8 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::broadcast;
 
-use super::board::{Board, Heard};
 use super::reports::Came;
+use super::snapshot::{Heard, Snapshot};
 use super::{Actor, Keeper};
 use crate::report::Signed;
 use crate::reporting::{Enrolment, Reporting};
@@ -26,7 +26,7 @@ use crate::tokens::Tokens;
 /// A core whose group `dev`, without a cap, is started.
 struct Bed {
     _dir: TempDir,
-    board: Arc<Board>,
+    snapshot: Arc<Snapshot>,
     keeper: Keeper,
     heard: Receiver<Heard>,
     requests: u32,
@@ -48,12 +48,12 @@ impl Bed {
         let memory = Path::new("/dev/shm");
         let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
         let (tell, heard) = sync_channel(1024);
-        let board = Arc::new(Board::new(tell, Cluster::default()));
+        let snapshot = Arc::new(Snapshot::new(tell, Cluster::default()));
         let reporting = Reporting { enrolment, interval: 900 };
         let (events, _) = broadcast::channel(16);
         let data = dir.path().join("data");
-        let keeper = Keeper::open(&data, Arc::clone(&board), Tokens::default(), events, reporting).unwrap();
-        let mut bed = Self { _dir: dir, board, keeper, heard, requests: 0 };
+        let keeper = Keeper::open(&data, Arc::clone(&snapshot), Tokens::default(), events, reporting).unwrap();
+        let mut bed = Self { _dir: dir, snapshot, keeper, heard, requests: 0 };
         bed.write(&json!({ "kind": "autoupdate_config", "spec": { "agents": {
             "mode": "enabled", "strategy": "halt-on-error", "schedules": { "regular": [group] } } } }));
         bed.write(&json!({ "kind": "autoupdate_version", "spec": { "agents": {
@@ -88,16 +88,16 @@ impl Bed {
     /// The version that `host` is told, and whether to update. The core does not hear of it yet.
     fn asks(&self, host: HostId) -> (String, bool) {
         let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
-        let told = self.board.ask(&question, None, crate::clock::now()).unwrap();
-        let answer = told.answer(self.board.confirmed()).unwrap();
+        let told = self.snapshot.ask(&question, None, crate::clock::now()).unwrap();
+        let answer = told.answer(self.snapshot.confirmed()).unwrap();
         (answer.version.to_string(), answer.update)
     }
 
     /// Why `host` is told what it is told, and what an operator is told of that.
     fn why(&self, host: HostId) -> (Why, String) {
         let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
-        let told = self.board.ask(&question, None, crate::clock::now()).unwrap();
-        let answer = told.answer(self.board.confirmed()).unwrap();
+        let told = self.snapshot.ask(&question, None, crate::clock::now()).unwrap();
+        let answer = told.answer(self.snapshot.confirmed()).unwrap();
         let explained = self.keeper.explain(host).unwrap().answer["why"]["code"].as_str().unwrap().to_owned();
         (answer.reason.why.clone(), explained)
     }

@@ -1,11 +1,11 @@
 //! Making and removing join tokens (FLEET §5).
 
 use fleet_store::{Fixed, JoinToken};
-use fleet_wire::api::{Code, JoinToken as Shown, MadeToken, NewJoinToken, Wrong};
+use fleet_wire::api::{ApiError, Code, JoinToken as Shown, MadeToken, NewJoinToken};
 use serde_json::json;
 
-use super::draft::Draft;
 use super::tokens::check_name;
+use super::tx::Tx;
 use super::{Actor, Keeper};
 use crate::tokens;
 
@@ -19,7 +19,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The name is taken or none, or what it fixes makes no sense.
-    pub(crate) fn make_join_token(&mut self, actor: &Actor, new: &NewJoinToken) -> Result<MadeToken<Shown>, Wrong> {
+    pub(crate) fn make_join_token(&mut self, actor: &Actor, new: &NewJoinToken) -> Result<MadeToken<Shown>, ApiError> {
         let subject = format!("join token {}", new.name);
         if let Err(wrong) = self.may_make_join(new) {
             return Err(self.refuse(actor, "join_token_made", &subject, wrong, false));
@@ -36,16 +36,16 @@ impl Keeper {
         };
         let made = shown(&token);
         self.members.set_join(&new.name, Some(token));
-        let mut draft = Draft::new(self.book.clone());
+        let mut tx = Tx::new(self.book.clone());
         let detail = json!({ "uses": new.uses, "expires": new.expires, "group": new.group, "labels": new.labels });
-        self.record(&mut draft, actor, "join_token_made", &subject, detail);
-        self.commit(draft)?;
+        self.record(&mut tx, actor, "join_token_made", &subject, detail);
+        self.commit(tx)?;
         Ok(MadeToken { token: made, secret })
     }
 
-    fn may_make_join(&self, new: &NewJoinToken) -> Result<(), Wrong> {
+    fn may_make_join(&self, new: &NewJoinToken) -> Result<(), ApiError> {
         check_name(&new.name)?;
-        let bad = |message: &str| Err(Wrong::new(Code::BadRequest, message));
+        let bad = |message: &str| Err(ApiError::new(Code::BadRequest, message));
         if new.expires.is_some_and(|expires| expires <= self.now()) {
             return bad("the token would have expired already");
         }
@@ -57,7 +57,7 @@ impl Keeper {
         }
         if self.members.joins().iter().any(|token| token.name == new.name) {
             let message = format!("there is a join token {} already: remove it first, or take another name", new.name);
-            return Err(Wrong::new(Code::AlreadyExists, message));
+            return Err(ApiError::new(Code::AlreadyExists, message));
         }
         match &new.group {
             Some(group) => self.is_group(group),
@@ -69,17 +69,17 @@ impl Keeper {
     ///
     /// # Errors
     /// There is none of this name.
-    pub(crate) fn remove_join_token(&mut self, actor: &Actor, id: &str, name: &str) -> Result<(), Wrong> {
+    pub(crate) fn remove_join_token(&mut self, actor: &Actor, id: &str, name: &str) -> Result<(), ApiError> {
         let subject = format!("join token {name}");
         self.once(id, &("join token", name), |keeper, request| {
             if !keeper.members.joins().iter().any(|token| token.name == name) {
-                let wrong = Wrong::new(Code::NotFound, format!("there is no {subject}"));
+                let wrong = ApiError::new(Code::NotFound, format!("there is no {subject}"));
                 return Err(keeper.refuse(actor, "join_token_removed", &subject, wrong, false));
             }
             keeper.members.set_join(name, None);
-            let mut draft = Draft::new(keeper.book.clone());
-            keeper.record(&mut draft, actor, "join_token_removed", &subject, json!({}));
-            keeper.finish(draft, request, ())
+            let mut tx = Tx::new(keeper.book.clone());
+            keeper.record(&mut tx, actor, "join_token_removed", &subject, json!({}));
+            keeper.finish(tx, request, ())
         })
     }
 }

@@ -10,7 +10,7 @@ use fleet_engine::reason::Why;
 use fleet_engine::resource::{Kind, Resource};
 use fleet_engine::tally::{HostState, Look};
 use fleet_wire::answers::{find, ids, show};
-use fleet_wire::api::{Code, Explained, Host as Shown, Hosts, HostsQuery, Kept, MAX_PAGE, PAGE, Wrong};
+use fleet_wire::api::{ApiError, Code, Explained, Host as Shown, Hosts, HostsQuery, Kept, MAX_PAGE, PAGE};
 use fleet_wire::reason::Reason;
 use fleet_wire::rollout::{AgentRollout, Stops, StopsAlone};
 use fleet_wire::text;
@@ -36,9 +36,9 @@ impl Keeper {
     ///
     /// # Errors
     /// There is none.
-    pub(crate) fn rollout(&self) -> Result<AgentRollout, Wrong> {
+    pub(crate) fn rollout(&self) -> Result<AgentRollout, ApiError> {
         let mut rollout = AgentRollout::present(&self.book, &self.shelf, &self.fleet, self.now())
-            .ok_or_else(|| Wrong::new(Code::NoRollout, "there is no rollout: write an autoupdate_version first"))?;
+            .ok_or_else(|| ApiError::new(Code::NoRollout, "there is no rollout: write an autoupdate_version first"))?;
         rollout.metadata.revision = Some(self.revision().to_string());
         let StopsAlone { store_unavailable, stop_waits, .. } = self.stops();
         rollout.status.stops = Stops { store_unavailable, stop_waits, ..rollout.status.stops };
@@ -52,12 +52,16 @@ impl Keeper {
 
     /// The same, and that the store does not answer.
     pub(crate) fn stops(&self) -> StopsAlone {
-        StopsAlone { holds: self.holds(), store_unavailable: self.unconfirmed(), stop_waits: self.board.stop_waits() }
+        StopsAlone {
+            holds: self.holds(),
+            store_unavailable: self.unconfirmed(),
+            stop_waits: self.snapshot.stop_waits(),
+        }
     }
 
     /// That the store has not confirmed what is answered, as a reason; `None`: it has.
     fn unconfirmed(&self) -> Option<Reason> {
-        (!self.board.is_good()).then(|| Reason::stale(self.board.confirmed(), self.board.ahead()))
+        (!self.snapshot.is_good()).then(|| Reason::stale(self.snapshot.confirmed(), self.snapshot.ahead()))
     }
 
     /// The present rollout with its number, as those that are past.
@@ -136,21 +140,21 @@ impl Keeper {
     ///
     /// # Errors
     /// No rollout ever named a version.
-    pub(crate) fn explain(&self, id: HostId) -> Result<Explained, Wrong> {
+    pub(crate) fn explain(&self, id: HostId) -> Result<Explained, ApiError> {
         let now = self.now();
         let question = Question { host: Some(id), ..Question::default() };
         let none = "there is no rollout, and none was done before: hosts are told nothing";
         let answer = self.book.answer(&self.fleet, &question, now);
-        let answer = answer.ok_or_else(|| Wrong::new(Code::NoRollout, none))?;
+        let answer = answer.ok_or_else(|| ApiError::new(Code::NoRollout, none))?;
         let known = self.fleet.host(id);
         // As `find` says it.
-        let is_good = self.board.is_good();
-        let answer = if is_good { answer } else { find::stale(answer, self.board.confirmed()) };
+        let is_good = self.snapshot.is_good();
+        let answer = if is_good { answer } else { find::stale(answer, self.snapshot.confirmed()) };
         let state = known.map_or("unknown", |host| self.state(host, now));
         let advice = self.book.host_advice(&self.shelf, &self.fleet, known, &answer, now);
         let since = if is_good { answer.since(known) } else { Some(answer.reason.since) };
         let mut answer = show::explain(&ids::text(id), state, &answer, since, advice.as_ref());
-        if let (false, Some(ahead)) = (is_good, self.board.ahead()) {
+        if let (false, Some(ahead)) = (is_good, self.snapshot.ahead()) {
             answer["why"]["clock_behind"] = text::second(ahead).into();
         }
         Ok(Explained { known: known.map(|host| self.shown(host, now)), history: None, answer })
@@ -169,8 +173,8 @@ impl Keeper {
     ///
     /// # Errors
     /// The question names no state, no group or no UUID.
-    pub(crate) fn hosts(&self, query: &HostsQuery) -> Result<Hosts, Wrong> {
-        let bad = |message: String| Wrong::new(Code::BadRequest, message);
+    pub(crate) fn hosts(&self, query: &HostsQuery) -> Result<Hosts, ApiError> {
+        let bad = |message: String| ApiError::new(Code::BadRequest, message);
         if let Some(state) = query.state.as_deref().filter(|state| !STATES.contains(state)) {
             return Err(bad(format!("there is no state {state:?}: states are {}", STATES.join(", "))));
         }

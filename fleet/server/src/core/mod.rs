@@ -1,13 +1,11 @@
-//! The core: one thread that owns what is known and decides. Everybody else sends it what to do, or reads the board.
+//! The core: one thread that owns what is known and decides. Everybody else sends it what to do, or reads the snapshot.
 
 mod actor;
-mod board;
 mod changes;
 mod counts;
 mod decide;
 #[cfg(test)]
 mod down;
-mod draft;
 mod effects;
 mod enrolments;
 mod gates;
@@ -19,8 +17,10 @@ mod look;
 mod publish;
 mod repeats;
 mod reports;
+mod snapshot;
 mod stop;
 mod tokens;
+mod tx;
 mod write;
 
 use std::panic::AssertUnwindSafe;
@@ -31,19 +31,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fleet_wire::answers::find::Cluster;
-use fleet_wire::api::{Code, Entry, Wrong};
+use fleet_wire::api::{ApiError, Code, Entry};
 use tokio::sync::{broadcast, oneshot};
 
 pub(crate) use actor::Actor;
-pub(crate) use board::Board;
 pub(crate) use gates::WaitingGate;
 pub(crate) use keeper::Keeper;
 pub(crate) use reports::Came;
+pub(crate) use snapshot::Snapshot;
 pub(crate) use write::MAX_TEXT;
 
 use crate::reporting::Reporting;
 use crate::tokens::Tokens;
-use board::Heard;
+use snapshot::Heard;
 
 /// How often the core looks at what became due. Questions wait for it, at most.
 const TICK: Duration = Duration::from_millis(200);
@@ -58,7 +58,7 @@ type Job = Box<dyn FnOnce(&mut Keeper) + Send>;
 #[derive(Clone)]
 pub(crate) struct Core {
     jobs: Sender<Job>,
-    board: Arc<Board>,
+    snapshot: Arc<Snapshot>,
     events: broadcast::Sender<Entry>,
 }
 
@@ -75,8 +75,8 @@ impl Core {
     ) -> Result<(Self, JoinHandle<()>), String> {
         let (heard, questions) = sync_channel(QUESTIONS);
         let (events, _) = broadcast::channel(EVENTS);
-        let board = Arc::new(Board::new(heard, cluster));
-        let mut keeper = Keeper::open(dir, Arc::clone(&board), tokens, events.clone(), reporting)?;
+        let snapshot = Arc::new(Snapshot::new(heard, cluster));
+        let mut keeper = Keeper::open(dir, Arc::clone(&snapshot), tokens, events.clone(), reporting)?;
         let (jobs, received) = mpsc::channel();
         let run = move || {
             // Half of a decision may be in memory: the next start reads what the store has.
@@ -87,12 +87,12 @@ impl Core {
         };
         let thread = std::thread::Builder::new().name("core".to_owned()).spawn(run);
         let thread = thread.map_err(|error| format!("cannot start a thread: {error}"))?;
-        Ok((Self { jobs, board, events }, thread))
+        Ok((Self { jobs, snapshot, events }, thread))
     }
 
     /// What hosts are told.
-    pub(crate) fn board(&self) -> &Arc<Board> {
-        &self.board
+    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
     }
 
     /// What is decided from now on.
@@ -106,14 +106,14 @@ impl Core {
     /// What it returns, or that the core has ended.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Keeper) -> Result<T, Wrong> + Send + 'static,
-    ) -> Result<T, Wrong> {
+        job: impl FnOnce(&mut Keeper) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |keeper| {
             // Whoever asked may have left.
             let _ = answer.send(job(keeper));
         });
-        let ended = || Wrong::new(Code::Internal, "the server is ending");
+        let ended = || ApiError::new(Code::Internal, "the server is ending");
         self.jobs.send(job).map_err(|_| ended())?;
         answered.await.unwrap_or_else(|_| Err(ended()))
     }

@@ -1,4 +1,4 @@
-//! From a decision to the board: every host's answer.
+//! From a decision to the snapshot: every host's answer.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use fleet_engine::reason::Why;
 use jiff::Timestamp;
 use protocol::report::Key;
 
-use super::board::{Board, Hosts, Slot, Table, name_of};
+use super::snapshot::{Hosts, Slot, Snapshot, Table, name_of};
 
 /// Update ids that no host has any more, beyond as many as there are hosts twice.
 const MOST_LEFT_BEHIND: usize = 1024;
@@ -62,11 +62,11 @@ fn is_same(known: &Answer, answer: &Answer) -> bool {
 }
 
 /// Publishes what `book` decides for every host at `now`, as decision `generation`.
-pub(super) fn all(board: &Board, book: &Book, fleet: &Fleet, generation: u32, now: Timestamp) {
+pub(super) fn all(snapshot: &Snapshot, book: &Book, fleet: &Fleet, generation: u32, now: Timestamp) {
     let mut answers = Answers::default();
     let mut answer = |question: &Question| book.answer(fleet, question, now).map(|answer| answers.keep(&answer));
     let Some(elsewhere) = answer(&Question::default()) else {
-        board.publish(None);
+        snapshot.publish(None);
         return;
     };
     let groups = book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy.name);
@@ -77,10 +77,10 @@ pub(super) fn all(board: &Board, book: &Book, fleet: &Fleet, generation: u32, no
         .collect();
     let mut words: Vec<usize> = Vec::with_capacity(fleet.hosts().len());
     book.verdicts(fleet, now, |_, answer| words.push(answers.keep(answer)));
-    let before = board.table().map(|table| Arc::new(Table { before: None, ..Table::clone(&table) }));
-    board.publish(Some(Table { generation, answers: answers.list, unknown, elsewhere, before }));
-    meet(board, fleet, fleet.hosts().iter());
-    let hosts = board.hosts();
+    let before = snapshot.table().map(|table| Arc::new(Table { before: None, ..Table::clone(&table) }));
+    snapshot.publish(Some(Table { generation, answers: answers.list, unknown, elsewhere, before }));
+    meet(snapshot, fleet, fleet.hosts().iter());
+    let hosts = snapshot.hosts();
     // One look at each: with a million hosts that is most of a decision's time.
     for (host, answer) in fleet.hosts().iter().zip(words) {
         if let Some(slot) = hosts.by_id.get(&host.id) {
@@ -91,17 +91,17 @@ pub(super) fn all(board: &Board, book: &Book, fleet: &Fleet, generation: u32, no
 }
 
 /// Publishes what these hosts are answered; everybody else's answer is as before.
-pub(super) fn some(board: &Board, book: &Book, fleet: &Fleet, ids: &[HostId], now: Timestamp) {
-    let Some(table) = board.table() else { return };
+pub(super) fn some(snapshot: &Snapshot, book: &Book, fleet: &Fleet, ids: &[HostId], now: Timestamp) {
+    let Some(table) = snapshot.table() else { return };
     let mut answers = Answers::of(&table.answers);
     let hosts: Vec<&Host> = ids.iter().filter_map(|id| fleet.host(*id)).collect();
     let words: Vec<Option<usize>> =
         hosts.iter().map(|host| book.answer(fleet, &of(host), now).map(|answer| answers.keep(&answer))).collect();
     if answers.list.len() > table.answers.len() {
-        board.publish(Some(Table { answers: answers.list, ..Table::clone(&table) }));
+        snapshot.publish(Some(Table { answers: answers.list, ..Table::clone(&table) }));
     }
-    meet(board, fleet, hosts.iter().copied());
-    let slots = board.hosts();
+    meet(snapshot, fleet, hosts.iter().copied());
+    let slots = snapshot.hosts();
     for (host, answer) in hosts.into_iter().zip(words) {
         let Some(slot) = slots.by_id.get(&host.id) else { continue };
         know(slot, book, fleet, host);
@@ -112,8 +112,8 @@ pub(super) fn some(board: &Board, book: &Book, fleet: &Fleet, ids: &[HostId], no
 }
 
 /// Notes the keys of hosts.
-pub(super) fn keys(board: &Board, keys: impl IntoIterator<Item = (HostId, Key)>) {
-    let hosts = board.hosts();
+pub(super) fn keys(snapshot: &Snapshot, keys: impl IntoIterator<Item = (HostId, Key)>) {
+    let hosts = snapshot.hosts();
     for (host, key) in keys {
         if let Some(slot) = hosts.by_id.get(&host) {
             slot.set_key(key);
@@ -122,18 +122,18 @@ pub(super) fn keys(board: &Board, keys: impl IntoIterator<Item = (HostId, Key)>)
 }
 
 /// Forgets hosts: they are answered as strangers.
-pub(super) fn forget(board: &Board, gone: &[HostId]) {
-    let mut next = Hosts::clone(&board.hosts());
+pub(super) fn forget(snapshot: &Snapshot, gone: &[HostId]) {
+    let mut next = Hosts::clone(&snapshot.hosts());
     let gone: HashSet<HostId> = gone.iter().copied().collect();
     let slots: HashSet<*const Slot> = gone.iter().filter_map(|id| next.by_id.get(id)).map(Arc::as_ptr).collect();
     next.by_update_id.retain(|_, slot| !slots.contains(&Arc::as_ptr(slot)));
     next.by_id.retain(|id, _| !gone.contains(id));
-    board.set_hosts(next);
+    snapshot.set_hosts(next);
 }
 
 /// Gives slots to those of the `hosts` of a `fleet` that have none.
-fn meet<'a>(board: &Board, fleet: &Fleet, hosts: impl Iterator<Item = &'a Host>) {
-    let known = board.hosts();
+fn meet<'a>(snapshot: &Snapshot, fleet: &Fleet, hosts: impl Iterator<Item = &'a Host>) {
+    let known = snapshot.hosts();
     let missing: Vec<&Host> = hosts
         .filter(|host| {
             !known.by_id.contains_key(&host.id)
@@ -159,7 +159,7 @@ fn meet<'a>(board: &Board, fleet: &Fleet, hosts: impl Iterator<Item = &'a Host>)
             }
         }
     }
-    board.set_hosts(next);
+    snapshot.set_hosts(next);
 }
 
 /// Notes what of a host decides whether the group that a question names counts.

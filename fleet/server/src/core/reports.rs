@@ -2,18 +2,18 @@
 
 use fleet_engine::host::HostId;
 use fleet_store::{Fixed, StoredReport};
-use fleet_wire::api::Wrong;
+use fleet_wire::api::ApiError;
 use protocol::report::{Change, GoOn};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::draft::Draft;
 use super::enrolments::{Now, Said, Shown, Verdict};
+use super::tx::Tx;
 use super::{Actor, Keeper, changes};
 use crate::report::Signed;
 
 /// What is told a host that reports, when what it said is durable.
-pub(crate) type Kept = oneshot::Receiver<Result<(), Wrong>>;
+pub(crate) type Kept = oneshot::Receiver<Result<(), ApiError>>;
 
 /// What comes of a report.
 pub(crate) enum Came {
@@ -22,7 +22,7 @@ pub(crate) enum Came {
     /// The host waits for an operator.
     Waits(Kept),
     /// It is not taken; with these numbers another one would be.
-    Refused(Wrong, Option<GoOn>),
+    Refused(ApiError, Option<GoOn>),
 }
 
 impl Keeper {
@@ -30,7 +30,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The store does not answer.
-    pub(crate) fn report(&mut self, signed: &Signed) -> Result<Came, Wrong> {
+    pub(crate) fn report(&mut self, signed: &Signed) -> Result<Came, ApiError> {
         self.store()?;
         let now = self.now();
         let Signed { host, key, report, token } = signed;
@@ -94,8 +94,8 @@ impl Keeper {
     }
 
     /// Conflicts and surges are on record, whoever caused them.
-    fn put_on_record(&mut self, said: &[Said]) -> Result<(), Wrong> {
-        let mut draft = Draft::new(self.book.clone());
+    fn put_on_record(&mut self, said: &[Said]) -> Result<(), ApiError> {
+        let mut tx = Tx::new(self.book.clone());
         let at = self.now();
         let record = |said: &Said| {
             let (action, subject, detail) = match said {
@@ -109,19 +109,19 @@ impl Keeper {
             tracing::warn!(action, subject, "an operator should look at this");
             changes::record(at, action, subject, detail)
         };
-        draft.records = said.iter().map(record).collect();
-        self.commit(draft)
+        tx.records = said.iter().map(record).collect();
+        self.commit(tx)
     }
 
     /// An operator believes the key that waits.
-    pub(super) fn accept(&mut self, actor: &Actor, host: HostId, key: Option<&str>) -> Result<(), Wrong> {
+    pub(super) fn accept(&mut self, actor: &Actor, host: HostId, key: Option<&str>) -> Result<(), ApiError> {
         actor.decides_on_keys()?;
         let now = self.now();
         let had_key = self.members.has(host);
         self.members.accept(host, key, &actor.who, now)?;
         if had_key {
             self.fleet.renew(host, self.book.rollout.as_ref(), now);
-            self.board.tell_again_of(host);
+            self.snapshot.tell_again_of(host);
         }
         self.is_unkeyed = true;
         Ok(())

@@ -1,10 +1,10 @@
 //! Making and removing tokens of the admin API.
 
 use fleet_store::StoredToken;
-use fleet_wire::api::{Code, MadeToken, NewToken, Token, Wrong};
+use fleet_wire::api::{ApiError, Code, MadeToken, NewToken, Token};
 use serde_json::json;
 
-use super::draft::Draft;
+use super::tx::Tx;
 use super::{Actor, Keeper};
 use crate::tokens;
 
@@ -21,7 +21,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The name is taken, or is none.
-    pub(crate) fn make_token(&mut self, actor: &Actor, new: &NewToken) -> Result<MadeToken, Wrong> {
+    pub(crate) fn make_token(&mut self, actor: &Actor, new: &NewToken) -> Result<MadeToken, ApiError> {
         let subject = format!("token {}", new.name);
         if let Err(wrong) = self.may_make(new) {
             return Err(self.refuse(actor, "token_made", &subject, wrong, false));
@@ -29,22 +29,22 @@ impl Keeper {
         let secret = tokens::new();
         let (now, digest) = (self.now(), tokens::digest(&secret));
         let token = StoredToken { name: new.name.clone(), digest, role: new.role, created: now, expires: new.expires };
-        let mut draft = Draft::new(self.book.clone());
-        draft.tokens.push((new.name.clone(), Some(token.clone())));
+        let mut tx = Tx::new(self.book.clone());
+        tx.tokens.push((new.name.clone(), Some(token.clone())));
         let detail = json!({ "role": new.role, "expires": new.expires });
-        self.record(&mut draft, actor, "token_made", &subject, detail);
-        self.commit(draft)?;
+        self.record(&mut tx, actor, "token_made", &subject, detail);
+        self.commit(tx)?;
         Ok(MadeToken { token: shown(&token), secret })
     }
 
-    fn may_make(&self, new: &NewToken) -> Result<(), Wrong> {
+    fn may_make(&self, new: &NewToken) -> Result<(), ApiError> {
         check_name(&new.name)?;
         if new.expires.is_some_and(|expires| expires <= self.now()) {
-            return Err(Wrong::new(Code::BadRequest, "the token would have expired already"));
+            return Err(ApiError::new(Code::BadRequest, "the token would have expired already"));
         }
         if self.tokens.all().iter().any(|token| token.name == new.name) {
             let message = format!("there is a token {} already: remove it first, or take another name", new.name);
-            return Err(Wrong::new(Code::AlreadyExists, message));
+            return Err(ApiError::new(Code::AlreadyExists, message));
         }
         Ok(())
     }
@@ -53,27 +53,27 @@ impl Keeper {
     ///
     /// # Errors
     /// There is none of this name.
-    pub(crate) fn remove_token(&mut self, actor: &Actor, id: &str, name: &str) -> Result<(), Wrong> {
+    pub(crate) fn remove_token(&mut self, actor: &Actor, id: &str, name: &str) -> Result<(), ApiError> {
         let subject = format!("token {name}");
         self.once(id, &("token", name), |keeper, request| {
             if !keeper.tokens.all().iter().any(|token| token.name == name) {
-                let wrong = Wrong::new(Code::NotFound, format!("there is no {subject}"));
+                let wrong = ApiError::new(Code::NotFound, format!("there is no {subject}"));
                 return Err(keeper.refuse(actor, "token_removed", &subject, wrong, false));
             }
-            let mut draft = Draft::new(keeper.book.clone());
-            draft.tokens.push((name.to_owned(), None));
-            keeper.record(&mut draft, actor, "token_removed", &subject, json!({}));
-            keeper.finish(draft, request, ())
+            let mut tx = Tx::new(keeper.book.clone());
+            tx.tokens.push((name.to_owned(), None));
+            keeper.record(&mut tx, actor, "token_removed", &subject, json!({}));
+            keeper.finish(tx, request, ())
         })
     }
 }
 
 /// What a token may be called.
-pub(super) fn check_name(name: &str) -> Result<(), Wrong> {
+pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
     let is_good = |char: char| char.is_ascii_alphanumeric() || matches!(char, '.' | '_' | '-');
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_good) {
         let message = format!("a token's name has 1 to {MAX_NAME} letters, digits, `.`, `_` or `-`");
-        return Err(Wrong::new(Code::BadRequest, message));
+        return Err(ApiError::new(Code::BadRequest, message));
     }
     Ok(())
 }

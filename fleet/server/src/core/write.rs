@@ -5,14 +5,14 @@ use fleet_engine::lint::{self, Known};
 use fleet_engine::policy::Policy;
 use fleet_engine::resource::{self, Kind, Resource};
 use fleet_engine::shelf;
-use fleet_wire::api::{Changed, Code, How, Kept, Role, Takes, Unwise, Write, Written, Wrong};
+use fleet_wire::api::{ApiError, Changed, Code, How, Kept, Role, Takes, Unwise, Write, Written};
 use jiff::Timestamp;
 use serde_json::json;
 use yaml::Node;
 
 use super::counts::OWN_REPORT;
 use super::decide::Request;
-use super::draft::Draft;
+use super::tx::Tx;
 use super::{Actor, Keeper, effects};
 
 /// Documents of a text that cannot be read which a record of its refusal names; it has a line for them.
@@ -25,7 +25,7 @@ impl Keeper {
     ///
     /// # Errors
     /// There is no such kind, or no such resource.
-    pub(crate) fn kept(&self, kind: &str, name: Option<&str>) -> Result<Vec<Kept>, Wrong> {
+    pub(crate) fn kept(&self, kind: &str, name: Option<&str>) -> Result<Vec<Kept>, ApiError> {
         let kind = named(kind)?;
         if kind == Kind::Rollout {
             return Ok(self.rollout_as_kept().into_iter().collect());
@@ -49,7 +49,7 @@ impl Keeper {
     ///
     /// # Errors
     /// Why not; that is on record as well.
-    pub(crate) fn write(&mut self, actor: &Actor, write: &Write) -> Result<Written, Wrong> {
+    pub(crate) fn write(&mut self, actor: &Actor, write: &Write) -> Result<Written, ApiError> {
         let action = if write.how == How::Update { "update" } else { "create" };
         self.once(&write.id, write, |keeper, request| {
             let (subject, resources) = read(&write.text);
@@ -74,7 +74,7 @@ impl Keeper {
         kind: &str,
         name: &str,
         dry_run: bool,
-    ) -> Result<Written, Wrong> {
+    ) -> Result<Written, ApiError> {
         self.once(id, &(kind, name, dry_run), |keeper, request| {
             let known = Kind::named(kind).and_then(Kind::only_name).filter(|_| name.is_empty());
             let subject = format!("{kind}/{}", known.unwrap_or(name));
@@ -84,7 +84,7 @@ impl Keeper {
     }
 
     /// Where the server asks others, it acts in its own name in its own network: an admin says whom.
-    fn may_ask_elsewhere(&self, actor: &Actor, resources: &[Resource]) -> Result<(), Wrong> {
+    fn may_ask_elsewhere(&self, actor: &Actor, resources: &[Resource]) -> Result<(), ApiError> {
         for resource in resources {
             let (kind, role) = (resource.kind(), actor.role);
             let known = self.shelf.get(kind, &resource.metadata().name).map(Resource::asks).unwrap_or_default();
@@ -92,24 +92,24 @@ impl Keeper {
                 let message = format!(
                     "{kind}: {url} is a new address that the server would ask: that needs the role admin; this is {role}"
                 );
-                return Err(Wrong::new(Code::Forbidden, message));
+                return Err(ApiError::new(Code::Forbidden, message));
             }
         }
         Ok(())
     }
 
     /// A resource with a new revision, as far as it may be written.
-    fn may_write(&self, mut resource: Resource, how: How) -> Result<Resource, Wrong> {
+    fn may_write(&self, mut resource: Resource, how: How) -> Result<Resource, ApiError> {
         let (kind, name) = (resource.kind(), resource.metadata().name.clone());
         if kind == Kind::Report && name == OWN_REPORT {
             let message = format!("{kind} {name} is this server's own, made from what hosts say: take another name");
-            return Err(Wrong::new(Code::BadRequest, message));
+            return Err(ApiError::new(Code::BadRequest, message));
         }
         let kept = self.shelf.get(kind, &name);
         match (how, kept) {
             (How::Create, Some(_)) => {
                 let message = format!("{kind} {name} is there already: use `update`, or `create --force`");
-                return Err(Wrong::new(Code::AlreadyExists, message));
+                return Err(ApiError::new(Code::AlreadyExists, message));
             }
             (How::Update, None) => return Err(missing(kind, &name)),
             (How::Update, Some(kept)) => {
@@ -120,7 +120,7 @@ impl Keeper {
                          `get {kind}`, and write your change into that",
                         has.as_deref().unwrap_or("none")
                     );
-                    return Err(Wrong::new(Code::StaleRevision, message));
+                    return Err(ApiError::new(Code::StaleRevision, message));
                 }
             }
             (How::Replace, _) | (How::Create, None) => {}
@@ -129,35 +129,35 @@ impl Keeper {
         Ok(resource)
     }
 
-    fn with(&self, resources: Vec<Resource>) -> Result<(Draft, Vec<Changed>), Wrong> {
-        let mut draft = Draft::new(self.book.clone());
+    fn with(&self, resources: Vec<Resource>) -> Result<(Tx, Vec<Changed>), ApiError> {
+        let mut tx = Tx::new(self.book.clone());
         let mut shelf = self.shelf.clone();
         let changed = resources.iter().map(|resource| self.changed(resource)).collect();
         for resource in &resources {
             let (metadata, yaml) = (resource.metadata(), resource.to_yaml());
             let revision = metadata.revision.clone().unwrap_or_default();
-            draft.resources.push((resource.kind(), metadata.name.clone(), Some((revision, yaml))));
+            tx.resources.push((resource.kind(), metadata.name.clone(), Some((revision, yaml))));
         }
-        shelf.put_all_for(resources, &mut draft.book, &self.fleet).map_err(|refused| wrong(&refused))?;
-        draft.shelf = Some(shelf);
-        Ok((draft, changed))
+        shelf.put_all_for(resources, &mut tx.book, &self.fleet).map_err(|refused| wrong(&refused))?;
+        tx.shelf = Some(shelf);
+        Ok((tx, changed))
     }
 
-    fn without(&self, kind: &str, name: &str) -> Result<Drafted, Wrong> {
+    fn without(&self, kind: &str, name: &str) -> Result<Drafted, ApiError> {
         let kind = named(kind)?;
         if let Some(why) = kind.is_made_here() {
-            return Err(Wrong::new(Code::BadRequest, why));
+            return Err(ApiError::new(Code::BadRequest, why));
         }
         let name = match kind.only_name() {
             Some(only) if name.is_empty() || name == only => only,
             Some(_) => return Err(missing(kind, name)),
             None => name,
         };
-        let mut draft = Draft::new(self.book.clone());
+        let mut tx = Tx::new(self.book.clone());
         let mut shelf = self.shelf.clone();
-        shelf.remove(&format!("{kind}/{name}"), &mut draft.book).map_err(|refused| wrong(&refused))?;
-        draft.resources.push((kind, name.to_owned(), None));
-        draft.shelf = Some(shelf);
+        shelf.remove(&format!("{kind}/{name}"), &mut tx.book).map_err(|refused| wrong(&refused))?;
+        tx.resources.push((kind, name.to_owned(), None));
+        tx.shelf = Some(shelf);
         let changed = Changed {
             kind: kind.to_string(),
             name: name.to_owned(),
@@ -165,7 +165,7 @@ impl Keeper {
             was_there: true,
             takes: Takes::NextStep,
         };
-        Ok(((draft, vec![changed]), Vec::new()))
+        Ok(((tx, vec![changed]), Vec::new()))
     }
 
     fn changed(&self, resource: &Resource) -> Changed {
@@ -189,43 +189,43 @@ impl Keeper {
         subject: &str,
         request: &Request,
         is_dry_run: bool,
-        drafted: Result<Drafted, Wrong>,
-    ) -> Result<Written, Wrong> {
-        let ((mut draft, mut changed), resources) = match drafted {
+        drafted: Result<Drafted, ApiError>,
+    ) -> Result<Written, ApiError> {
+        let ((mut tx, mut changed), resources) = match drafted {
             Ok(drafted) => drafted,
             Err(wrong) => return Err(self.refuse(actor, action, subject, wrong, is_dry_run)),
         };
         let now = self.now();
         // Whoever writes the mode alone began nothing: the version is its author's.
         let way = |book: &Book| book.target.clone().map(|target| (target.start, target.target, target.schedule));
-        if way(&draft.book) != way(&self.book) {
-            draft.book.author = Some(actor.who.clone());
+        if way(&tx.book) != way(&self.book) {
+            tx.book.author = Some(actor.who.clone());
         }
         let before = effects::told(&self.book, &self.fleet, now);
         let is_report = |change: &Changed| Kind::named(&change.kind) == Some(Kind::Report);
-        if let Some(shelf) = draft.shelf.as_ref().filter(|_| !is_dry_run && changed.iter().any(is_report)) {
+        if let Some(shelf) = tx.shelf.as_ref().filter(|_| !is_dry_run && changed.iter().any(is_report)) {
             // Good for a minute (Managed Updates v2).
             self.fleet.set_counts(shelf.counted_at(now), now);
         }
-        draft.book.step(&mut self.fleet, now);
+        tx.book.step(&mut self.fleet, now);
         for change in &mut changed {
-            change.takes = takes(change, &self.book, &draft.book);
+            change.takes = takes(change, &self.book, &tx.book);
         }
-        let effects = effects::of(&before, &draft.book, &self.fleet, now);
-        let written = Written { effects, changed, advice: self.unwise(&resources, &draft.book, now) };
+        let effects = effects::of(&before, &tx.book, &self.fleet, now);
+        let written = Written { effects, changed, advice: self.unwise(&resources, &tx.book, now) };
         if is_dry_run {
             self.take_back();
             return Ok(written);
         }
-        self.record(&mut draft, actor, action, subject, json!({}));
-        if let Some(record) = draft.records.first_mut() {
+        self.record(&mut tx, actor, action, subject, json!({}));
+        if let Some(record) = tx.records.first_mut() {
             record.after = written.changed.iter().map(|change| change.revision.as_str()).collect::<Vec<_>>().join(", ");
             let kept = written.changed.iter().filter_map(|change| {
                 self.shelf.get(Kind::named(&change.kind)?, &change.name)?.metadata().revision.clone()
             });
             record.before = kept.collect::<Vec<_>>().join(", ");
         }
-        self.finish(draft, request, written)
+        self.finish(tx, request, written)
     }
 }
 
@@ -254,7 +254,7 @@ impl Keeper {
 }
 
 /// A change, and the resources that it writes.
-type Drafted = ((Draft, Vec<Changed>), Vec<Resource>);
+type Drafted = ((Tx, Vec<Changed>), Vec<Resource>);
 
 /// When a change acts. Only the configurations and the version are about rollouts; everything else is answered from at once.
 fn takes(change: &Changed, before: &Book, after: &Book) -> Takes {
@@ -313,7 +313,7 @@ fn kept(resource: &Resource) -> Kept {
 }
 
 /// The resources of a text, and what they are called. Those that cannot be read are called as the text calls them.
-fn read(text: &str) -> (String, Result<Vec<Resource>, Wrong>) {
+fn read(text: &str) -> (String, Result<Vec<Resource>, ApiError>) {
     match resource::read(text) {
         Ok(resources) => {
             let name = |resource: &Resource| format!("{}/{}", resource.kind(), resource.metadata().name);
@@ -322,7 +322,7 @@ fn read(text: &str) -> (String, Result<Vec<Resource>, Wrong>) {
         Err(faults) => {
             let named = as_called(text);
             let subject = if named.is_empty() { "a text without a kind".to_owned() } else { named.join(", ") };
-            (subject, Err(Wrong::new(Code::BadResource, faults.to_string())))
+            (subject, Err(ApiError::new(Code::BadResource, faults.to_string())))
         }
     }
 }
@@ -340,21 +340,21 @@ fn as_called(text: &str) -> Vec<String> {
     called.collect()
 }
 
-fn named(kind: &str) -> Result<Kind, Wrong> {
+fn named(kind: &str) -> Result<Kind, ApiError> {
     let names = || Kind::ALL.map(Kind::as_str).join(", ");
-    let unknown = || Wrong::new(Code::NotFound, format!("there is no kind {kind:?}: kinds are {}", names()));
+    let unknown = || ApiError::new(Code::NotFound, format!("there is no kind {kind:?}: kinds are {}", names()));
     Kind::named(kind).ok_or_else(unknown)
 }
 
-fn missing(kind: Kind, name: &str) -> Wrong {
-    Wrong::new(Code::NotFound, format!("there is no {kind} {name}"))
+fn missing(kind: Kind, name: &str) -> ApiError {
+    ApiError::new(Code::NotFound, format!("there is no {kind} {name}"))
 }
 
-fn wrong(refused: &shelf::Refused) -> Wrong {
+fn wrong(refused: &shelf::Refused) -> ApiError {
     let code = match refused {
         shelf::Refused::Faults(_) => Code::BadResource,
         shelf::Refused::Conflict(_) => Code::Conflict,
         shelf::Refused::NotFound(_) => Code::NotFound,
     };
-    Wrong::new(code, refused.to_string())
+    ApiError::new(code, refused.to_string())
 }

@@ -31,7 +31,8 @@ use webhook::Webhook;
 pub(crate) fn start(receiver: Receiver, data: &Path, core: &Core, outbound: &Outbound) -> Result<Arc<Meter>, String> {
     let meter = Arc::new(Meter::default());
     let webhook = Webhook { receiver, outbound: outbound.clone() };
-    let teller = Teller::begin(data.to_owned(), Arc::clone(core.board()), core.events(), Arc::clone(&meter), webhook);
+    let teller =
+        Teller::begin(data.to_owned(), Arc::clone(core.snapshot()), core.events(), Arc::clone(&meter), webhook);
     let thread = std::thread::Builder::new().name(format!("tell-{WEBHOOK}")).spawn(move || teller.run());
     thread.map(|_| meter).map_err(|error| format!("cannot start a thread: {error}"))
 }

@@ -15,7 +15,7 @@ use super::event::Event;
 use super::lasting::{self, Seen};
 use super::meter::Meter;
 use super::webhook::{WEBHOOK, Webhook};
-use crate::core::Board;
+use crate::core::Snapshot;
 
 /// Between two notes of the audit log's head (FLEET §8).
 pub(super) const HEAD_EVERY: Duration = Duration::from_secs(60 * 60);
@@ -37,7 +37,7 @@ const KEEP_EVERY: u64 = 256;
 /// See the module.
 pub(super) struct Teller {
     data: PathBuf,
-    board: Arc<Board>,
+    snapshot: Arc<Snapshot>,
     events: Receiver<Entry>,
     meter: Arc<Meter>,
     webhook: Webhook,
@@ -58,7 +58,7 @@ impl Teller {
     /// A teller of `webhook`; one that is new is told what comes from now on.
     pub(super) fn begin(
         data: PathBuf,
-        board: Arc<Board>,
+        snapshot: Arc<Snapshot>,
         events: Receiver<Entry>,
         meter: Arc<Meter>,
         webhook: Webhook,
@@ -66,8 +66,20 @@ impl Teller {
         let now = Instant::now();
         let (place, past, is_behind) = (None, Vec::new(), true);
         let (past_of, lasting_due, head_due, kept) = (None, now, now, 0);
-        let mut teller =
-            Self { data, board, events, meter, webhook, place, kept, is_behind, past, past_of, lasting_due, head_due };
+        let mut teller = Self {
+            data,
+            snapshot,
+            events,
+            meter,
+            webhook,
+            place,
+            kept,
+            is_behind,
+            past,
+            past_of,
+            lasting_due,
+            head_due,
+        };
         teller.find_place();
         teller
     }
@@ -207,12 +219,12 @@ impl Teller {
     }
 
     fn tell_lasting(&mut self) {
-        let public = self.board.public();
+        let public = self.snapshot.public();
         self.remember_past(public.book.rollout.as_ref().map(|rollout| rollout.number));
         let Some(mut place) = self.place.take() else { return };
         let before = place.lasting.clone();
         let now = crate::clock::now();
-        let unconfirmed = (!self.board.is_good()).then(|| self.board.confirmed());
+        let unconfirmed = (!self.snapshot.is_good()).then(|| self.snapshot.confirmed());
         let found = lasting::conditions(&Seen { book: &public.book, unconfirmed, past: &self.past, now });
         while let Some((key, event)) = lasting::next(&mut place, &found, &public.book, now) {
             self.tell(&event);

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
 use fleet_listener::{BodyError, Caller, Peer, read_body};
-use fleet_wire::api::{Code, Role, Wrong};
+use fleet_wire::api::{ApiError, Code, Role};
 use protocol::report::MAX_BODY;
 
 use super::page::{refuse, see};
@@ -23,7 +23,7 @@ impl Session {
             return Ok(());
         }
         let message = format!("{} has the role {}; this needs the role {needed}", self.actor.who, self.actor.role);
-        let wrong = Wrong::new(Code::Forbidden, message);
+        let wrong = ApiError::new(Code::Forbidden, message);
         let (actor, subject, refused) = (self.actor.clone(), what.to_owned(), wrong.clone());
         let _ = app.core.run(move |keeper| keeper.note(&actor, "request", &subject, Some(&refused))).await;
         Err(refuse(app, Some(self), wrong, "/"))
@@ -74,9 +74,9 @@ impl FromRequest<App> for Own {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Response> {
         let (parts, body) = request.into_parts();
-        let refused = |code, message: String| refuse(app, None, Wrong::new(code, message), "/");
+        let refused = |code, message: String| refuse(app, None, ApiError::new(code, message), "/");
         if !is_own(&app.dashboard, &parts.headers, &parts.uri) {
-            app.core.board().refuse_stranger();
+            app.core.snapshot().refuse_stranger();
             return Err(refused(Code::Forbidden, "the form was sent from a page of another server".to_owned()));
         }
         let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -109,9 +109,9 @@ impl FromRequest<App> for Posted {
         let Own { fields, .. } = Own::from_request(Request::from_parts(parts, body), app).await?;
         // Digests are compared: how far a guess is right cannot be timed.
         if crate::tokens::digest(fields.get("csrf")) != crate::tokens::digest(&session.csrf) {
-            app.core.board().refuse_stranger();
+            app.core.snapshot().refuse_stranger();
             let message = "the form is not of this session: go back, reload the page and send it again";
-            return Err(refuse(app, Some(&session), Wrong::new(Code::Forbidden, message), "/"));
+            return Err(refuse(app, Some(&session), ApiError::new(Code::Forbidden, message), "/"));
         }
         Ok(Self { session, fields })
     }

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use fleet_engine::command::Command;
 use fleet_pages::confirm::Confirm;
 use fleet_pages::done::Done;
-use fleet_wire::api::{Act, Code, Decided, Role, Wrong};
+use fleet_wire::api::{Act, ApiError, Code, Decided, Role};
 use fleet_wire::words::effects;
 
 use super::access::{Fields, Posted};
@@ -23,7 +23,7 @@ pub(super) async fn confirm(State(app): State<App>, Posted { session, fields }: 
     Ok(page(StatusCode::OK, &confirm))
 }
 
-async fn shown(app: &App, session: &Session, fields: &Fields) -> Result<Confirm, Wrong> {
+async fn shown(app: &App, session: &Session, fields: &Fields) -> Result<Confirm, ApiError> {
     let wanted = Wanted::read(fields)?;
     // The request's id is that of the second form: sent twice, it acts once.
     let id = uuid::Uuid::new_v4().to_string();
@@ -79,10 +79,10 @@ fn carry_out(
     wanted: &Wanted,
     id: String,
     number: &str,
-) -> Result<(String, String), Wrong> {
+) -> Result<(String, String), ApiError> {
     if !wanted.holds_for_every_rollout() && number != keeper.number().to_string() {
         let message = "another rollout began since this was asked: look at it first";
-        return Err(keeper.refuse(actor, "request", "POST /act", Wrong::new(Code::Conflict, message), false));
+        return Err(keeper.refuse(actor, "request", "POST /act", ApiError::new(Code::Conflict, message), false));
     }
     match wanted {
         Wanted::Command(command) => {

@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use fleet_wire::api::{Code, Wrong};
+use fleet_wire::api::{ApiError, Code};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
@@ -27,7 +27,7 @@ const ENDED: &[u8] = b"event: ended\ndata: 1\n\n";
 /// A stream of events; it ends with the session.
 pub(super) async fn events(session: Session, State(app): State<App>) -> Response {
     let Ok(place) = app.load.stream(&session.actor.who) else {
-        return refuse(&app, Some(&session), Wrong::new(Code::Overloaded, "too many pages follow the server"), "/");
+        return refuse(&app, Some(&session), ApiError::new(Code::Overloaded, "too many pages follow the server"), "/");
     };
     let mut to_come = app.core.events();
     let mut ending = app.ending.clone();

@@ -57,7 +57,7 @@ pub(super) async fn enter(app: &App, holder: Holder, actor: Actor, mut response:
 
 /// A token that is right is let in, however often others failed: it has too many bits to be guessed.
 fn refused(app: &App, own: &Own, next: String) -> Response {
-    app.core.board().refuse_stranger();
+    app.core.snapshot().refuse_stranger();
     match app.dashboard.failures.note(address(&own.parts), Instant::now()) {
         None => page(StatusCode::UNAUTHORIZED, &with_error(app, next, "the token is not known, or has expired")),
         Some(wait) => too_many(app, next, wait),

@@ -10,7 +10,7 @@ use fleet_pages::rollout::Rollout;
 use fleet_pages::rollouts::{self, Rollouts};
 use fleet_pages::versions::Versions;
 use fleet_wire::answers::ids;
-use fleet_wire::api::{Code, Entry, HostsQuery, Wrong};
+use fleet_wire::api::{ApiError, Code, Entry, HostsQuery};
 
 use super::page::{Page, asked, frame, nothing, page, refuse};
 use super::session::Session;
@@ -40,7 +40,7 @@ pub(super) async fn group(session: Session, State(app): State<App>, Path(name): 
     let rollout = rollout.unwrap_or_default();
     let (failures, curve) = look.map_or_else(Default::default, |look| (look.failures, look.curve));
     let group = Group::of(frame(&app, Some(&session)), &rollout, &name, failures, curve.as_ref(), &history);
-    let none = || refused(Wrong::new(Code::NotFound, format!("the rollout has no group {name:?}")));
+    let none = || refused(ApiError::new(Code::NotFound, format!("the rollout has no group {name:?}")));
     group.map(|group| page(StatusCode::OK, &group)).ok_or_else(none)
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn group(session: Session, State(app): State<App>, Path(name): 
 pub(super) async fn hosts(session: Session, State(app): State<App>, uri: Uri) -> Page {
     let refused = |wrong| refuse(&app, Some(&session), wrong, "/hosts");
     let query = Query::<HostsQuery>::try_from_uri(&uri);
-    let Query(query) = query.map_err(|error| refused(Wrong::new(Code::BadRequest, error.body_text())))?;
+    let Query(query) = query.map_err(|error| refused(ApiError::new(Code::BadRequest, error.body_text())))?;
     let query = said(query);
     let wanted = query.clone();
     let found = app
@@ -73,7 +73,7 @@ fn said(query: HostsQuery) -> HostsQuery {
 /// `/hosts/UUID`.
 pub(super) async fn host(session: Session, State(app): State<App>, Path(id): Path<String>) -> Page {
     let refused = |wrong| refuse(&app, Some(&session), wrong, "/hosts");
-    let none = || refused(Wrong::new(Code::BadRequest, format!("{id:?} is no UUID of a host")));
+    let none = || refused(ApiError::new(Code::BadRequest, format!("{id:?} is no UUID of a host")));
     let host = ids::uuid(&id).ok_or_else(none)?;
     let known = app
         .core
@@ -139,7 +139,7 @@ fn before(uri: &Uri) -> Result<Option<u64>, std::num::ParseIntError> {
 }
 
 /// The newest records about one of `subjects`, among the newest of all.
-async fn about(app: &App, subjects: Vec<String>) -> Result<Vec<Entry>, Wrong> {
+async fn about(app: &App, subjects: Vec<String>) -> Result<Vec<Entry>, ApiError> {
     let read = past(app, move |reader| {
         let mut found = Vec::new();
         for subject in &subjects {

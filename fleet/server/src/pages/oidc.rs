@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use fleet_pages::login::Entered;
-use fleet_wire::api::{Code, Role, Wrong};
+use fleet_wire::api::{ApiError, Code, Role};
 
 use super::access::from;
 use super::login::{add_cookie, address, enter, path, too_many, with_error};
@@ -48,7 +48,7 @@ pub(super) async fn arrive(State(app): State<App>, RawQuery(query): RawQuery, pa
         return refuse(&app, Some(&parts), path(None), Refused::NotBegun).await;
     };
     if let Some(wait) = wait {
-        app.core.board().refuse_stranger();
+        app.core.snapshot().refuse_stranger();
         return too_many(&app, next, wait);
     }
     let mut response = match login.arrive(query, trip).await {
@@ -74,14 +74,14 @@ async fn refuse(app: &App, parts: Option<&Parts>, next: String, refused: Refused
     let provider = app.dashboard.provider();
     let failed = |status, error: &str| page(status, &with_error(app, next.clone(), error));
     let count = || {
-        app.core.board().refuse_stranger();
+        app.core.snapshot().refuse_stranger();
         let parts = parts?;
         app.dashboard.provider_failures.note(address(parts), Instant::now())
     };
     match refused {
         // Nobody was asked, and nothing was guessed: else any page that a browser is led to could have its user wait.
         Refused::NotBegun => {
-            app.core.board().refuse_stranger();
+            app.core.snapshot().refuse_stranger();
             let told = "the login was not begun in this browser, or took longer than ten minutes: log in again";
             failed(StatusCode::UNAUTHORIZED, told)
         }
@@ -98,7 +98,7 @@ async fn refuse(app: &App, parts: Option<&Parts>, next: String, refused: Refused
         Refused::Denied(told) => failed(StatusCode::UNAUTHORIZED, &told),
         Refused::NoRole(who, why) => {
             tracing::warn!(provider, who, why, "somebody who logged in by OpenID Connect has no role");
-            let wrong = Wrong::new(Code::Forbidden, format!("{who} has no role here: {why}"));
+            let wrong = ApiError::new(Code::Forbidden, format!("{who} has no role here: {why}"));
             let told = wrong.message.clone();
             let actor = Actor { who, from: parts.map(from).unwrap_or_default(), role: Role::Viewer };
             // It is refused also where the store cannot be written, which its own failure says.

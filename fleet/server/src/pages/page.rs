@@ -4,7 +4,7 @@ use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use fleet_pages::refused::Refused;
 use fleet_pages::{Frame, Template, User, assets};
-use fleet_wire::api::{Code, Wrong};
+use fleet_wire::api::{ApiError, Code};
 
 use super::session::Session;
 use crate::app::App;
@@ -58,10 +58,10 @@ pub(super) fn asset(kind: &'static str, text: &'static str) -> Response {
 
 /// What is around a page.
 pub(super) fn frame(app: &App, session: Option<&Session>) -> Frame {
-    let board = app.core.board();
+    let snapshot = app.core.snapshot();
     let mut warnings = Vec::new();
-    if !board.is_good() {
-        warnings.push(board.unconfirmed());
+    if !snapshot.is_good() {
+        warnings.push(snapshot.unconfirmed());
     }
     let user = |session: &Session| User {
         name: session.actor.who.clone(),
@@ -90,7 +90,7 @@ pub(super) fn page(status: StatusCode, template: &impl Template) -> Response {
 }
 
 /// What was refused, on a page, with the API's code and status.
-pub(super) fn refuse(app: &App, session: Option<&Session>, wrong: Wrong, back: &str) -> Response {
+pub(super) fn refuse(app: &App, session: Option<&Session>, wrong: ApiError, back: &str) -> Response {
     let status = failure::status(wrong.code);
     let code = serde_json::to_value(wrong.code).ok().and_then(|code| code.as_str().map(str::to_owned));
     let refused = Refused {
@@ -104,5 +104,5 @@ pub(super) fn refuse(app: &App, session: Option<&Session>, wrong: Wrong, back: &
 
 /// That there is nothing at a path, for a browser.
 pub(super) fn nothing(app: &App, session: Option<&Session>) -> Response {
-    refuse(app, session, Wrong::new(Code::NotFound, "there is nothing at this path"), "/")
+    refuse(app, session, ApiError::new(Code::NotFound, "there is nothing at this path"), "/")
 }

@@ -5,7 +5,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use fleet_pages::simulate::{Asked, Simulate, Told};
 use fleet_simulator::forecast::{self, Hosts, Plan, Share};
-use fleet_wire::api::Wrong;
+use fleet_wire::api::ApiError;
 use jiff::SignedDuration;
 
 use super::page::{self, frame, page};
@@ -52,7 +52,7 @@ pub(super) async fn simulate(session: Session, State(app): State<App>, uri: Uri)
 
 async fn tell(app: &App, asked: &Asked) -> Result<Told, (StatusCode, String)> {
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
-    let unavailable = |wrong: Wrong| (StatusCode::SERVICE_UNAVAILABLE, wrong.message);
+    let unavailable = |wrong: ApiError| (StatusCode::SERVICE_UNAVAILABLE, wrong.message);
     let mut plan = read(asked).map_err(bad)?;
     let is_known = asked.hosts.is_empty();
     let of_server = app.core.run(move |keeper| {

@@ -3,7 +3,7 @@
 use fleet_engine::command::Command;
 use fleet_engine::host::HostId;
 use fleet_wire::answers::ids;
-use fleet_wire::api::{Code, Decision, Wrong};
+use fleet_wire::api::{ApiError, Code, Decision};
 
 use super::access::Fields;
 
@@ -24,8 +24,8 @@ impl Wanted {
     ///
     /// # Errors
     /// It names nothing that can be done.
-    pub(super) fn read(fields: &Fields) -> Result<Self, Wrong> {
-        let bad = |message: String| Wrong::new(Code::BadRequest, message);
+    pub(super) fn read(fields: &Fields) -> Result<Self, ApiError> {
+        let bad = |message: String| ApiError::new(Code::BadRequest, message);
         let (verb, group, host) = (fields.get("do"), fields.get("group"), fields.get("host"));
         let groups: Vec<String> = Some(group.to_owned()).filter(|group| !group.is_empty()).into_iter().collect();
         let all = groups.is_empty();

@@ -4,7 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use fleet_listener::{Caller, Peer};
-use fleet_wire::api::{Code, Role, Wrong};
+use fleet_wire::api::{ApiError, Code, Role};
 
 use crate::app::App;
 use crate::core::Actor;
@@ -49,8 +49,8 @@ impl FromRequestParts<App> for Admin {
 /// Who asks, if he has at least this role. That he has not is on record, a few times; strangers are counted.
 async fn who(parts: &Parts, app: &App, needed: Role) -> Result<(Actor, Option<Share>), Failure> {
     let unknown = |message: &str| {
-        app.core.board().refuse_stranger();
-        Failure::from(Wrong::new(Code::Unauthenticated, message))
+        app.core.snapshot().refuse_stranger();
+        Failure::from(ApiError::new(Code::Unauthenticated, message))
     };
     let Some(Caller { peer }) = parts.extensions.get::<Caller>() else {
         return Err(unknown("the caller is not known"));
@@ -75,7 +75,7 @@ async fn who(parts: &Parts, app: &App, needed: Role) -> Result<(Actor, Option<Sh
     let share = if only_looks { Some(app.load.look(&actor.who)?) } else { None };
     if known.role < needed {
         let message = format!("token {} has the role {}; this needs the role {needed}", known.name, known.role);
-        let wrong = Wrong::new(Code::Forbidden, message);
+        let wrong = ApiError::new(Code::Forbidden, message);
         let (subject, refused) = (format!("{} {}", parts.method, parts.uri.path()), wrong.clone());
         let _ = app.core.run(move |keeper| keeper.note(&actor, "request", &subject, Some(&refused))).await;
         return Err(Failure::from(wrong));

@@ -9,8 +9,8 @@ use axum::{Json, Router};
 use fleet_engine::host::HostId;
 use fleet_wire::answers::ids;
 use fleet_wire::api::{
-    Act, Acted, AuditPage, Code, Counts, Decided, Entry, Explained, Hosts, HostsQuery, Kept, Verified, Write, Written,
-    Wrong,
+    Act, Acted, ApiError, AuditPage, Code, Counts, Decided, Entry, Explained, Hosts, HostsQuery, Kept, Verified, Write,
+    Written,
 };
 use fleet_wire::rollout::{AgentRollout, StopsAlone};
 use serde::Deserialize;
@@ -71,7 +71,7 @@ async fn read(_: Viewer, State(app): State<App>, At((kind, name)): At<(String, S
 async fn write(Operator(actor): Operator, State(app): State<App>, Whole(body): Whole) -> Answer<Written> {
     let write: Write = read_json(&body)?;
     if write.text.len() > MAX_TEXT {
-        return Err(Wrong::new(Code::TooLarge, format!("the resources are larger than {MAX_TEXT} bytes")).into());
+        return Err(ApiError::new(Code::TooLarge, format!("the resources are larger than {MAX_TEXT} bytes")).into());
     }
     Ok(Json(app.core.run(move |keeper| keeper.write(&actor, &write)).await?))
 }
@@ -189,7 +189,7 @@ async fn verify(_: Viewer, State(app): State<App>, Asked(known): Asked<Known>) -
     let is_hash = |head: &String| head.len() == HASH && head.bytes().all(|byte| byte.is_ascii_hexdigit());
     if known.head.as_ref().is_some_and(|head| !is_hash(head)) {
         return Err(
-            Wrong::new(Code::BadRequest, format!("head is not the {HASH} hex digits of a record's hash")).into()
+            ApiError::new(Code::BadRequest, format!("head is not the {HASH} hex digits of a record's hash")).into()
         );
     }
     let head = known.head.map(|head| head.to_ascii_lowercase());
@@ -255,12 +255,12 @@ fn line(entry: &Entry) -> Bytes {
 async fn doctor(_: Admin, State(app): State<App>) -> Answer<Vec<fleet_store::Finding>> {
     let look = move || fleet_store::doctor(&app.data, || None);
     let found = tokio::task::spawn_blocking(look).await;
-    Ok(Json(found.map_err(|error| Wrong::new(Code::Internal, error.to_string()))?))
+    Ok(Json(found.map_err(|error| ApiError::new(Code::Internal, error.to_string()))?))
 }
 
 /// A copy of the data, as it is at this time. It is made beside the data, and removed once it was read.
 async fn backup(_: Admin, State(app): State<App>) -> Result<Response, Failure> {
-    let failed = |message: String| Failure::from(Wrong::new(Code::StoreUnavailable, message));
+    let failed = |message: String| Failure::from(ApiError::new(Code::StoreUnavailable, message));
     let made = tokio::task::spawn_blocking(move || copy(&app.data)).await;
     let file = made.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
     let (chunks, body) = mpsc::channel::<std::io::Result<Bytes>>(2);

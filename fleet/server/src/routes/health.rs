@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
-use fleet_wire::api::{Code, Wrong};
+use fleet_wire::api::{ApiError, Code};
 
 use crate::app::App;
 use crate::failure::Failure;
@@ -17,15 +17,15 @@ pub(super) async fn alive() -> &'static str {
 
 /// The server decides: its store has confirmed what it answers within half a minute.
 pub(super) async fn ready(State(app): State<App>) -> Response {
-    if app.core.board().is_good() {
-        let is_held = app.core.board().public().book.holds.all;
+    if app.core.snapshot().is_good() {
+        let is_held = app.core.snapshot().public().book.holds.all;
         return if is_held { "ready; everything is held until `run --all`\n" } else { "ready\n" }.into_response();
     }
-    Failure::from(Wrong::new(Code::StoreUnavailable, app.core.board().unconfirmed())).into_response()
+    Failure::from(ApiError::new(Code::StoreUnavailable, app.core.snapshot().unconfirmed())).into_response()
 }
 
 /// Numbers, as Prometheus reads them.
 pub(super) async fn metrics(State(app): State<App>) -> Response {
-    let text = metrics::text(app.core.board(), app.meter.as_deref());
+    let text = metrics::text(app.core.snapshot(), app.meter.as_deref());
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }

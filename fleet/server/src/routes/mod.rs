@@ -17,7 +17,7 @@ use axum::http::{HeaderMap, Request, Version, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use fleet_wire::api::{Code, Wrong};
+use fleet_wire::api::{ApiError, Code};
 use protocol::report::MAX_BODY;
 
 use crate::app::App;
@@ -67,7 +67,7 @@ async fn hosted(request: Request<Body>, next: axum::middleware::Next) -> Respons
         return next.run(request).await;
     }
     let what = format!("the request has {hosts} headers `Host`: send one");
-    Failure::from(Wrong::new(Code::BadRequest, what)).into_response()
+    Failure::from(ApiError::new(Code::BadRequest, what)).into_response()
 }
 
 /// A page for browsers, JSON for others.
@@ -76,7 +76,7 @@ async fn nothing(State(app): State<App>, headers: HeaderMap) -> Response {
 }
 
 async fn other_methods() -> Failure {
-    Failure::from(Wrong::new(Code::MethodNotAllowed, "this path has other methods: see the header Allow"))
+    Failure::from(ApiError::new(Code::MethodNotAllowed, "this path has other methods: see the header Allow"))
 }
 
 /// The request with its whole body, or with one that says why it did not come: who sends slowly takes no place from others.

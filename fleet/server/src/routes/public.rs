@@ -56,20 +56,21 @@ impl FromRequestParts<App> for Signed {
 
 fn answer(form: Form, State(app): State<App>, RawQuery(query): RawQuery, Signed(signed): Signed) -> Sent {
     let Asked { question, is_dry_run } = find::question(query.as_deref().unwrap_or_default());
-    let board = app.core.board();
-    let told = if is_dry_run { board.look(&question) } else { board.ask(&question, signed.as_ref(), clock::now()) };
-    let Some(answer) = told.as_ref().and_then(|told| told.answer(board.confirmed())) else {
+    let snapshot = app.core.snapshot();
+    let told =
+        if is_dry_run { snapshot.look(&question) } else { snapshot.ask(&question, signed.as_ref(), clock::now()) };
+    let Some(answer) = told.as_ref().and_then(|told| told.answer(snapshot.confirmed())) else {
         return Sent(find::no_rollout());
     };
-    let public = board.public();
+    let public = snapshot.public();
     Sent(find::reply(form, &answer, &public.cluster, public.catalogue.digests(&answer.version)))
 }
 
 impl App {
     /// Whether nobody is told to update: by an operator's `halt --all`, or because the store does not confirm what is answered.
     fn is_stopped(&self) -> bool {
-        let board = self.core.board();
-        !board.is_good() || board.public().book.holds.all
+        let snapshot = self.core.snapshot();
+        !snapshot.is_good() || snapshot.public().book.holds.all
     }
 }
 
@@ -79,14 +80,14 @@ async fn maintenance_schedule(State(app): State<App>, RawQuery(query): RawQuery)
         Ok(question) => question,
         Err(reply) => return Sent(reply),
     };
-    let public = app.core.board().public();
+    let public = app.core.snapshot().public();
     let windows = schedule::windows(&public.book, &question.group, &Names::default());
     Sent(schedule::reply(&question, &windows, clock::now()))
 }
 
 async fn update_graph(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Sent {
     let accept = headers.get(header::ACCEPT).map(|value| value.to_str().unwrap_or_default());
-    let public = app.core.board().public();
+    let public = app.core.snapshot().public();
     let nothing = Catalogue::default();
     let catalogue = if app.is_stopped() { &nothing } else { &*public.catalogue };
     Sent(graph::reply(catalogue, &query.unwrap_or_default(), accept, clock::now()))
@@ -127,7 +128,7 @@ async fn webapi_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -
 
 async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent, Failure> {
     let Some((name, verb)) = path.and_then(channel::path) else { return Ok(Sent(not_found())) };
-    let public = app.core.board().public();
+    let public = app.core.snapshot().public();
     let defined = |name: &str| -> Option<&Channel> {
         match public.shelf.get(Kind::Channel, name)? {
             Resource::Channel(object) => Some(&object.model),
@@ -135,7 +136,7 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent,
         }
     };
     let servers = public.cluster.server_version.as_ref();
-    let is_answering = app.core.board().table().is_some();
+    let is_answering = app.core.snapshot().table().is_some();
     let (origin, is_critical) = channel::origin(&name, defined, is_answering);
     // A group answers as `find` does: one that is rolled back under `halt --all` sends its hosts back.
     let nothing = || match verb {
@@ -164,8 +165,8 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent,
         }
         (Origin::Group(group), verb) => {
             let question = Question { group: group.to_owned(), ..Question::default() };
-            let told = app.core.board().ask(&question, None, clock::now());
-            let answer = told.as_ref().and_then(|told| told.answer(app.core.board().confirmed()));
+            let told = app.core.snapshot().ask(&question, None, clock::now());
+            let answer = told.as_ref().and_then(|told| told.answer(app.core.snapshot().confirmed()));
             let answer = answer.as_deref();
             // These clients update by the version alone, in windows of their own.
             if answer.map_or(app.is_stopped(), is_stopped) {

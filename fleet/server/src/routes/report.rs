@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
-use fleet_wire::api::{Code, Refused, Wrong};
+use fleet_wire::api::{ApiError, Code, Refused};
 use protocol::report::{GoOn, MAX_BODY};
 use serde::Serialize;
 use serde_json::json;
@@ -26,10 +26,10 @@ pub(super) fn routes() -> Router<App> {
 }
 
 /// A report that is not taken; with these numbers another one would be.
-struct NotTaken(Wrong, Option<GoOn>);
+struct NotTaken(ApiError, Option<GoOn>);
 
-impl From<Wrong> for NotTaken {
-    fn from(wrong: Wrong) -> Self {
+impl From<ApiError> for NotTaken {
+    fn from(wrong: ApiError) -> Self {
         Self(wrong, None)
     }
 }
@@ -56,8 +56,8 @@ impl IntoResponse for NotTaken {
 }
 
 async fn report(State(app): State<App>, headers: HeaderMap, request: Request) -> Result<Response, NotTaken> {
-    if !app.core.board().is_wanting() {
-        return Err(Wrong::new(Code::NotWanted, "this server takes no reports").into());
+    if !app.core.snapshot().is_wanting() {
+        return Err(ApiError::new(Code::NotWanted, "this server takes no reports").into());
     }
     let body = whole(request.into_body(), MAX_BODY).await?;
     let header = |name: &str| only(&headers, name);
@@ -67,7 +67,7 @@ async fn report(State(app): State<App>, headers: HeaderMap, request: Request) ->
         Came::Waits(kept) => ((StatusCode::ACCEPTED, "waiting"), kept),
         Came::Refused(wrong, go_on) => return Err(NotTaken(wrong, go_on)),
     };
-    let ended = || Err(Wrong::new(Code::StoreUnavailable, "the server is ending"));
+    let ended = || Err(ApiError::new(Code::StoreUnavailable, "the server is ending"));
     kept.await.unwrap_or_else(|_| ended())?;
     let (status, state) = status;
     Ok(no_store((status, Json(json!({ "state": state }))).into_response()))

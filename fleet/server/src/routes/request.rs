@@ -5,7 +5,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use fleet_listener::BodyError;
-use fleet_wire::api::{Code, Wrong};
+use fleet_wire::api::{ApiError, Code};
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
@@ -53,17 +53,17 @@ impl FromRequest<App> for Whole {
 }
 
 /// A whole body, of at most so many bytes.
-pub(super) async fn whole(body: Body, most: usize) -> Result<Bytes, Wrong> {
+pub(super) async fn whole(body: Body, most: usize) -> Result<Bytes, ApiError> {
     fleet_listener::read_body(body, most).await.map_err(|error| match error {
-        BodyError::TooLarge(_) => Wrong::new(Code::TooLarge, format!("the body is larger than {most} bytes")),
-        BodyError::TooSlow => Wrong::new(Code::TooSlow, error.to_string()),
-        BodyError::Broken(_) => Wrong::new(Code::BadRequest, error.to_string()),
+        BodyError::TooLarge(_) => ApiError::new(Code::TooLarge, format!("the body is larger than {most} bytes")),
+        BodyError::TooSlow => ApiError::new(Code::TooSlow, error.to_string()),
+        BodyError::Broken(_) => ApiError::new(Code::BadRequest, error.to_string()),
     })
 }
 
 /// What a request got wrong.
 pub(super) fn bad(message: impl std::fmt::Display) -> Failure {
-    Failure::from(Wrong::new(Code::BadRequest, message.to_string()))
+    Failure::from(ApiError::new(Code::BadRequest, message.to_string()))
 }
 
 /// What a body says, as JSON.

@@ -18,7 +18,7 @@ pub const MAX_PAGE: u32 = 1000;
 pub use audit::{Entry, Head, Page as AuditPage, Verified};
 pub use fleet_engine::book::{Cause, Holds};
 pub use hosts::{Decided, Decision, Explained, History, Host, Hosts, HostsQuery};
-pub use refused::{Code, Refused, Wrong};
+pub use refused::{ApiError, Code, Refused};
 pub use resources::{Changed, Effects, How, Kept, Takes, Unwise, Write, Written};
 pub use rollout::{Act, Acted, CountOf, Counts, Omission};
 pub use tokens::{JoinToken, MadeToken, NewJoinToken, NewToken, Role, Token};

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     /// What went wrong.
-    pub error: Wrong,
+    pub error: ApiError,
 }
 
 /// What went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wrong {
+pub struct ApiError {
     /// A stable code.
     pub code: Code,
     /// What failed, where, and what to do: a line, or a line for each fault of a resource.
@@ -96,17 +96,17 @@ impl Code {
     }
 }
 
-impl Wrong {
+impl ApiError {
     /// An error of this code.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Wrong {}
+impl std::error::Error for ApiError {}

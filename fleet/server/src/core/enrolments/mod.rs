@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use fleet_engine::host::HostId;
 use fleet_store::{Candidate, Enrolled, EnrolmentChanges, Enrolments, Fixed, JoinToken, Progress};
-use fleet_wire::api::{Code, Wrong};
+use fleet_wire::api::{ApiError, Code};
 use jiff::Timestamp;
 use protocol::report::{GoOn, Key};
 
@@ -39,7 +39,7 @@ pub(super) enum Verdict {
     /// It is one of a host that waits for an operator.
     Waits,
     /// It is not; `GoOn`: with these numbers another one would be.
-    Refused(Wrong, Option<GoOn>),
+    Refused(ApiError, Option<GoOn>),
 }
 
 /// What is asked of [`Members::judge`].
@@ -244,13 +244,13 @@ impl Members {
         }
         if shown.sequence <= sequence {
             let message = format!("report {} is not later than {sequence}, which came before", shown.sequence);
-            return Verdict::Refused(Wrong::new(Code::OldSequence, message), Some(GoOn { epoch, sequence }));
+            return Verdict::Refused(ApiError::new(Code::OldSequence, message), Some(GoOn { epoch, sequence }));
         }
         // A bucket of BURST reports that fills by one in EVERY seconds.
         let full = member.full.max(now.up) + EVERY;
         if full - now.up > EVERY * BURST {
             let message = format!("a host reports once in {EVERY} s, and at most {BURST} times at once");
-            return Verdict::Refused(Wrong::new(Code::TooOften, message), None);
+            return Verdict::Refused(ApiError::new(Code::TooOften, message), None);
         }
         (member.full, member.sequence) = (full, shown.sequence);
         self.changed.members.push(shown.host);
@@ -259,7 +259,7 @@ impl Members {
 
     fn other_epoch(&self, sequence: u64) -> Verdict {
         let go_on = GoOn { epoch: self.epoch, sequence };
-        Verdict::Refused(Wrong::new(Code::OtherEpoch, "the report is of another epoch"), Some(go_on))
+        Verdict::Refused(ApiError::new(Code::OtherEpoch, "the report is of another epoch"), Some(go_on))
     }
 
     /// The first key goes on until an operator decides.
@@ -273,11 +273,11 @@ impl Members {
             "this host reports with another key: an admin decides which is right (`teleport-fleet host {host} accept --key \
              {named}`)"
         );
-        Verdict::Refused(Wrong::new(Code::KeyConflict, message), None)
+        Verdict::Refused(ApiError::new(Code::KeyConflict, message), None)
     }
 
     fn of_stranger(&mut self, shown: &Shown<'_>, fleet: usize, now: Now) -> Verdict {
-        let refused = |code: Code, message: &str| Verdict::Refused(Wrong::new(code, message), None);
+        let refused = |code: Code, message: &str| Verdict::Refused(ApiError::new(code, message), None);
         match (self.mode, shown.token) {
             (_, Some(digest)) => match self.use_token(digest, now.time) {
                 Some((how, fixed)) => self.enrol(shown, how, fixed, now),
@@ -356,12 +356,18 @@ impl Members {
     ///
     /// # Errors
     /// None waits, or another one than he named by the beginning of its hex digits.
-    pub(super) fn accept(&mut self, host: HostId, named: Option<&str>, who: &str, now: Timestamp) -> Result<(), Wrong> {
-        let none = || Wrong::new(Code::NotFound, "no key of this host waits for an admin");
+    pub(super) fn accept(
+        &mut self,
+        host: HostId,
+        named: Option<&str>,
+        who: &str,
+        now: Timestamp,
+    ) -> Result<(), ApiError> {
+        let none = || ApiError::new(Code::NotFound, "no key of this host waits for an admin");
         let key = self.waiting.get(&host).ok_or_else(none)?.key;
         let is_so = |named: &str| !named.is_empty() && key.to_string().starts_with(&named.to_ascii_lowercase());
         if named.is_some_and(|named| !is_so(named)) {
-            return Err(Wrong::new(Code::Conflict, format!("another key waits: {key}; look at the host again")));
+            return Err(ApiError::new(Code::Conflict, format!("another key waits: {key}; look at the host again")));
         }
         let fixed = self.fixed(host).cloned();
         let how = format!("accepted by {who}");

@@ -84,7 +84,7 @@ impl Keeper {
     /// Forgets the hosts for which `goes` is true, their keys with them. Gives whether there was one.
     pub(in crate::core) fn strike_off(&mut self, goes: impl Fn(&Host) -> bool) -> bool {
         let gone = self.fleet.forget(goes);
-        publish::forget(&self.board, &gone);
+        publish::forget(&self.snapshot, &gone);
         self.members.forget(&gone);
         let is_gone: HashSet<HostId> = gone.iter().copied().collect();
         self.reports.retain(|report| !is_gone.contains(&report.host));

@@ -1,4 +1,4 @@
-//! What the core knows, and how it changes: first in the store, then here, then on the board.
+//! What the core knows, and how it changes: first in the store, then here, then on the snapshot.
 
 mod forget;
 
@@ -13,16 +13,16 @@ use fleet_engine::host::{Host, HostId};
 use fleet_engine::resource;
 use fleet_engine::shelf::Shelf;
 use fleet_store::{Change, EnrolmentChanges, State, Store, StoredReport};
-use fleet_wire::api::{Code, Entry, Wrong};
+use fleet_wire::api::{ApiError, Code, Entry};
 use jiff::{SignedDuration, Timestamp};
 use protocol::report::{Key, MAX_NUMBER, Wanted};
 use tokio::sync::{broadcast, oneshot};
 
-use super::board::{Board, Heard};
-use super::draft::Draft;
 use super::enrolments::Members;
 use super::repeats::Repeats;
+use super::snapshot::{Heard, Snapshot};
 use super::stop::Stop;
+use super::tx::Tx;
 use super::{Actor, changes, publish};
 use crate::reporting::Reporting;
 use crate::tokens::Tokens;
@@ -65,10 +65,10 @@ pub(crate) struct Keeper {
     /// What hosts reported, and the store has not.
     reports: Vec<StoredReport>,
     /// Who waits until it has.
-    waiters: Vec<oneshot::Sender<Result<(), Wrong>>>,
-    /// Slots of the board may not have their hosts' keys.
+    waiters: Vec<oneshot::Sender<Result<(), ApiError>>>,
+    /// Slots of the snapshot may not have their hosts' keys.
     pub(super) is_unkeyed: bool,
-    pub(super) board: Arc<Board>,
+    pub(super) snapshot: Arc<Snapshot>,
     generation: u32,
     events: broadcast::Sender<Entry>,
     pub(super) repeats: Repeats,
@@ -104,7 +104,7 @@ impl Keeper {
     /// One line.
     pub(super) fn open(
         dir: &Path,
-        board: Arc<Board>,
+        snapshot: Arc<Snapshot>,
         tokens: Tokens,
         events: broadcast::Sender<Entry>,
         reporting: Reporting,
@@ -133,7 +133,7 @@ impl Keeper {
             reports: Vec::new(),
             waiters: Vec::new(),
             is_unkeyed: true,
-            board,
+            snapshot,
             generation: 0,
             events,
             repeats: Repeats::default(),
@@ -164,11 +164,11 @@ impl Keeper {
             return Ok(());
         }
         tracing::error!("a stop was not decided when the server ended: everything is held until `run --all`");
-        let mut draft = Draft::new(self.book.clone());
-        draft.book.holds.hold_all(Cause::StoreLost);
+        let mut tx = Tx::new(self.book.clone());
+        tx.book.holds.hold_all(Cause::StoreLost);
         let detail = serde_json::json!({ "stop": "was not decided when the server ended" });
-        draft.records = vec![changes::record(self.now(), "store_lost", "store".to_owned(), detail)];
-        self.commit(draft).map_err(|wrong| wrong.message)?;
+        tx.records = vec![changes::record(self.now(), "store_lost", "store".to_owned(), detail)];
+        self.commit(tx).map_err(|wrong| wrong.message)?;
         self.note_no_stop();
         Ok(())
     }
@@ -216,7 +216,7 @@ impl Keeper {
         self.reports.clear();
         if self.interval > 0 {
             self.fleet.interval = self.interval;
-            self.board.want(Wanted { epoch, interval_seconds: self.interval });
+            self.snapshot.want(Wanted { epoch, interval_seconds: self.interval });
         }
         self.fleet.is_proven = self.members.is_proven();
         self.members.set(state.enrolments, epoch);
@@ -224,7 +224,7 @@ impl Keeper {
         for id in self.members.unproven() {
             self.fleet.set_unproven(id, true);
         }
-        self.board.set_waiting(self.members.waiting());
+        self.snapshot.set_waiting(self.members.waiting());
         Ok(())
     }
 
@@ -235,7 +235,7 @@ impl Keeper {
     }
 
     /// The store, if it answers.
-    pub(super) fn store(&mut self) -> Result<&mut Store, Wrong> {
+    pub(super) fn store(&mut self) -> Result<&mut Store, ApiError> {
         if self.is_down { Err(unavailable()) } else { Ok(&mut self.store) }
     }
 
@@ -244,13 +244,13 @@ impl Keeper {
         self.revision
     }
 
-    /// Makes a change: in the store, then here, then on the board. What fails is not made, and everything is read again.
-    pub(super) fn commit(&mut self, draft: Draft) -> Result<(), Wrong> {
+    /// Makes a change: in the store, then here, then on the snapshot. What fails is not made, and everything is read again.
+    pub(super) fn commit(&mut self, tx: Tx) -> Result<(), ApiError> {
         if self.is_down {
             return Err(unavailable());
         }
         let changed = self.fleet.take_changed();
-        let Draft { book, shelf, resources, tokens, records, request } = draft;
+        let Tx { book, shelf, resources, tokens, records, request } = tx;
         let change =
             Change { book: Some(&book), resources, tokens: tokens.clone(), records, request, ..Change::default() };
         let entries = self.keep_change(change, &changed)?;
@@ -283,7 +283,7 @@ impl Keeper {
     }
 
     /// Writes a change with what hosts said, of which `changed` did. After a failure everything is read again.
-    fn keep_change(&mut self, change: Change<'_>, changed: &[HostId]) -> Result<Vec<Entry>, Wrong> {
+    fn keep_change(&mut self, change: Change<'_>, changed: &[HostId]) -> Result<Vec<Entry>, ApiError> {
         let change = Change {
             expected: self.revision,
             hosts: changed.iter().filter_map(|id| self.fleet.record(*id)).collect(),
@@ -301,23 +301,23 @@ impl Keeper {
             Err(error) => {
                 tracing::error!(%error, "the store failed: nobody new is let go until it answers");
                 self.recover();
-                Err(Wrong::new(Code::StoreUnavailable, error.to_string()))
+                Err(ApiError::new(Code::StoreUnavailable, error.to_string()))
             }
         }
     }
 
     fn publish(&mut self, now: Timestamp) {
-        self.board.set_public(self.book.clone(), self.shelf.clone());
+        self.snapshot.set_public(self.book.clone(), self.shelf.clone());
         // 0 is a word that was never set.
         self.generation = self.generation.wrapping_add(1).max(1);
-        publish::all(&self.board, &self.book, &self.fleet, self.generation, now);
-        if self.is_unkeyed && self.board.table().is_some() {
-            publish::keys(&self.board, self.members.keys());
+        publish::all(&self.snapshot, &self.book, &self.fleet, self.generation, now);
+        if self.is_unkeyed && self.snapshot.table().is_some() {
+            publish::keys(&self.snapshot, self.members.keys());
             self.is_unkeyed = false;
         }
-        self.board.set_names(self.fleet.names.len());
+        self.snapshot.set_names(self.fleet.names.len());
         if !self.reports.is_empty() {
-            publish::keys(&self.board, self.reported_keys());
+            publish::keys(&self.snapshot, self.reported_keys());
         }
     }
 
@@ -326,15 +326,15 @@ impl Keeper {
         self.forgotten.clear();
         self.reports.clear();
         self.members.kept();
-        self.board.set_waiting(self.members.waiting());
+        self.snapshot.set_waiting(self.members.waiting());
         // Who does not wait any more has left.
         self.waiters.drain(..).for_each(|waiter| drop(waiter.send(Ok(()))));
     }
 
-    /// What a host reported goes to the store and to the board with the next write: before that the host is not answered.
+    /// What a host reported goes to the store and to the snapshot with the next write: before that the host is not answered.
     pub(super) fn reported(&mut self, report: StoredReport) {
         self.reports.push(report);
-        if self.board.table().is_none() {
+        if self.snapshot.table().is_none() {
             self.is_unkeyed = true;
         }
     }
@@ -353,13 +353,13 @@ impl Keeper {
             return;
         }
         let hosts: Vec<HostId> = keys.iter().map(|(host, _)| *host).collect();
-        self.board.set_names(self.fleet.names.len());
-        publish::some(&self.board, &self.book, &self.fleet, &hosts, self.now());
-        publish::keys(&self.board, keys);
+        self.snapshot.set_names(self.fleet.names.len());
+        publish::some(&self.snapshot, &self.book, &self.fleet, &hosts, self.now());
+        publish::keys(&self.snapshot, keys);
     }
 
     /// Says when all that is known is durable.
-    pub(super) fn when_durable(&mut self) -> oneshot::Receiver<Result<(), Wrong>> {
+    pub(super) fn when_durable(&mut self) -> oneshot::Receiver<Result<(), ApiError>> {
         let (waiter, kept) = oneshot::channel();
         self.waiters.push(waiter);
         self.times.flush.get_or_insert(Instant::now() + FLUSH_EVERY);
@@ -370,14 +370,14 @@ impl Keeper {
     /// grow stale, and where a stop waits for the store.
     fn confirm(&self) {
         if !self.is_behind() && self.undecided.is_empty() {
-            self.board.confirm(crate::clock::now());
+            self.snapshot.confirm(crate::clock::now());
         }
     }
 
-    /// Whether the clock is too far behind the last decision, which the board knows from now on.
+    /// Whether the clock is too far behind the last decision, which the snapshot knows from now on.
     fn is_behind(&self) -> bool {
         let last = self.book.last_step.filter(|last| last.duration_since(crate::clock::now()) > BEHIND);
-        self.board.set_ahead(last);
+        self.snapshot.set_ahead(last);
         last.is_some()
     }
 
@@ -386,7 +386,7 @@ impl Keeper {
         self.times.retry = Instant::now() + RETRY_EVERY;
         self.is_down = true;
         // The store is what keeps everybody now.
-        self.board.set_ahead(None);
+        self.snapshot.set_ahead(None);
         self.waiters.drain(..).for_each(|waiter| drop(waiter.send(Err(unavailable()))));
         match self.store.reopen().and_then(|()| load(&mut self.store)) {
             Ok(loaded) => {
@@ -409,7 +409,7 @@ impl Keeper {
                 self.book.arrange(&mut self.fleet, now);
                 // What is answered is what the store has, before anything else happens. Good it is with the next write.
                 self.publish(now);
-                self.board.tell_again();
+                self.snapshot.tell_again();
                 self.is_down = false;
                 self.times.step = Instant::now();
             }
@@ -418,7 +418,7 @@ impl Keeper {
     }
 
     /// The engine steps, and what it did is kept.
-    pub(super) fn step(&mut self) -> Result<(), Wrong> {
+    pub(super) fn step(&mut self) -> Result<(), ApiError> {
         let began = Instant::now();
         let now = self.now();
         if self.fleet.names_of_questions() >= MOST_NAMES {
@@ -426,12 +426,12 @@ impl Keeper {
             self.fleet.free_names();
         }
         self.forget_old(now);
-        let mut draft = Draft::new(self.book.clone());
-        draft.book.step(&mut self.fleet, now);
-        draft.records = changes::of(&self.book, &draft.book, now);
+        let mut tx = Tx::new(self.book.clone());
+        tx.book.step(&mut self.fleet, now);
+        tx.records = changes::of(&self.book, &tx.book, now);
         self.count_strangers();
-        draft.records.extend(self.repeats.due(false));
-        let done = self.commit(draft);
+        tx.records.extend(self.repeats.due(false));
+        let done = self.commit(tx);
         if done.is_ok() {
             self.repeats.noted();
         }
@@ -441,7 +441,7 @@ impl Keeper {
     }
 
     fn count_strangers(&mut self) {
-        let refused = self.board.strangers();
+        let refused = self.snapshot.strangers();
         let detail = serde_json::json!({ "code": Code::Unauthenticated });
         let record = changes::record(self.now(), "request", "admin API".to_owned(), detail);
         self.repeats.strangers(refused - self.strangers, fleet_store::Record { done: false, ..record });
@@ -477,7 +477,7 @@ impl Keeper {
             // Nobody speaks in another one's name, and who may not enrol by himself is nobody yet.
             if !self.members.takes_question(id, signed) || !self.may_meet(id) {
                 // What was sent once before keeps nobody from being heard.
-                self.board.tell_again_of(id);
+                self.snapshot.tell_again_of(id);
                 continue;
             }
             let group = Some(question.group.as_str()).filter(|group| !group.is_empty() && self.may_keep(group));
@@ -493,7 +493,7 @@ impl Keeper {
         if met.is_empty() {
             return;
         }
-        self.board.set_names(self.fleet.names.len());
+        self.snapshot.set_names(self.fleet.names.len());
         self.times.flush.get_or_insert(Instant::now() + FLUSH_EVERY);
         if self.fleet.hosts().len() > known {
             self.forget_surplus();
@@ -501,7 +501,7 @@ impl Keeper {
         // What a host reported is answered from when it is durable.
         let reported: HashSet<HostId> = self.reports.iter().map(|report| report.host).collect();
         met.retain(|id| !reported.contains(id));
-        publish::some(&self.board, &self.book, &self.fleet, &met, self.now());
+        publish::some(&self.snapshot, &self.book, &self.fleet, &met, self.now());
         if self.fleet.hosts().len() > known {
             self.step_soon();
         }
@@ -534,7 +534,7 @@ impl Keeper {
             return;
         }
         self.note_no_stop();
-        // An error was logged, and what it means is on the board: it grows stale.
+        // An error was logged, and what it means is on the snapshot: it grows stale.
         if now >= self.times.step && self.is_behind() {
             let last = self.book.last_step;
             tracing::error!(?last, "the clock is behind the newest decision: nobody new is let go until it is right");
@@ -551,7 +551,7 @@ impl Keeper {
     }
 
     /// Writes what hosts said; where they said nothing, it proves that the store can be written.
-    fn flush(&mut self) -> Result<(), Wrong> {
+    fn flush(&mut self) -> Result<(), ApiError> {
         let changed = self.fleet.take_changed();
         // A decision where there is nothing else to write.
         let book = changed.is_empty().then(|| self.book.clone());
@@ -569,11 +569,11 @@ impl Keeper {
             return;
         }
         self.note_no_stop();
-        let mut draft = Draft::new(self.book.clone());
+        let mut tx = Tx::new(self.book.clone());
         self.count_strangers();
-        draft.records.extend(self.repeats.due(true));
+        tx.records.extend(self.repeats.due(true));
         // An error was logged.
-        let _ = if draft.records.is_empty() { self.flush() } else { self.commit(draft) };
+        let _ = if tx.records.is_empty() { self.flush() } else { self.commit(tx) };
     }
 }
 
@@ -583,6 +583,6 @@ fn epoch(uuid: &str) -> u64 {
     bits & MAX_NUMBER
 }
 
-fn unavailable() -> Wrong {
-    Wrong::new(Code::StoreUnavailable, "the store does not answer: nobody new is let go; see the server's log")
+fn unavailable() -> ApiError {
+    ApiError::new(Code::StoreUnavailable, "the store does not answer: nobody new is let go; see the server's log")
 }

@@ -68,7 +68,7 @@ pub(crate) struct Public {
 }
 
 /// What every host is told.
-pub(crate) struct Board {
+pub(crate) struct Snapshot {
     /// What is said of the cluster, as the configuration has it.
     cluster: Cluster,
     /// Reports are wanted.
@@ -124,8 +124,8 @@ impl Told {
     }
 }
 
-impl Board {
-    /// A board that says nothing yet. What the core should know goes to `heard`.
+impl Snapshot {
+    /// A snapshot that says nothing yet. What the core should know goes to `heard`.
     pub(crate) fn new(heard: SyncSender<Heard>, cluster: Cluster) -> Self {
         Self {
             public: ArcSwap::from_pointee(Public::of(Book::default(), Shelf::default(), &cluster, None)),
@@ -151,7 +151,7 @@ impl Board {
         self.answer(question, signed, Some(now))
     }
 
-    /// What [`Board::ask`] would answer; nobody counts as heard of or as told by it.
+    /// What [`Snapshot::ask`] would answer; nobody counts as heard of or as told by it.
     pub(crate) fn look(&self, question: &Question) -> Option<Told> {
         self.answer(question, None, None)
     }
@@ -304,7 +304,7 @@ impl Board {
         self.public.store(Arc::new(Public::of(book, shelf, &cluster, Some(&before))));
     }
 
-    /// Reports are wanted from now on, which the next [`Board::set_public`] says.
+    /// Reports are wanted from now on, which the next [`Snapshot::set_public`] says.
     pub(crate) fn want(&self, wanted: Wanted) {
         self.wanted.store(Some(Arc::new(wanted)));
     }
@@ -319,7 +319,7 @@ impl Board {
         Timestamp::from_second(self.confirmed.load(Ordering::Relaxed)).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// What keeps hosts from being let go while [`Board::is_good`] does not hold, as a line for people.
+    /// What keeps hosts from being let go while [`Snapshot::is_good`] does not hold, as a line for people.
     pub(crate) fn unconfirmed(&self) -> String {
         if let Some(last) = self.ahead() {
             return format!(
