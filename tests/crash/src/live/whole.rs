@@ -143,8 +143,7 @@ fn agent(cell: &Cell, version: &str, path: &str) -> Result<(), String> {
     if alone.is_err() {
         return Err(format!("more than one agent: {:?}", cell.agents()));
     }
-    // What is none of ours may come back as a copy, from another file system; who runs it is not stopped for that.
-    if !cell.runs(pid, path) && (path != AGENT || !cell.runs_copy(pid, path)) {
+    if !cell.runs(pid, path) {
         return Err(format!("the agent that runs is not {version}"));
     }
     let schema: i64 = version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or_default();
