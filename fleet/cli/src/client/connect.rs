@@ -3,8 +3,9 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
 
 use ureq::Error;
 use ureq::unversioned::transport::{
@@ -46,9 +47,14 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    fn connect(path: &Path, details: &ConnectionDetails<'_>) -> io::Result<Self> {
+    fn connect(path: &Path, details: &ConnectionDetails<'_>) -> Result<Self, Error> {
         let buffers = LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
-        Ok(Self { stream: UnixStream::connect(path)?, buffers })
+        // It waits as long as a server that hangs takes nobody in, and has no time-out of its own.
+        let (connected, stream) = mpsc::channel();
+        let path = path.to_owned();
+        thread::spawn(move || connected.send(UnixStream::connect(path)));
+        let stream = stream.recv_timeout(CONNECT).map_err(|_| Error::Timeout(details.timeout.reason))??;
+        Ok(Self { stream, buffers })
     }
 }
 

@@ -94,6 +94,23 @@ fn no_server_is_said_with_its_socket() {
     }
 }
 
+/// Its queue is full, and it takes nobody in.
+#[test]
+fn a_server_that_hangs_is_not_waited_for_without_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("admin.sock");
+    let _hangs = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let (waits, queued) = std::sync::mpsc::channel();
+    let to = path.clone();
+    thread::spawn(move || while waits.send(std::os::unix::net::UnixStream::connect(&to)).is_ok() {});
+    // The next one waits when none comes for a second.
+    let _queue: Vec<_> = std::iter::from_fn(|| queued.recv_timeout(std::time::Duration::from_secs(1)).ok()).collect();
+    let path = path.to_str().unwrap();
+    let arguments = ["teleport-fleet", "autoupdate", "agents", "status", "--admin-socket", path];
+    let done = carry_out(&arguments, "", Editor { command: "false".into(), directory: "/nowhere".into() });
+    assert!(done.status == 1 && done.err.contains("no connection within 5 s"), "{}", done.err);
+}
+
 #[test]
 fn an_answer_that_is_too_large_is_not_kept_in_memory() {
     let server = Server::new([Reply::Answer(200, vec![b' '; (32 << 20) + 1])]);
