@@ -272,6 +272,12 @@ impl Cell {
         exe.is_some() && exe == id(&self.mounted(path))
     }
 
+    /// Whether the program of process `pid` has the bytes of the file at `path`.
+    pub fn runs_copy(&self, pid: u32, path: &str) -> bool {
+        let exe = std::fs::read(self.proc(&format!("{pid}/exe"))).ok();
+        exe.is_some() && exe == std::fs::read(self.mounted(path)).ok()
+    }
+
     fn start_init(&self) -> io::Result<Init> {
         let root = self.dir.path().join("root");
         let mount = |from: &Path, below: &str| (c_string(from), c_string(&root.join(below)));
