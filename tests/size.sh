@@ -1,5 +1,6 @@
 #!/bin/bash
-# size.sh   lines of code, lines of tests, words of documentation: each beside its limit. Ends with 1 if one is over it.
+# size.sh   lines of code, lines of tests, words of documentation, how many of a hundred types share their name with another:
+#           each beside its limit. Ends with 1 if one is over it.
 #
 # A line of code is neither blank nor a comment, and stands before `#[cfg(test)]` in a file that no test module names.
 # Whoever takes away lowers the limit; whoever raises it says why in the commit.
@@ -50,17 +51,21 @@ state='FNR == 1 { in_tests = marked = 0 } { here = in_tests }
     /^[[:space:]]*(\/\/|$)/ { next }'
 before_tests="$state !here { n++ } END { print n + 0 }"
 in_tests="$state here { n++ } END { print n + 0 }"
+types="$state"' !here && /^(pub(\([a-z]+\))? )?(struct|enum|trait|type|union) [A-Z]/ {
+    sub(/^(pub(\([a-z]+\))? )?[a-z]+ /, ""); sub(/[^A-Za-z0-9_].*/, ""); print }'
 
 over=0
 say() {
     local what=$1 now=$2 limit=$3
-    printf '%-24s %6d   limit %6d\n' "$what" "$now" "$limit"
+    printf '%-26s %6d   limit %6d\n' "$what" "$now" "$limit"
     if [ "$now" -gt "$limit" ]; then
         echo "size: $what is over its limit" >&2
         over=1
     fi
 }
-say 'lines of code' "$(printf '%s\0' "${code[@]}" | lines "$before_tests")" 53854
-say 'lines of tests' $(($(printf '%s\0' "${tests[@]}" | lines "$count") + $(printf '%s\0' "${code[@]}" | lines "$in_tests"))) 82335
+say 'lines of code' "$(printf '%s\0' "${code[@]}" | lines "$before_tests")" 54048
+say 'lines of tests' $(($(printf '%s\0' "${tests[@]}" | lines "$count") + $(printf '%s\0' "${code[@]}" | lines "$in_tests"))) 82380
 say 'words of documentation' "$(files md ./*.md benches crates docs fleet packaging selinux tests | xargs -0 cat | wc -w)" 53232
+say 'types of a shared name, %' "$(printf '%s\0' "${code[@]}" | xargs -0 awk "$types" | sort | uniq -c |
+    awk '{ all += $1 } $1 > 1 { shared += $1 } END { print int(shared * 100 / all) }')" 14
 exit $over

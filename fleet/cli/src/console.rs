@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 
-use crate::args::Format;
+use crate::args::PrintFormat;
 
 /// Standard input, output and error, or what stands for them in a test.
 pub struct Console<'a> {
@@ -45,25 +45,25 @@ impl Editor {
 pub(crate) struct Screen<'a, 'b> {
     pub(crate) console: &'a mut Console<'b>,
     /// `None`: what is usual for the verb.
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<PrintFormat>,
 }
 
 /// How texts look to this operator.
 #[derive(Debug, Clone)]
-pub(crate) struct Look {
+pub(crate) struct Palette {
     pub(crate) is_colourful: bool,
     pub(crate) zone: TimeZone,
 }
 
 impl Screen<'_, '_> {
     /// The format of verbs that show text unless told otherwise.
-    pub(crate) fn format(&self) -> Format {
+    pub(crate) fn format(&self) -> PrintFormat {
         self.format.unwrap_or_default()
     }
 
     /// How texts look.
-    pub(crate) fn look(&self) -> Look {
-        Look { is_colourful: self.console.is_colourful, zone: self.console.zone.clone() }
+    pub(crate) fn look(&self) -> Palette {
+        Palette { is_colourful: self.console.is_colourful, zone: self.console.zone.clone() }
     }
 
     /// Standard output.

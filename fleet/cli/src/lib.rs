@@ -1,6 +1,6 @@
 //! The command line of teleport-fleet: its words, its texts, and how it asks the server.
 //!
-//! The binary parses [`Cli`], carries out `serve`, `lint`, `simulate`, `restore` and `doctor` itself, and hands every other
+//! The binary parses [`FleetCli`], carries out `serve`, `lint`, `simulate`, `restore` and `doctor` itself, and hands every other
 //! verb to [`run()`].
 
 pub mod args;
@@ -10,8 +10,8 @@ mod failure;
 mod run;
 mod show;
 
-pub use args::{Cli, Global, Verb};
-pub use client::Client;
+pub use args::{FleetCli, GlobalArgs, Verb};
+pub use client::ApiClient;
 pub use console::{Console, Editor};
 pub use failure::Failure;
 pub use run::{asked, run, run_on};

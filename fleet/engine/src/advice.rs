@@ -4,8 +4,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::Answer;
-use crate::book::Book;
+use crate::answer::HostAnswer;
+use crate::book::RolloutState;
 use crate::command::Command;
 use crate::fleet::Fleet;
 use crate::host::Host;
@@ -13,7 +13,7 @@ use crate::policy::{Mode, Strategy};
 use crate::reason::Why;
 use crate::resource::Kind;
 use crate::rollout::{GroupStatus, Rollout, State};
-use crate::shelf::Shelf;
+use crate::shelf::ResourceSet;
 use crate::step::gate;
 
 /// What would change a reason.
@@ -56,14 +56,14 @@ pub enum OnAgent {
 
 /// Everything that advice rests on.
 struct Desk<'a> {
-    book: &'a Book,
-    shelf: &'a Shelf,
+    book: &'a RolloutState,
+    shelf: &'a ResourceSet,
     rollout: &'a Rollout,
 }
 
-impl Book {
+impl RolloutState {
     /// What would change the reason of the group at `index` at `now`. A command is one that this book accepts.
-    pub fn advice(&self, shelf: &Shelf, fleet: &Fleet, index: usize, now: Timestamp) -> Option<Advice> {
+    pub fn advice(&self, shelf: &ResourceSet, fleet: &Fleet, index: usize, now: Timestamp) -> Option<Advice> {
         let rollout = self.rollout.as_ref()?;
         let desk = Desk { book: self, shelf, rollout };
         desk.of_group(index, rollout.groups.len()).filter(|advice| self.accepts(advice, fleet, now))
@@ -72,13 +72,15 @@ impl Book {
     /// The same of the reason in `answer`, which `host` would be given; `None`: it was never heard of.
     pub fn host_advice(
         &self,
-        shelf: &Shelf,
+        shelf: &ResourceSet,
         fleet: &Fleet,
         host: Option<&Host>,
-        answer: &Answer,
+        answer: &HostAnswer,
         now: Timestamp,
     ) -> Option<Advice> {
-        let Some(rollout) = &self.rollout else { return Some(Advice::Write(Kind::Version.as_str().to_owned())) };
+        let Some(rollout) = &self.rollout else {
+            return Some(Advice::Write(Kind::Version.as_str().to_owned()));
+        };
         let desk = Desk { book: self, shelf, rollout };
         desk.of_host(fleet, host, answer).filter(|advice| self.accepts(advice, fleet, now))
     }
@@ -143,7 +145,7 @@ impl Desk<'_> {
         }
     }
 
-    fn of_host(&self, fleet: &Fleet, host: Option<&Host>, answer: &Answer) -> Option<Advice> {
+    fn of_host(&self, fleet: &Fleet, host: Option<&Host>, answer: &HostAnswer) -> Option<Advice> {
         let rollout = self.rollout;
         let index = host.map_or_else(|| rollout.find(&answer.group), |host| rollout.index_of(host.place));
         let of_its_group = || {

@@ -6,19 +6,19 @@ use jiff::Timestamp;
 use protocol::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::book::Book;
+use crate::book::RolloutState;
 use crate::fleet::Fleet;
-use crate::host::{Host, HostId, Place};
-use crate::names::{Name, Names};
+use crate::host::{GroupPlace, Host, HostId};
+use crate::names::{Name, NameTable};
 use crate::policy::{Mode, Schedule, Strategy};
-use crate::reason::{Reason, Why};
+use crate::reason::{WaitReason, Why};
 use crate::rollout::{GroupStatus, Rollout, State};
 use crate::step::{gate, reasons};
-use crate::tally::{HostState, Look};
+use crate::tally::{HostState, TallyContext};
 
 /// What a host is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct HostAnswer {
     /// The version to install, and to update to where `update` is true.
     pub version: Version,
     /// Whether to update now.
@@ -32,10 +32,10 @@ pub struct Answer {
     /// The group; empty: none.
     pub group: String,
     /// Why.
-    pub reason: Reason,
+    pub reason: WaitReason,
 }
 
-impl Answer {
+impl HostAnswer {
     /// It sends the host back to the start version.
     pub fn goes_back(&self) -> bool {
         matches!(self.reason.why, Why::SentBack | Why::WentBack)
@@ -53,9 +53,9 @@ pub struct Question {
     pub update_id: u128,
 }
 
-impl Book {
+impl RolloutState {
     /// What `question` is answered at `now`; `None` where no rollout ever named a version. Nothing changes by it.
-    pub fn answer(&self, fleet: &Fleet, question: &Question, now: Timestamp) -> Option<Answer> {
+    pub fn answer(&self, fleet: &Fleet, question: &Question, now: Timestamp) -> Option<HostAnswer> {
         let Some(rollout) = &self.rollout else {
             let last = self.last_done.as_ref()?;
             let why = match self.block_of(last) {
@@ -63,8 +63,8 @@ impl Book {
                 None => Why::NoRollout,
             };
             let version = self.last_good().unwrap_or(last).clone();
-            let reason = Reason { why, since: now, until: None };
-            return Some(Answer {
+            let reason = WaitReason { why, since: now, until: None };
+            return Some(HostAnswer {
                 version,
                 update: false,
                 jitter: 0,
@@ -105,7 +105,7 @@ impl Book {
     }
 
     /// What `question` is answered, as a host's: it is known from now on, and marked where it is told to update.
-    pub fn ask(&self, fleet: &mut Fleet, question: &Question, now: Timestamp) -> Option<Answer> {
+    pub fn ask(&self, fleet: &mut Fleet, question: &Question, now: Timestamp) -> Option<HostAnswer> {
         let id = self.meet(fleet, question, now);
         let answer = self.answer(fleet, question, now)?;
         if let (Some(rollout), Some(id), true) = (&self.rollout, id, answer.update) {
@@ -115,10 +115,10 @@ impl Book {
     }
 }
 
-impl Book {
-    /// What each host of the fleet would be answered at `now`, as [`Book::answer`] does with its id: every different answer is
+impl RolloutState {
+    /// What each host of the fleet would be answered at `now`, as [`RolloutState::answer`] does with its id: every different answer is
     /// made once. Nothing where no rollout ever named a version. Two looks at a host, and no allocation for it.
-    pub fn verdicts(&self, fleet: &Fleet, now: Timestamp, mut each: impl FnMut(&Host, &Answer)) {
+    pub fn verdicts(&self, fleet: &Fleet, now: Timestamp, mut each: impl FnMut(&Host, &HostAnswer)) {
         let Some(rollout) = &self.rollout else {
             if let Some(answer) = self.answer(fleet, &Question::default(), now) {
                 fleet.hosts().iter().for_each(|host| each(host, &answer));
@@ -126,9 +126,9 @@ impl Book {
             return;
         };
         let held = self.held_everywhere();
-        let mut views: Vec<View<'_>> =
-            rollout.groups.iter().map(|group| View::new(rollout, group, fleet, now)).collect();
-        let mut elsewhere: HashMap<(Place, bool, bool), Answer> = HashMap::new();
+        let mut views: Vec<GroupView<'_>> =
+            rollout.groups.iter().map(|group| GroupView::new(rollout, group, fleet, now)).collect();
+        let mut elsewhere: HashMap<(GroupPlace, bool, bool), HostAnswer> = HashMap::new();
         for host in fleet.hosts() {
             let answer = match rollout.index_of(host.place).and_then(|index| views.get_mut(index)) {
                 Some(view) => view.answer_of(host, fleet),
@@ -142,20 +142,20 @@ impl Book {
 }
 
 /// A group at one time, and the answers that its hosts have in common.
-struct View<'a> {
+struct GroupView<'a> {
     rollout: &'a Rollout,
-    look: Look<'a>,
+    look: TallyContext<'a>,
     paused: Option<(Why, Option<Timestamp>)>,
-    answers: HashMap<Verdict, Answer>,
+    answers: HashMap<MemberAnswer, HostAnswer>,
 }
 
-impl<'a> View<'a> {
+impl<'a> GroupView<'a> {
     fn new(rollout: &'a Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
-        let look = Look::new(rollout, group, fleet, now);
+        let look = TallyContext::new(rollout, group, fleet, now);
         Self { rollout, look, paused: reasons::paused(rollout, group, now), answers: HashMap::new() }
     }
 
-    fn answer_of(&mut self, host: &Host, fleet: &Fleet) -> &Answer {
+    fn answer_of(&mut self, host: &Host, fleet: &Fleet) -> &HostAnswer {
         let state = self.look.state(host);
         let verdict = if state == HostState::Silent && host.heard < self.look.now {
             // Whoever asks is heard of.
@@ -171,26 +171,39 @@ impl<'a> View<'a> {
 
 impl Rollout {
     /// What somebody unknown is answered whose group is held, and is none of this rollout: as a host that an operator holds.
-    fn answer_held(&self, fleet: &Fleet, place: Place, now: Timestamp) -> Answer {
+    fn answer_held(&self, fleet: &Fleet, place: GroupPlace, now: Timestamp) -> HostAnswer {
         let answer = self.answer(fleet, None, place, Some(&Why::Held), now);
         if !answer.update {
             return answer;
         }
-        let reason = Reason { why: Why::Held, ..answer.reason };
-        Answer { update: false, reason, ..answer }.with_start(self, true)
+        let reason = WaitReason { why: Why::Held, ..answer.reason };
+        HostAnswer { update: false, reason, ..answer }.with_start(self, true)
     }
 
-    fn answer(&self, fleet: &Fleet, host: Option<&Host>, place: Place, stop: Option<&Why>, now: Timestamp) -> Answer {
+    fn answer(
+        &self,
+        fleet: &Fleet,
+        host: Option<&Host>,
+        place: GroupPlace,
+        stop: Option<&Why>,
+        now: Timestamp,
+    ) -> HostAnswer {
         let Some(group) = self.group(place) else {
             return self.answer_without_group(host, place, stop, now);
         };
-        let view = View::new(self, group, fleet, now);
+        let view = GroupView::new(self, group, fleet, now);
         let verdict = view.verdict(host, host.map(|host| view.look.state(host)));
         verdict.answer(self, group, view.paused.as_ref(), &fleet.names)
     }
 
     /// RFD 0169's schedule without groups; hosts that belong nowhere stay.
-    fn answer_without_group(&self, host: Option<&Host>, place: Place, stop: Option<&Why>, now: Timestamp) -> Answer {
+    fn answer_without_group(
+        &self,
+        host: Option<&Host>,
+        place: GroupPlace,
+        stop: Option<&Why>,
+        now: Timestamp,
+    ) -> HostAnswer {
         let window = self.ungrouped.as_ref().and_then(|ungrouped| match self.schedule {
             Schedule::Critical => ungrouped.critical.as_ref().or(ungrouped.regular.as_ref()),
             Schedule::Regular | Schedule::Immediate => ungrouped.regular.as_ref(),
@@ -210,20 +223,20 @@ impl Rollout {
             _ if held => (Why::Held, None),
             _ if stop.is_some() => (stop.cloned().unwrap_or(Why::Held), None),
             (_, None) => (Why::Unassigned, None),
-            _ if place == Place::Nowhere => (Why::Unassigned, None),
+            _ if place == GroupPlace::Nowhere => (Why::Unassigned, None),
             _ if halted.is_some() => (halted.map_or(Why::Held, reasons::halted), None),
             (_, Some(window)) if !is_open => (Why::OutsideWindow, window.opening.next(now)),
             _ => (Why::LetGo, None),
         };
         let update = why == Why::LetGo;
-        let answer = Answer {
+        let answer = HostAnswer {
             version: self.target.clone(),
             update,
             jitter: window.map_or(0, |window| window.jitter),
             rollout: self.number,
             attempt: 1,
             group: String::new(),
-            reason: Reason { why, since: self.start_time, until },
+            reason: WaitReason { why, since: self.start_time, until },
         };
         if update || self.mode == Mode::Disabled { answer } else { answer.with_start(self, is_new(host)) }
     }
@@ -234,7 +247,7 @@ fn is_new(host: Option<&Host>) -> bool {
     host.is_none_or(|host| host.version.is_none())
 }
 
-impl Answer {
+impl HostAnswer {
     /// With the version that hosts of `rollout` have before their turn. Where that is blocked, whoever `is_new` gets the last good
     /// one, where there is one, and is told why: who updates by the version alone must not go down to it.
     fn with_start(self, rollout: &Rollout, is_new: bool) -> Self {
@@ -242,13 +255,13 @@ impl Answer {
         let Some(block) = block else { return Self { version: rollout.start.clone(), ..self } };
         let version = block.instead.as_ref().unwrap_or(&rollout.start).clone();
         let why = Why::VersionBlocked { reason: block.reason.clone() };
-        Self { version, update: false, reason: Reason { why, until: None, ..self.reason }, ..self }
+        Self { version, update: false, reason: WaitReason { why, until: None, ..self.reason }, ..self }
     }
 }
 
 /// What a member of a group is told, without the words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Verdict {
+struct MemberAnswer {
     is_target: bool,
     update: bool,
     is_new: bool,
@@ -277,24 +290,24 @@ enum Cause {
     Group,
 }
 
-impl View<'_> {
-    fn verdict(&self, host: Option<&Host>, state: Option<HostState>) -> Verdict {
+impl GroupView<'_> {
+    fn verdict(&self, host: Option<&Host>, state: Option<HostState>) -> MemberAnswer {
         let (rollout, group, look) = (self.rollout, self.look.group, &self.look);
         let was_told = host.is_some_and(|host| look.mark(host).is_some());
         let (is_target, update) = group.tells(rollout, look, host, state, was_told);
         let is_new = is_new(host);
         if rollout.mode == Mode::Disabled {
-            return Verdict { is_target: true, update: false, is_new, cause: Cause::Disabled };
+            return MemberAnswer { is_target: true, update: false, is_new, cause: Cause::Disabled };
         }
         if rollout.mode == Mode::Suspended {
-            return Verdict { is_target, update: false, is_new, cause: Cause::Suspended };
+            return MemberAnswer { is_target, update: false, is_new, cause: Cause::Suspended };
         }
         if host.is_some_and(|host| host.flags.is_held()) {
-            return Verdict { is_target: is_target && was_told, update: false, is_new, cause: Cause::Held };
+            return MemberAnswer { is_target: is_target && was_told, update: false, is_new, cause: Cause::Held };
         }
         // A freeze, or the clock, keeps those that were not told yet.
         if self.paused.is_some() && update && !was_told {
-            return Verdict { is_target: false, update: false, is_new, cause: Cause::Paused };
+            return MemberAnswer { is_target: false, update: false, is_new, cause: Cause::Paused };
         }
         let goes_back = group.state == State::RolledBack;
         let cause = match (host, state) {
@@ -317,21 +330,21 @@ impl View<'_> {
             }
             _ => Cause::Group,
         };
-        Verdict { is_target, update, is_new, cause }
+        MemberAnswer { is_target, update, is_new, cause }
     }
 }
 
-impl Verdict {
+impl MemberAnswer {
     fn answer(
         self,
         rollout: &Rollout,
         group: &GroupStatus,
         paused: Option<&(Why, Option<Timestamp>)>,
-        names: &Names,
-    ) -> Answer {
-        let because = |why: Why| Reason { why, since: group.reason.since, until: None };
+        names: &NameTable,
+    ) -> HostAnswer {
+        let because = |why: Why| WaitReason { why, since: group.reason.since, until: None };
         let reason = match (self.cause, paused) {
-            (Cause::Paused, Some((why, until))) => Reason { until: *until, ..because(why.clone()) },
+            (Cause::Paused, Some((why, until))) => WaitReason { until: *until, ..because(why.clone()) },
             (Cause::Group | Cause::Paused, _) => group.reason.clone(),
             (Cause::Disabled, _) => because(Why::Disabled),
             (Cause::Suspended, _) => because(Why::Suspended),
@@ -349,7 +362,7 @@ impl Verdict {
             (Cause::LetGo, _) => because(Why::LetGo),
             (Cause::NextPass, _) => because(Why::NextPass),
         };
-        let answer = Answer {
+        let answer = HostAnswer {
             version: rollout.target.clone(),
             update: self.update,
             jitter: group.policy.pace.jitter,
@@ -367,7 +380,7 @@ impl GroupStatus {
     fn tells(
         &self,
         rollout: &Rollout,
-        look: &Look<'_>,
+        look: &TallyContext<'_>,
         host: Option<&Host>,
         state: Option<HostState>,
         was_told: bool,

@@ -6,21 +6,21 @@ use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::calendar::{Days, Opening, Zone};
-use crate::listening::{Clock, Listening};
+use crate::calendar::{Days, WindowOpening, Zone};
+use crate::listening::{Listening, ListeningClock};
 use crate::membership::{Membership, Rule};
 use crate::moment::Moment;
-use crate::policy::{Group, Members, Mode, Policy, Schedule, Strategy, Target, Unassigned};
+use crate::policy::{GroupPolicy, Members, Mode, Policy, RolloutTarget, Schedule, Strategy, Unassigned};
 use crate::reason::{HaltRule, Why};
 use crate::rollout::{Rollout, StartBlock};
 
 /// What is wanted, what is stopped, and the rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Book {
+pub struct RolloutState {
     /// How the fleet is updated; `None`: by the default group.
     pub policy: Option<Policy>,
     /// What it shall run; `None`: there is no rollout.
-    pub target: Option<Target>,
+    pub target: Option<RolloutTarget>,
     /// Why nobody new gets the target (`fleet_release`, FLEET §9); `None`: they do.
     #[serde(default)]
     pub blocked: Option<String>,
@@ -49,13 +49,13 @@ pub struct Book {
     pub last_step: Option<Timestamp>,
     /// Which time counts.
     #[serde(default)]
-    pub clock: Clock,
+    pub clock: ListeningClock,
 }
 
 /// What stopped everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub enum HaltCause {
     /// An operator.
     #[default]
     Operator,
@@ -65,7 +65,7 @@ pub enum Cause {
     StoreLost,
 }
 
-impl Cause {
+impl HaltCause {
     /// The rule by which it halts a group.
     pub fn rule(self) -> HaltRule {
         match self {
@@ -88,8 +88,8 @@ pub struct Holds {
     /// Every group.
     pub all: bool,
     /// What stopped every group.
-    #[serde(default, skip_serializing_if = "Cause::is_operator")]
-    pub cause: Cause,
+    #[serde(default, skip_serializing_if = "HaltCause::is_operator")]
+    pub cause: HaltCause,
     /// Beneath a hold that is no operator's an operator's lasts: it has an end of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_operator: bool,
@@ -100,14 +100,14 @@ pub struct Holds {
     pub rules: Vec<Membership>,
     /// What versions before this kept of that, until there is a rollout.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub reach: BTreeMap<String, Reach>,
+    pub reach: BTreeMap<String, HoldMembers>,
     /// Groups that were let go again, by name, while all others are held.
     pub released: BTreeSet<String>,
 }
 
 /// Whom a held group took in, beside those that declare its name.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Reach {
+pub struct HoldMembers {
     /// By label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<Members>,
@@ -116,7 +116,7 @@ pub struct Reach {
     pub takes_rest: bool,
 }
 
-impl Reach {
+impl HoldMembers {
     /// The same of the group called `name`, where groups are as in `now`.
     fn membership(&self, name: &str, now: &[Rule]) -> Membership {
         let mut groups = if self.takes_rest { now.to_vec() } else { Vec::new() };
@@ -177,7 +177,7 @@ impl Holds {
     }
 
     /// Holds every group, of rollouts to come as well.
-    pub fn hold_all(&mut self, cause: Cause) {
+    pub fn hold_all(&mut self, cause: HaltCause) {
         let is_operators = cause.is_operator() || self.by_operator || (self.all && self.cause.is_operator());
         if !cause.is_operator() || !self.all {
             self.cause = cause;
@@ -190,7 +190,7 @@ impl Holds {
     /// Ends what stopped every group last, and nothing else. False: nothing did.
     pub(crate) fn release_all(&mut self) -> bool {
         let was_held = self.all;
-        (self.all, self.cause, self.by_operator) = (self.by_operator, Cause::Operator, false);
+        (self.all, self.cause, self.by_operator) = (self.by_operator, HaltCause::Operator, false);
         self.released.clear();
         was_held
     }
@@ -201,7 +201,7 @@ impl Holds {
         self.reach.extend(other.reach.clone());
         other.rules.iter().cloned().for_each(|rule| self.keep(rule));
         let by_operator = (other.all && other.cause.is_operator()) || other.by_operator;
-        for cause in (other.all.then_some(other.cause)).into_iter().chain(by_operator.then_some(Cause::Operator)) {
+        for cause in (other.all.then_some(other.cause)).into_iter().chain(by_operator.then_some(HaltCause::Operator)) {
             self.hold_all(cause);
         }
     }
@@ -223,7 +223,7 @@ impl Holds {
     }
 }
 
-impl Book {
+impl RolloutState {
     /// Notes who belongs to the held groups of the rollout.
     pub(crate) fn note_members(&mut self) {
         if let Some(rollout) = &self.rollout {
@@ -233,10 +233,10 @@ impl Book {
 
     /// The names of all groups, of the policy and of the rollout; without a configuration that of Managed Updates' group.
     pub fn group_names(&self) -> Vec<&str> {
-        let of_policy: Vec<&Group> = self.policy.iter().flat_map(Policy::all_groups).collect();
+        let of_policy: Vec<&GroupPolicy> = self.policy.iter().flat_map(Policy::all_groups).collect();
         let of_rollout = self.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy);
         let mut known: Vec<&str> = if of_policy.is_empty() { vec![DEFAULT_GROUP] } else { Vec::new() };
-        for Group { name, .. } in of_policy.into_iter().chain(of_rollout) {
+        for GroupPolicy { name, .. } in of_policy.into_iter().chain(of_rollout) {
             if !name.is_empty() && !known.contains(&name.as_str()) {
                 known.push(name);
             }
@@ -273,14 +273,14 @@ impl Book {
             |rule| Some(Why::Halted { rule, count: 0, of: 0, error: None, sample: Vec::new(), no_way_back: false });
         match (&self.blocked, self.holds.all, self.holds.cause) {
             (Some(_), _, _) => halted(HaltRule::ReleaseBlocked),
-            (None, true, Cause::Operator) => Some(Why::Held),
+            (None, true, HaltCause::Operator) => Some(Why::Held),
             (None, true, cause) => halted(cause.rule()),
             (None, false, _) => None,
         }
     }
 }
 
-impl Book {
+impl RolloutState {
     /// Since when most of the fleet is not heard of, all at once, as of the last step; `None`: it is.
     pub fn silent_since(&self) -> Option<Timestamp> {
         self.clock.silent_since(self.last_step?)
@@ -326,9 +326,9 @@ impl Policy {
             mode: Mode::Enabled,
             strategy: Strategy::HaltOnError,
             window: SignedDuration::ZERO,
-            regular: vec![Group::v2(
+            regular: vec![GroupPolicy::v2(
                 DEFAULT_GROUP,
-                Opening { days: Days::WORK_START, hour: DEFAULT_HOUR, zone: Zone::UTC },
+                WindowOpening { days: Days::WORK_START, hour: DEFAULT_HOUR, zone: Zone::UTC },
             )],
             critical: Vec::new(),
             unassigned: Unassigned::Last,
@@ -337,9 +337,9 @@ impl Policy {
     }
 
     /// The groups of a version of this schedule, and whether their windows do not count.
-    pub(crate) fn groups(&self, schedule: Schedule) -> (Vec<Group>, bool) {
+    pub(crate) fn groups(&self, schedule: Schedule) -> (Vec<GroupPolicy>, bool) {
         let everybody = || {
-            let mut group = Group::v2("", Opening { days: Days::EVERY, hour: 0, zone: Zone::UTC });
+            let mut group = GroupPolicy::v2("", WindowOpening { days: Days::EVERY, hour: 0, zone: Zone::UTC });
             group.pace.jitter =
                 self.ungrouped.as_ref().map_or(group.pace.jitter, |ungrouped| ungrouped.immediate_jitter);
             group

@@ -152,7 +152,7 @@ impl From<Zone> for String {
 /// An hour that a day leaves out begins at the next instant that exists; one that comes twice begins once, the first
 /// time. A day that the zone leaves out has no window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opening {
+pub struct WindowOpening {
     /// The days on which windows begin.
     pub days: Days,
     /// The hour, 0 to 23; a window with another hour never opens.
@@ -162,7 +162,7 @@ pub struct Opening {
     pub zone: Zone,
 }
 
-impl Opening {
+impl WindowOpening {
     /// The beginning of the window that is open at `now`; of several, the latest. A window lasts `length` of elapsed
     /// time, which may be more than a day, and does not include its end.
     pub fn opened_at(&self, now: Timestamp, length: SignedDuration) -> Option<Timestamp> {
@@ -276,12 +276,12 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn opening(days: &[&str], hour: u8, zone: &str) -> Opening {
-        Opening { days: Days::parse(days).unwrap(), hour, zone: Zone::parse(zone).unwrap() }
+    fn opening(days: &[&str], hour: u8, zone: &str) -> WindowOpening {
+        WindowOpening { days: Days::parse(days).unwrap(), hour, zone: Zone::parse(zone).unwrap() }
     }
 
     /// The next beginning after `after`, and the one after it.
-    fn next_two(opening: &Opening, after: &str) -> [String; 2] {
+    fn next_two(opening: &WindowOpening, after: &str) -> [String; 2] {
         let first = opening.next(at(after)).unwrap();
         [first, opening.next(first).unwrap()].map(|at| at.to_string())
     }
@@ -486,7 +486,7 @@ mod tests {
         fn the_next_window_is_the_first_that_opens(
             second in 946_684_800_i64..2_082_758_400, days in 1_u8..128, hour in 0_u8..24, zone in 0..ZONES.len(),
         ) {
-            let window = Opening { days: Days(days), hour, zone: Zone::parse(ZONES[zone]).unwrap() };
+            let window = WindowOpening { days: Days(days), hour, zone: Zone::parse(ZONES[zone]).unwrap() };
             let start = Timestamp::from_second(second).unwrap();
             let next = window.next(start).unwrap();
             prop_assert_eq!(window.opened_at(next, HOUR), Some(next));
@@ -502,7 +502,7 @@ mod tests {
         fn in_utc_windows_open_at_every_full_hour_of_a_day_and_at_no_other_minute(
             minute in 15_778_080_i64..34_712_640, days in 1_u8..128, hour in 0_u8..24,
         ) {
-            let window = Opening { days: Days(days), hour, zone: Zone::UTC };
+            let window = WindowOpening { days: Days(days), hour, zone: Zone::UTC };
             let begins = |minute: &i64| {
                 days & (1 << ((minute / 1440 + 3) % 7)) != 0 && minute % 1440 == i64::from(hour) * 60
             };

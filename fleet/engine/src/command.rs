@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::book::{Book, Cause};
+use crate::book::{HaltCause, RolloutState};
 use crate::fleet::Fleet;
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::HaltRule;
@@ -71,7 +71,7 @@ pub enum Command {
 
 /// Why a command was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct CommandRefusal {
     /// A stable code.
     pub code: RefusalCode,
     /// One line.
@@ -107,31 +107,31 @@ impl RefusalCode {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for CommandRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for CommandRefusal {}
 
-fn refuse<T>(code: RefusalCode, message: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal { code, message: message.into() })
+fn refuse<T>(code: RefusalCode, message: impl Into<String>) -> Result<T, CommandRefusal> {
+    Err(CommandRefusal { code, message: message.into() })
 }
 
-impl Book {
+impl RolloutState {
     /// Carries `command` out at `now`, all of it or nothing.
     ///
     /// # Errors
     /// Why it was refused.
-    pub fn command(&mut self, command: &Command, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
+    pub fn command(&mut self, command: &Command, fleet: &Fleet, now: Timestamp) -> Result<(), CommandRefusal> {
         let mut book = self.clone();
         book.act(command, fleet, now)?;
         *self = book;
         Ok(())
     }
 
-    fn act(&mut self, command: &Command, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
+    fn act(&mut self, command: &Command, fleet: &Fleet, now: Timestamp) -> Result<(), CommandRefusal> {
         match command {
             Command::Start { groups, force } => {
                 self.may_start()?;
@@ -157,7 +157,7 @@ impl Book {
     }
 
     /// Suspended or disabled, nothing starts (FLEET §3).
-    fn may_start(&self) -> Result<(), Refusal> {
+    fn may_start(&self) -> Result<(), CommandRefusal> {
         let word = match self.rollout.as_ref().map(|rollout| rollout.mode) {
             Some(Mode::Suspended) => "suspended",
             Some(Mode::Disabled) => "disabled",
@@ -173,8 +173,8 @@ impl Book {
     fn each(
         &mut self,
         names: &[String],
-        mut act: impl FnMut(&mut GroupStatus, &str, Strategy) -> Result<(), Refusal>,
-    ) -> Result<(), Refusal> {
+        mut act: impl FnMut(&mut GroupStatus, &str, Strategy) -> Result<(), CommandRefusal>,
+    ) -> Result<(), CommandRefusal> {
         let rollout = self.with_groups()?;
         if names.is_empty() {
             return refuse(RefusalCode::BadRequest, "no groups specified");
@@ -188,7 +188,7 @@ impl Book {
     }
 
     /// The rollout, if it has groups.
-    fn with_groups(&mut self) -> Result<&mut Rollout, Refusal> {
+    fn with_groups(&mut self) -> Result<&mut Rollout, CommandRefusal> {
         let Some(rollout) = &mut self.rollout else {
             return refuse(RefusalCode::NoRollout, "there is no rollout: write an autoupdate_version first");
         };
@@ -204,7 +204,7 @@ impl Book {
         Ok(rollout)
     }
 
-    fn roll_back(&mut self, groups: &[String], all: bool, at_once: bool, now: Timestamp) -> Result<(), Refusal> {
+    fn roll_back(&mut self, groups: &[String], all: bool, at_once: bool, now: Timestamp) -> Result<(), CommandRefusal> {
         if all != groups.is_empty() {
             return refuse(RefusalCode::BadRequest, "name groups, or all started groups, and not both");
         }
@@ -225,12 +225,12 @@ impl Book {
         })
     }
 
-    fn halt(&mut self, groups: &[String], all: bool, now: Timestamp) -> Result<(), Refusal> {
+    fn halt(&mut self, groups: &[String], all: bool, now: Timestamp) -> Result<(), CommandRefusal> {
         if all != groups.is_empty() {
             return refuse(RefusalCode::BadRequest, "name groups, or all, and not both");
         }
         if all {
-            self.holds.hold_all(Cause::Operator);
+            self.holds.hold_all(HaltCause::Operator);
             for group in self.rollout.iter_mut().flat_map(|rollout| &mut rollout.groups) {
                 group.halt_by_decision(HaltRule::ManualHalt, now);
             }
@@ -248,7 +248,7 @@ impl Book {
     }
 
     /// Nobody is sent to a target that is blocked.
-    fn not_blocked(&self) -> Result<(), Refusal> {
+    fn not_blocked(&self) -> Result<(), CommandRefusal> {
         let (Some(reason), Some(Rollout { target, .. })) = (&self.blocked, &self.rollout) else { return Ok(()) };
         let message = format!(
             "{target} is blocked by its fleet_release ({reason}): take `blocked` out of it, or give another target"
@@ -257,7 +257,7 @@ impl Book {
     }
 
     /// Nobody is sent back to a version that is blocked.
-    fn may_go_back(&self) -> Result<(), Refusal> {
+    fn may_go_back(&self) -> Result<(), CommandRefusal> {
         let Some(Rollout { start, .. }) = &self.rollout else { return Ok(()) };
         let Some(reason) = self.block_of(start) else { return Ok(()) };
         let message = format!(
@@ -267,7 +267,7 @@ impl Book {
         refuse(RefusalCode::Conflict, message)
     }
 
-    fn run(&mut self, groups: &[String], all: bool, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
+    fn run(&mut self, groups: &[String], all: bool, fleet: &Fleet, now: Timestamp) -> Result<(), CommandRefusal> {
         self.not_blocked()?;
         if all != groups.is_empty() {
             return refuse(RefusalCode::BadRequest, "name groups, or all, and not both");
@@ -311,7 +311,7 @@ impl Book {
     }
 
     /// Ends what stopped everything. What else stops a group has a name of its own, but in a rollout without groups to name.
-    fn run_all(&mut self, now: Timestamp) -> Result<(), Refusal> {
+    fn run_all(&mut self, now: Timestamp) -> Result<(), CommandRefusal> {
         let was_held = self.holds.release_all();
         let has_names = self.rollout.as_ref().is_none_or(|rollout| rollout.schedule != Schedule::Immediate);
         let holds = &self.holds;
@@ -345,32 +345,38 @@ impl Book {
 }
 
 impl Rollout {
-    fn named_group(&mut self, name: &str) -> Result<&mut GroupStatus, Refusal> {
+    fn named_group(&mut self, name: &str) -> Result<&mut GroupStatus, CommandRefusal> {
         if name.is_empty() {
             return refuse(RefusalCode::BadRequest, "a group's name is empty");
         }
         let names: Vec<&str> = self.groups.iter().map(|group| group.policy.name.as_str()).collect();
         let message = format!("there is no group {name:?} in the rollout: it has {}", names.join(", "));
         let found = self.find(name).and_then(|index| self.groups.get_mut(index));
-        found.ok_or(Refusal { code: RefusalCode::NotFound, message })
+        found.ok_or(CommandRefusal { code: RefusalCode::NotFound, message })
     }
 }
 
-fn already<T>(name: &str, what: &str) -> Result<T, Refusal> {
+fn already<T>(name: &str, what: &str) -> Result<T, CommandRefusal> {
     refuse(RefusalCode::AlreadyExists, format!("group {name} is already {what}"))
 }
 
-fn halted<T>(name: &str) -> Result<T, Refusal> {
+fn halted<T>(name: &str) -> Result<T, CommandRefusal> {
     refuse(RefusalCode::Conflict, format!("group {name} is halted: end that with `autoupdate agents run {name}`"))
 }
 
-fn not_by_hand<T>() -> Result<T, Refusal> {
+fn not_by_hand<T>() -> Result<T, CommandRefusal> {
     let message = "manual group state transition is not supported for rollout strategy \"time-based\"";
     refuse(RefusalCode::BadRequest, message)
 }
 
 impl GroupStatus {
-    fn trigger(&mut self, force: bool, strategy: Strategy, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
+    fn trigger(
+        &mut self,
+        force: bool,
+        strategy: Strategy,
+        fleet: &Fleet,
+        now: Timestamp,
+    ) -> Result<(), CommandRefusal> {
         let name = self.policy.name.clone();
         match (self.state, strategy) {
             (_, Strategy::TimeBased) => return not_by_hand(),
@@ -399,7 +405,7 @@ impl GroupStatus {
         Ok(())
     }
 
-    fn mark_done(&mut self, strategy: Strategy, now: Timestamp) -> Result<(), Refusal> {
+    fn mark_done(&mut self, strategy: Strategy, now: Timestamp) -> Result<(), CommandRefusal> {
         match (self.state, strategy) {
             (_, Strategy::TimeBased) => not_by_hand(),
             (State::Done, _) => already(&self.policy.name.clone(), "done"),
@@ -441,7 +447,7 @@ impl GroupStatus {
     }
 
     /// An approval is a person's word in a role: no other command stands for it.
-    fn may_begin(&self) -> Result<(), Refusal> {
+    fn may_begin(&self) -> Result<(), CommandRefusal> {
         let Some(role) = self.unapproved().filter(|_| !self.has_begun()) else { return Ok(()) };
         let name = &self.policy.name;
         let message =
@@ -449,7 +455,7 @@ impl GroupStatus {
         refuse(RefusalCode::Conflict, message)
     }
 
-    fn approve(&mut self, seen: Option<&str>, rollout: u128) -> Result<(), Refusal> {
+    fn approve(&mut self, seen: Option<&str>, rollout: u128) -> Result<(), CommandRefusal> {
         if self.policy.gate.approval.is_none() {
             let message = format!("group {} needs no approval", self.policy.name);
             return refuse(RefusalCode::BadRequest, message);
@@ -462,7 +468,7 @@ impl GroupStatus {
         Ok(())
     }
 
-    fn take_answer(&mut self, answer: GateAnswer) -> Result<(), Refusal> {
+    fn take_answer(&mut self, answer: GateAnswer) -> Result<(), CommandRefusal> {
         if self.policy.gate.external.is_none() {
             let message = format!("group {} has no external check", self.policy.name);
             return refuse(RefusalCode::BadRequest, message);

@@ -50,12 +50,12 @@ pub struct Tally {
     pub(crate) ever_let_go: u64,
     /// By whom it is judged whether the group is done.
     #[serde(default)]
-    pub(crate) proof: Proof,
+    pub(crate) proof: GroupEvidence,
 }
 
 /// Members that prove a release, or fail to: those that count, while one of them has not left; where there is none, all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Proof {
+pub struct GroupEvidence {
     /// Those that have not left, excluded ones too.
     pub(crate) members: u64,
     /// On the wanted version.
@@ -84,7 +84,7 @@ impl Tally {
             proof.up_to_date += replaced;
             return;
         }
-        *proof = Proof {
+        *proof = GroupEvidence {
             members: 0,
             updated: self.updated,
             left: 0,

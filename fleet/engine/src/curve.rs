@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::host::{Host, Outcome};
 use crate::moment::Moment;
 use crate::rollout::{GroupStatus, State};
-use crate::tally::{HostState, Look};
+use crate::tally::{HostState, TallyContext};
 
 /// Most points of a curve: more than a page has room for.
 pub const POINTS: usize = 256;
@@ -26,7 +26,7 @@ pub struct Point {
 
 /// A group over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Curve {
+pub struct RolloutCurve {
     /// The beginning first; then each time at which something changed; the end last.
     pub points: Vec<Point>,
 }
@@ -38,16 +38,16 @@ pub struct Sketch<'a> {
     begin: Moment,
     /// Seconds of each step. They double when a time lies behind the last one.
     width: u32,
-    steps: Vec<Step>,
+    steps: Vec<CurveStep>,
     /// Who was there at the beginning.
-    first: Step,
+    first: CurveStep,
     /// The last time at which something changed.
     last: Moment,
 }
 
 /// How many hosts came there within a step.
 #[derive(Debug, Clone, Copy, Default)]
-struct Step {
+struct CurveStep {
     told: u64,
     updated: u64,
     failed: u64,
@@ -60,12 +60,12 @@ impl<'a> Sketch<'a> {
             State::RolledBack => group.attempt_began,
             _ => Moment::of(group.start_time?),
         };
-        let steps = vec![Step::default(); POINTS - 2];
-        Some(Self { group, begin, width: 1, steps, first: Step::default(), last: begin })
+        let steps = vec![CurveStep::default(); POINTS - 2];
+        Some(Self { group, begin, width: 1, steps, first: CurveStep::default(), last: begin })
     }
 
     /// Adds a host of the group.
-    pub fn add(&mut self, look: &Look<'_>, host: &Host) {
+    pub fn add(&mut self, look: &TallyContext<'_>, host: &Host) {
         if look.has_departed(host) {
             return;
         }
@@ -87,7 +87,7 @@ impl<'a> Sketch<'a> {
     }
 
     /// The curve until `now`, or until the last change where the group moves no more.
-    pub fn finish(self, now: Timestamp) -> Curve {
+    pub fn finish(self, now: Timestamp) -> RolloutCurve {
         // An attempt begins a second after the command.
         let begin = self.begin.time().min(now);
         let over = match self.group.state {
@@ -96,7 +96,7 @@ impl<'a> Sketch<'a> {
             _ => Some(now),
         };
         let end = over.unwrap_or(now).max(self.last.time()).min(now).max(begin);
-        let Step { told, updated, failed } = self.first;
+        let CurveStep { told, updated, failed } = self.first;
         let mut point = Point { at: begin, told, updated, failed };
         let mut points = vec![point];
         for (nth, step) in (1..).zip(&self.steps) {
@@ -110,11 +110,11 @@ impl<'a> Sketch<'a> {
             points.push(point);
         }
         points.push(Point { at: end, ..point });
-        Curve { points }
+        RolloutCurve { points }
     }
 
     /// The step of a time.
-    fn step(&mut self, at: Moment) -> &mut Step {
+    fn step(&mut self, at: Moment) -> &mut CurveStep {
         self.last = self.last.max(at);
         let Some(after) = at.since(self.begin).checked_sub(1) else { return &mut self.first };
         while (after / self.width) as usize >= self.steps.len() {
@@ -125,15 +125,15 @@ impl<'a> Sketch<'a> {
 
     /// Each step becomes twice as long.
     fn widen(&mut self) {
-        let pair = |pair: &[Step]| {
-            pair.iter().fold(Step::default(), |sum, step| Step {
+        let pair = |pair: &[CurveStep]| {
+            pair.iter().fold(CurveStep::default(), |sum, step| CurveStep {
                 told: sum.told + step.told,
                 updated: sum.updated + step.updated,
                 failed: sum.failed + step.failed,
             })
         };
-        let mut steps: Vec<Step> = self.steps.chunks(2).map(pair).collect();
-        steps.resize(self.steps.len(), Step::default());
+        let mut steps: Vec<CurveStep> = self.steps.chunks(2).map(pair).collect();
+        steps.resize(self.steps.len(), CurveStep::default());
         (self.steps, self.width) = (steps, self.width * 2);
     }
 }

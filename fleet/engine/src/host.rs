@@ -12,9 +12,9 @@ pub type HostId = u128;
 
 /// The number of an arrival, counted from 1. Five bytes: a million hosts that arrive anew each minute have room for two years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Arrival([u8; 5]);
+pub struct ArrivalNumber([u8; 5]);
 
-impl Arrival {
+impl ArrivalNumber {
     /// The number; what has no room is the highest.
     pub fn of(number: u64) -> Self {
         let [.., a, b, c, d, e] = number.min((1 << 40) - 1).to_be_bytes();
@@ -30,17 +30,17 @@ impl Arrival {
 
 /// That a host is enrolled: it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Enrolled {
+pub struct EnrolmentMark {
     /// Its place among all arrivals then.
-    pub at: Arrival,
+    pub at: ArrivalNumber,
     /// Nobody but itself says who it is: it enrolled where anybody may. What it reports sends nobody back.
     pub is_unproven: bool,
 }
 
-impl Enrolled {
+impl EnrolmentMark {
     /// Somebody vouches for it.
     pub(crate) fn at(number: u64) -> Self {
-        Self { at: Arrival::of(number), is_unproven: false }
+        Self { at: ArrivalNumber::of(number), is_unproven: false }
     }
 }
 
@@ -68,7 +68,7 @@ pub struct Last {
 
 /// A version that is not good on a host. It stays so, whatever is tried after it, until the host runs that version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failure {
+pub struct HostFailure {
     /// The version.
     pub to: Name,
     /// The code of its error.
@@ -140,19 +140,19 @@ pub struct Host {
     /// When it was last heard of.
     pub heard: Moment,
     /// Its place among all arrivals: a host that was silent, moved, or is let go again arrives anew.
-    pub arrival: Arrival,
+    pub arrival: ArrivalNumber,
     /// Its place among all arrivals when it came to its group.
-    pub joined: Arrival,
+    pub joined: ArrivalNumber,
     /// It runs a version below the start version of the present rollout.
     pub(crate) is_below_start: bool,
     /// Its place among all arrivals when it was enrolled; `None`: it only asks, and is not counted.
-    pub enrolled: Option<Enrolled>,
+    pub enrolled: Option<EnrolmentMark>,
     /// It has reported since it arrived, so its version is known.
     pub reports: bool,
     /// Its last change.
     pub last: Option<Last>,
     /// What failed on it last.
-    pub failure: Option<Failure>,
+    pub failure: Option<HostFailure>,
     /// What a rollout did to it.
     pub mark: Option<Mark>,
     /// What it was told then was to go back to the start version; else to go to the target. Not in the mark: there is room here.
@@ -160,7 +160,7 @@ pub struct Host {
     /// Its place in the order of the present rollout.
     pub key: u64,
     /// Its group in the present rollout.
-    pub place: Place,
+    pub place: GroupPlace,
 }
 
 impl Host {
@@ -172,7 +172,7 @@ impl Host {
 
 /// Where a host belongs in a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Place {
+pub enum GroupPlace {
     /// To the group of this index.
     Group(u16),
     /// To none: RFD 0169's schedule without groups.
@@ -195,9 +195,11 @@ mod tests {
     #[test]
     fn the_number_of_an_arrival_has_five_bytes() {
         for number in [0, 1, 255, 256, 1 << 32, (1 << 40) - 1] {
-            assert_eq!(Arrival::of(number).get(), number);
+            assert_eq!(ArrivalNumber::of(number).get(), number);
         }
-        assert_eq!(Arrival::of(u64::MAX).get(), (1 << 40) - 1);
-        assert!(Arrival::of(255) < Arrival::of(256) && Arrival::of(65_535) < Arrival::of(1 << 20));
+        assert_eq!(ArrivalNumber::of(u64::MAX).get(), (1 << 40) - 1);
+        assert!(
+            ArrivalNumber::of(255) < ArrivalNumber::of(256) && ArrivalNumber::of(65_535) < ArrivalNumber::of(1 << 20)
+        );
     }
 }

@@ -72,11 +72,11 @@ impl LabelSets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::Names;
+    use crate::names::NameTable;
 
     #[test]
     fn the_same_labels_are_kept_once_and_those_of_nobody_are_dropped() {
-        let mut names = Names::default();
+        let mut names = NameTable::default();
         let mut sets = LabelSets::default();
         let mut set = |sets: &mut LabelSets, value: usize| {
             let label = (names.keep("key"), names.keep(&value.to_string()));

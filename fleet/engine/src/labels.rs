@@ -33,13 +33,13 @@ const MAX_TERMS: u32 = 128;
 #[serde(try_from = "String", into = "String")]
 pub struct Expression {
     text: String,
-    tree: Node,
+    tree: ExpressionNode,
     /// It asks for a label.
     by_label: bool,
 }
 
 /// A host as an expression sees it.
-pub trait Subject {
+pub trait Labelled {
     /// The value of a label; `None`: it has none of this key.
     fn label(&self, key: &str) -> Option<&str>;
 
@@ -47,7 +47,7 @@ pub trait Subject {
     fn group(&self) -> &str;
 }
 
-impl Subject for BTreeMap<String, String> {
+impl Labelled for BTreeMap<String, String> {
     fn label(&self, key: &str) -> Option<&str> {
         self.get(key).map(String::as_str)
     }
@@ -59,7 +59,7 @@ impl Subject for BTreeMap<String, String> {
 
 /// Why a text is no expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct ExpressionError {
     /// Where: an offset in bytes.
     pub at: usize,
     /// The same in characters, from 1.
@@ -68,17 +68,17 @@ pub struct Fault {
     pub what: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ExpressionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at character {}: {}", self.character, self.what)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for ExpressionError {}
 
 impl Expression {
     /// Reads an expression of at most 4096 bytes, 128 terms and a depth of 32.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         let mut parser = Parser { text, at: 0, terms: 0, by_label: false };
         if text.len() > MAX_BYTES {
             return Err(parser.fault(0, format!("the expression has {} bytes; {MAX_BYTES} are allowed", text.len())));
@@ -91,7 +91,7 @@ impl Expression {
     }
 
     /// True when this host is meant.
-    pub fn holds(&self, host: &impl Subject) -> bool {
+    pub fn holds(&self, host: &impl Labelled) -> bool {
         self.tree.holds(host)
     }
 
@@ -113,9 +113,9 @@ impl fmt::Display for Expression {
 }
 
 impl TryFrom<String> for Expression {
-    type Error = Fault;
+    type Error = ExpressionError;
 
-    fn try_from(text: String) -> Result<Self, Fault> {
+    fn try_from(text: String) -> Result<Self, ExpressionError> {
         Self::parse(&text)
     }
 }
@@ -127,10 +127,10 @@ impl From<Expression> for String {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Node {
-    Any(Vec<Node>),
-    All(Vec<Node>),
-    Not(Box<Node>),
+enum ExpressionNode {
+    Any(Vec<ExpressionNode>),
+    All(Vec<ExpressionNode>),
+    Not(Box<ExpressionNode>),
     Equal(Operand, Operand),
     Prefix(Operand, Operand),
     Exists(String),
@@ -143,8 +143,8 @@ enum Operand {
     Group,
 }
 
-impl Node {
-    fn holds(&self, host: &impl Subject) -> bool {
+impl ExpressionNode {
+    fn holds(&self, host: &impl Labelled) -> bool {
         match self {
             Self::Any(nodes) => nodes.iter().any(|node| node.holds(host)),
             Self::All(nodes) => nodes.iter().all(|node| node.holds(host)),
@@ -157,7 +157,7 @@ impl Node {
 }
 
 impl Operand {
-    fn value<'a>(&'a self, host: &'a impl Subject) -> &'a str {
+    fn value<'a>(&'a self, host: &'a impl Labelled) -> &'a str {
         match self {
             Self::Text(text) => text,
             Self::Label(key) => host.label(key).unwrap_or_default(),
@@ -181,16 +181,18 @@ const OPERAND: &str = "labels[\"…\"] or a text in double quotes";
 const LABEL: &str = "labels[\"…\"]";
 
 impl<'a> Parser<'a> {
-    fn any(&mut self, depth: u32) -> Result<Node, Fault> {
-        self.joined("||", Node::Any, |parser| parser.joined("&&", Node::All, |parser| parser.factor(depth, false)))
+    fn any(&mut self, depth: u32) -> Result<ExpressionNode, ExpressionError> {
+        self.joined("||", ExpressionNode::Any, |parser| {
+            parser.joined("&&", ExpressionNode::All, |parser| parser.factor(depth, false))
+        })
     }
 
     fn joined(
         &mut self,
         operator: &str,
-        join: fn(Vec<Node>) -> Node,
-        next: impl Fn(&mut Self) -> Result<Node, Fault>,
-    ) -> Result<Node, Fault> {
+        join: fn(Vec<ExpressionNode>) -> ExpressionNode,
+        next: impl Fn(&mut Self) -> Result<ExpressionNode, ExpressionError>,
+    ) -> Result<ExpressionNode, ExpressionError> {
         let first = next(self)?;
         if !self.eat(operator) {
             return Ok(first);
@@ -202,7 +204,7 @@ impl<'a> Parser<'a> {
         Ok(join(nodes))
     }
 
-    fn factor(&mut self, depth: u32, negated: bool) -> Result<Node, Fault> {
+    fn factor(&mut self, depth: u32, negated: bool) -> Result<ExpressionNode, ExpressionError> {
         let is_group = self.rest().starts_with('(');
         if !is_group && !self.eat("!") {
             return self.term(negated);
@@ -212,7 +214,7 @@ impl<'a> Parser<'a> {
             return Err(self.fault(self.at, what));
         }
         if !is_group {
-            return Ok(Node::Not(Box::new(self.factor(depth + 1, true)?)));
+            return Ok(ExpressionNode::Not(Box::new(self.factor(depth + 1, true)?)));
         }
         self.need("(")?;
         let node = self.any(depth + 1)?;
@@ -220,7 +222,7 @@ impl<'a> Parser<'a> {
         Ok(node)
     }
 
-    fn term(&mut self, negated: bool) -> Result<Node, Fault> {
+    fn term(&mut self, negated: bool) -> Result<ExpressionNode, ExpressionError> {
         let begin = self.start();
         self.terms += 1;
         if self.terms > MAX_TERMS {
@@ -241,15 +243,15 @@ impl<'a> Parser<'a> {
         if !equal && !self.eat("!=") {
             return Err(self.expected("`==` or `!=`"));
         }
-        let node = Node::Equal(left, self.operand(OPERAND)?);
-        Ok(if equal { node } else { Node::Not(Box::new(node)) })
+        let node = ExpressionNode::Equal(left, self.operand(OPERAND)?);
+        Ok(if equal { node } else { ExpressionNode::Not(Box::new(node)) })
     }
 
-    fn function(&mut self, begin: usize, word: &str) -> Result<Node, Fault> {
+    fn function(&mut self, begin: usize, word: &str) -> Result<ExpressionNode, ExpressionError> {
         self.need("(")?;
         let node = match word {
             "exists" => match self.operand(LABEL)? {
-                Operand::Label(key) => Node::Exists(key),
+                Operand::Label(key) => ExpressionNode::Exists(key),
                 Operand::Text(_) => return Err(self.fault(begin, format!("exists asks for a text; expected {LABEL}"))),
                 Operand::Group => return Err(self.fault(begin, format!("exists asks for the group; expected {LABEL}"))),
             },
@@ -257,7 +259,7 @@ impl<'a> Parser<'a> {
                 let left = self.operand(OPERAND)?;
                 self.need(",")?;
                 let right = self.operand(OPERAND)?;
-                if word == "equals" { Node::Equal(left, right) } else { Node::Prefix(left, right) }
+                if word == "equals" { ExpressionNode::Equal(left, right) } else { ExpressionNode::Prefix(left, right) }
             }
             _ => {
                 let what = "is no function over labels; expected exists, equals or hasPrefix";
@@ -268,7 +270,7 @@ impl<'a> Parser<'a> {
         Ok(node)
     }
 
-    fn operand(&mut self, expected: &str) -> Result<Operand, Fault> {
+    fn operand(&mut self, expected: &str) -> Result<Operand, ExpressionError> {
         let begin = self.start();
         let word = self.word();
         if word.is_empty() {
@@ -296,7 +298,7 @@ impl<'a> Parser<'a> {
         Ok(Operand::Label(key.to_owned()))
     }
 
-    fn string(&mut self, expected: &str) -> Result<String, Fault> {
+    fn string(&mut self, expected: &str) -> Result<String, ExpressionError> {
         let begin = self.start();
         let rest = self.rest();
         let Some(quote @ ('"' | '`')) = rest.chars().next() else { return Err(self.expected(expected)) };
@@ -350,11 +352,11 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn need(&mut self, token: &str) -> Result<(), Fault> {
+    fn need(&mut self, token: &str) -> Result<(), ExpressionError> {
         if self.eat(token) { Ok(()) } else { Err(self.expected(&format!("`{token}`"))) }
     }
 
-    fn expected(&mut self, expected: &str) -> Fault {
+    fn expected(&mut self, expected: &str) -> ExpressionError {
         let start = self.start();
         let found = match self.rest().chars().next() {
             None => "the expression ends".to_owned(),
@@ -371,8 +373,8 @@ impl<'a> Parser<'a> {
         self.fault(start, format!("{found}; expected {expected}"))
     }
 
-    fn fault(&self, at: usize, what: String) -> Fault {
-        Fault { at, character: self.text[..at].chars().count() + 1, what }
+    fn fault(&self, at: usize, what: String) -> ExpressionError {
+        ExpressionError { at, character: self.text[..at].chars().count() + 1, what }
     }
 }
 
@@ -419,7 +421,7 @@ mod tests {
 
     struct Member;
 
-    impl Subject for Member {
+    impl Labelled for Member {
         fn label(&self, key: &str) -> Option<&str> {
             (key == "os").then_some("linux")
         }

@@ -26,7 +26,7 @@ pub struct Gap {
 
 /// What is known of the times in which hosts were heard.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Clock {
+pub struct ListeningClock {
     /// The times that do not count, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     gaps: Vec<Gap>,
@@ -46,7 +46,7 @@ pub fn heard_every(interval: u32) -> u32 {
     interval.max(ASKS_EVERY)
 }
 
-impl Clock {
+impl ListeningClock {
     /// Takes notice at `now` of when each host was `heard` of last, those left out that nobody waits for; the last step was at
     /// `last_step`, and hosts report each `interval` seconds.
     pub(crate) fn step(
@@ -193,7 +193,7 @@ mod tests {
     }
 
     /// A step each minute from `from` on, in which hosts were heard of as `heard` says.
-    fn steps(clock: &mut Clock, from: i64, to: i64, heard: impl Fn(i64) -> Vec<i64>) {
+    fn steps(clock: &mut ListeningClock, from: i64, to: i64, heard: impl Fn(i64) -> Vec<i64>) {
         for now in (from..=to).step_by(60) {
             let last = (now > from).then(|| time(now - 60));
             clock.step(heard(now).into_iter().map(at), last, 600, time(now));
@@ -207,8 +207,11 @@ mod tests {
 
     #[test]
     fn time_passes_only_while_hosts_are_heard() {
-        let clock =
-            Clock { gaps: vec![gap(1_000, 5_000), gap(6_000, 7_000)], most: Some(at(9_060)), ..Clock::default() };
+        let clock = ListeningClock {
+            gaps: vec![gap(1_000, 5_000), gap(6_000, 7_000)],
+            most: Some(at(9_060)),
+            ..ListeningClock::default()
+        };
         let listening = clock.at(time(9_060));
         for (from, seconds, end) in [
             (100, 900, 1_000),   // Over when the gap began.
@@ -227,7 +230,7 @@ mod tests {
     fn the_clock_stands_while_most_of_those_are_silent_that_were_heard() {
         let begin = 60_000;
         for (silent, stands) in [(10, true), (6, true), (5, false), (1, false), (0, false)] {
-            let mut clock = Clock::default();
+            let mut clock = ListeningClock::default();
             let cut = begin + 3_600;
             let heard = |now: i64| {
                 let of = |(host, at): (usize, i64)| if host < silent { ten(now.min(cut))[host] } else { at };
@@ -243,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_night_in_which_hosts_go_one_after_the_other_is_no_outage() {
-        let mut clock = Clock::default();
+        let mut clock = ListeningClock::default();
         // One of ten goes each half hour.
         let heard = |now: i64| {
             let of = |(host, at): (usize, i64)| at.min(60_000 + i64::try_from(host).unwrap() * 1_800);
@@ -255,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_comes_after_a_silence_has_its_occasion_first() {
-        let mut clock = Clock::default();
+        let mut clock = ListeningClock::default();
         let (cut, back) = (63_600, 63_600 + 7_200);
         let heard = |now: i64| if (cut..back).contains(&now) { ten(cut) } else { ten(now) };
         steps(&mut clock, 60_000, back + 1_800, heard);
@@ -265,10 +268,10 @@ mod tests {
 
     #[test]
     fn a_server_that_starts_or_steps_late_has_heard_nobody_meanwhile() {
-        let mut clock = Clock::default();
+        let mut clock = ListeningClock::default();
         clock.start(time(1_000), time(1_010));
         assert_eq!(clock.gaps, [gap(1_000, 1_610)], "however short");
-        let mut clock = Clock::default();
+        let mut clock = ListeningClock::default();
         for (last, now) in [(1_000, 1_120), (1_120, 1_241)] {
             clock.step([at(now)].into_iter(), Some(time(last)), 600, time(now));
         }
@@ -277,7 +280,7 @@ mod tests {
 
     #[test]
     fn where_nobody_is_waited_for_the_clock_goes_on() {
-        let mut clock = Clock::default();
+        let mut clock = ListeningClock::default();
         steps(&mut clock, 1_000, 100_000, |_| Vec::new());
         assert!(clock.gaps.is_empty() && clock.silent_since(time(100_000)).is_none());
         assert!(clock.at(time(99_940)).is_over(at(1_000), 90_000));
@@ -285,7 +288,7 @@ mod tests {
 
     #[test]
     fn gaps_are_bounded() {
-        let mut clock = Clock::default();
+        let mut clock = ListeningClock::default();
         for number in 0..40 {
             clock.start(time(1_000 + number * 2_000), time(1_010 + number * 2_000));
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::labels::Subject;
-use crate::names::{Name, Names};
+use crate::labels::Labelled;
+use crate::names::{Name, NameTable};
 use crate::policy::Members;
 
 /// Who belongs to which group, as a rollout had it while some of its groups were held.
@@ -32,7 +32,7 @@ pub struct Rule {
 
 impl Membership {
     /// The held group to which a host belongs.
-    pub(crate) fn holds(&self, host: &Known<'_>) -> Option<&str> {
+    pub(crate) fn holds(&self, host: &MembershipFacts<'_>) -> Option<&str> {
         let found = self.groups.iter().find(|rule| host.is_member(&rule.name, rule.members.as_ref()));
         let name = found.map(|rule| &rule.name).or(self.rest.as_ref())?;
         self.held.get(name).map(String::as_str)
@@ -40,14 +40,14 @@ impl Membership {
 }
 
 /// What decides to which group a host belongs.
-pub(crate) struct Known<'a> {
+pub(crate) struct MembershipFacts<'a> {
     pub(crate) group: &'a str,
     /// `None`: only its group is known.
     pub(crate) labels: Option<&'a [(Name, Name)]>,
-    pub(crate) names: &'a Names,
+    pub(crate) names: &'a NameTable,
 }
 
-impl Known<'_> {
+impl MembershipFacts<'_> {
     /// By labels where the group has expressions, else by name. Of whom no labels are known no expression holds that asks
     /// for them.
     pub(crate) fn is_member(&self, name: &str, members: Option<&Members>) -> bool {
@@ -63,7 +63,7 @@ impl Known<'_> {
     }
 }
 
-impl Subject for Known<'_> {
+impl Labelled for MembershipFacts<'_> {
     fn label(&self, key: &str) -> Option<&str> {
         let mut labels = self.labels.unwrap_or_default().iter();
         labels.find(|(name, _)| self.names.text(*name) == key).map(|(_, value)| self.names.text(*value))

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A text of a [`Names`]; 0 is the empty one.
+/// A text of a [`NameTable`]; 0 is the empty one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Name(u32);
 
@@ -19,7 +19,7 @@ impl Name {
 
 /// The texts: versions, groups, keys and values of labels.
 #[derive(Debug, Clone)]
-pub struct Names {
+pub struct NameTable {
     texts: Vec<Arc<str>>,
     by_text: HashMap<Arc<str>, Name>,
     /// Numbers whose texts are kept no more: the next texts have them.
@@ -36,15 +36,15 @@ impl Used {
     }
 }
 
-impl Default for Names {
+impl Default for NameTable {
     fn default() -> Self {
         let empty: Arc<str> = Arc::from("");
         Self { texts: vec![Arc::clone(&empty)], by_text: HashMap::from([(empty, Name::NONE)]), free: Vec::new() }
     }
 }
 
-impl Names {
-    /// The name of `text`, which is kept from now on, until [`Names::keep_only`].
+impl NameTable {
+    /// The name of `text`, which is kept from now on, until [`NameTable::keep_only`].
     pub(crate) fn keep(&mut self, text: &str) -> Name {
         if let Some(name) = self.by_text.get(text) {
             return *name;
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_nobody_has_is_freed_and_the_others_keep_their_names() {
-        let mut names = Names::default();
+        let mut names = NameTable::default();
         let [a, b, c, d] = ["a", "b", "c", "d"].map(|text| names.keep(text));
         let mut used = names.unused();
         assert!(used.mark(b) && !used.mark(b) && !used.mark(Name::NONE));

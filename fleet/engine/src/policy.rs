@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use protocol::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::calendar::{Blackout, Days, Opening, Zone};
+use crate::calendar::{Blackout, Days, WindowOpening, Zone};
 use crate::labels::Expression;
 use crate::percent::Percent;
 
@@ -50,7 +50,7 @@ pub enum Strategy {
 
 /// The target of a rollout: `autoupdate_version` of either dialect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
+pub struct RolloutTarget {
     /// What hosts run before their turn, and go back to.
     pub start: Version,
     /// What they shall run.
@@ -71,9 +71,9 @@ pub struct Policy {
     /// How long windows of [`Strategy::TimeBased`] are; zero elsewhere.
     pub window: SignedDuration,
     /// The groups of the regular schedule, in order.
-    pub regular: Vec<Group>,
+    pub regular: Vec<GroupPolicy>,
     /// The groups of the critical schedule; empty: the regular ones, without their windows.
-    pub critical: Vec<Group>,
+    pub critical: Vec<GroupPolicy>,
     /// Where hosts go that belong to no group.
     pub unassigned: Unassigned,
     /// RFD 0169's schedule without groups, for hosts that belong to none.
@@ -82,7 +82,7 @@ pub struct Policy {
 
 impl Policy {
     /// The groups of both schedules.
-    pub fn all_groups(&self) -> impl Iterator<Item = &Group> {
+    pub fn all_groups(&self) -> impl Iterator<Item = &GroupPolicy> {
         self.regular.iter().chain(&self.critical)
     }
 
@@ -90,9 +90,9 @@ impl Policy {
     pub fn of_next_rollout(&self) -> Self {
         let mut shape = self.clone();
         (shape.mode, shape.window) = (Mode::Enabled, SignedDuration::ZERO);
-        let neutral = Group::v2("", Opening { days: Days::EVERY, hour: 0, zone: Zone::UTC });
+        let neutral = GroupPolicy::v2("", WindowOpening { days: Days::EVERY, hour: 0, zone: Zone::UTC });
         for group in shape.regular.iter_mut().chain(&mut shape.critical) {
-            group.pace = Pace { canaries: group.pace.canaries, ..neutral.pace.clone() };
+            group.pace = RolloutPace { canaries: group.pace.canaries, ..neutral.pace.clone() };
             group.proof = neutral.proof.clone();
             group.gate.blackout.clear();
         }
@@ -102,11 +102,11 @@ impl Policy {
     /// What of it acts with the next step of the present rollout: mode, length of windows, and of each group pace, proof and
     /// freezes.
     pub fn at_once(&self) -> impl PartialEq + use<> {
-        let of_group = |group: &Group| {
-            let pace = Pace { canaries: 0, ..group.pace.clone() };
+        let of_group = |group: &GroupPolicy| {
+            let pace = RolloutPace { canaries: 0, ..group.pace.clone() };
             (group.name.clone(), (pace, group.proof.clone(), group.gate.blackout.clone()))
         };
-        let groups = |groups: &[Group]| groups.iter().map(of_group).collect::<BTreeMap<_, _>>();
+        let groups = |groups: &[GroupPolicy]| groups.iter().map(of_group).collect::<BTreeMap<_, _>>();
         (self.mode, self.window, groups(&self.regular), groups(&self.critical))
     }
 }
@@ -138,14 +138,14 @@ pub struct Ungrouped {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UngroupedWindow {
     /// Its hour and days; it is open for an hour.
-    pub opening: Opening,
+    pub opening: WindowOpening,
     /// Jitter, seconds, at most 60.
     pub jitter: u32,
 }
 
 /// A group of hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Group {
+pub struct GroupPolicy {
     /// Its name, unique in its list.
     pub name: String,
     /// Labels that make a host a member; both given: both hold. `None`: by the name that the host declares.
@@ -153,7 +153,7 @@ pub struct Group {
     /// When it may start.
     pub gate: Gate,
     /// How many hosts at once.
-    pub pace: Pace,
+    pub pace: RolloutPace,
     /// When it is done, and when it stops.
     pub proof: Proof,
 }
@@ -171,7 +171,7 @@ pub struct Members {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gate {
     /// Days, hour and time zone of its window.
-    pub opening: Opening,
+    pub opening: WindowOpening,
     /// Whole hours since the start of the group before it ([`Strategy::HaltOnError`]).
     pub wait_hours: u32,
     /// Whole hours since the group before it, or those that it requires, were done.
@@ -197,7 +197,7 @@ pub struct External {
 
 /// How many hosts update at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pace {
+pub struct RolloutPace {
     /// Hosts that update before the others, 0 to 5.
     pub canaries: u32,
     /// Most hosts in flight, of those counted.

@@ -323,7 +323,7 @@ impl Why {
 
 /// A reason with its times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reason {
+pub struct WaitReason {
     /// Why.
     #[serde(flatten)]
     pub why: Why,

@@ -6,7 +6,7 @@ use protocol::report::code;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;
-use crate::host::{Arrival, Enrolled, Failure, Flags, Host, HostId, Last, Mark, Outcome};
+use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark, Outcome};
 use crate::moment::Moment;
 
 /// A host, as [`Fleet::record`] gives it and [`Fleet::restore`] takes it back. What is absent is not known.
@@ -76,7 +76,7 @@ pub struct LastRecord {
     pub at: Moment,
 }
 
-/// [`Failure`] with texts.
+/// [`HostFailure`] with texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureRecord {
     /// The version.
@@ -153,8 +153,8 @@ impl Fleet {
             assigned: names.keep(&record.assigned),
             version: names.keep(&record.version),
             flags: record.flags,
-            joined: Arrival::of(record.joined),
-            enrolled: record.enrolled.map(Enrolled::at),
+            joined: ArrivalNumber::of(record.joined),
+            enrolled: record.enrolled.map(EnrolmentMark::at),
             reports: record.reports,
             last: record.last.map(|last| Last {
                 outcome: last.outcome,
@@ -163,14 +163,14 @@ impl Fleet {
                 at: last.at,
                 is_of_the_way: code::is_of_the_way(&last.code),
             }),
-            failure: record.failure.map(|failure| Failure {
+            failure: record.failure.map(|failure| HostFailure {
                 to: names.keep(&failure.to),
                 code: names.keep(&failure.code),
                 at: failure.at,
             }),
             mark: record.mark,
             told_back: record.told_back,
-            ..Host::new(record.id, record.heard, Arrival::of(record.arrival))
+            ..Host::new(record.id, record.heard, ArrivalNumber::of(record.arrival))
         }
     }
 }
@@ -180,11 +180,11 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::fleet::{Change, Report};
+    use crate::fleet::{HostChange, HostReport};
 
     fn full() -> Fleet {
         let mut fleet = Fleet::default();
-        let report = Report {
+        let report = HostReport {
             host: 7,
             update_id: 9,
             group: Some("prod".to_owned()),
@@ -192,7 +192,11 @@ mod tests {
             labels: Some(BTreeMap::from([("env".to_owned(), "prod".to_owned())])),
             pinned: Some(true),
             disabled: Some(false),
-            last: Some(Change { outcome: Outcome::RolledBack, to: "1.3.0".to_owned(), code: "unhealthy".to_owned() }),
+            last: Some(HostChange {
+                outcome: Outcome::RolledBack,
+                to: "1.3.0".to_owned(),
+                code: "unhealthy".to_owned(),
+            }),
         };
         fleet.report(&report, None, Timestamp::from_second(1_000_000).unwrap());
         fleet.assign(7, Some("special"), None, Timestamp::from_second(1_000_001).unwrap());

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Blackout, blackout_at};
 use crate::counts::Tally;
-use crate::host::{Host, HostId, Place};
-use crate::listening::{Clock, Listening};
-use crate::membership::{Known, Membership, Rule};
+use crate::host::{GroupPlace, Host, HostId};
+use crate::listening::{Listening, ListeningClock};
+use crate::membership::{Membership, MembershipFacts, Rule};
 use crate::moment::Moment;
-use crate::names::Names;
-use crate::policy::{Group, Mode, Schedule, Strategy, Unassigned, Ungrouped};
-use crate::reason::{HaltRule, Reason, Why};
+use crate::names::NameTable;
+use crate::policy::{GroupPolicy, Mode, Schedule, Strategy, Unassigned, Ungrouped};
+use crate::reason::{HaltRule, WaitReason, Why};
 
 /// State of a group, and of a rollout (Managed Updates v2, and `halted`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ impl Cursor {
 
 /// How far hosts of a group are let go one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Pass {
+pub struct RolloutPass {
     /// How far the pass is.
     pub cursor: Option<Cursor>,
     /// Hosts that arrived up to this were all let go in earlier passes.
@@ -80,7 +80,7 @@ pub struct Pass {
     pub(crate) pass_to: u64,
 }
 
-impl Pass {
+impl RolloutPass {
     /// Begins anew with the same members.
     pub(crate) fn restart(&mut self) {
         (self.cursor, self.complete_to) = (None, 0);
@@ -173,7 +173,7 @@ pub struct StartBlock {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupStatus {
     /// As the policy had it when the rollout began; pace, proof and freezes as it has them now.
-    pub policy: Group,
+    pub policy: GroupPolicy,
     /// Its state.
     pub state: State,
     /// When it last began: entered canary or active.
@@ -200,13 +200,13 @@ pub struct GroupStatus {
     pub canaries: Vec<Canary>,
     /// How far the pass of its enrolled hosts is.
     pub cursor: Option<Cursor>,
-    /// See [`Pass`].
+    /// See [`RolloutPass`].
     pub(crate) complete_to: u64,
-    /// See [`Pass`].
+    /// See [`RolloutPass`].
     pub(crate) pass_to: u64,
     /// That of hosts that only ask: they stand behind all others.
     #[serde(default)]
-    pub(crate) strangers: Pass,
+    pub(crate) strangers: RolloutPass,
     /// How far those are let go again that failed or timed out before this attempt.
     #[serde(rename = "retry")]
     pub retry_cursor: Option<Cursor>,
@@ -244,7 +244,7 @@ pub struct GroupStatus {
     /// Its hosts by state.
     pub tally: Tally,
     /// Why it is as it is.
-    pub reason: Reason,
+    pub reason: WaitReason,
 }
 
 /// A rollout.
@@ -281,9 +281,9 @@ pub struct Rollout {
     pub start_time: Timestamp,
     /// When it was last stepped; no step is before another.
     pub last_step: Timestamp,
-    /// [`crate::book::Book::clock`], as of the last step.
+    /// [`crate::book::RolloutState::clock`], as of the last step.
     #[serde(default)]
-    pub clock: Clock,
+    pub clock: ListeningClock,
 }
 
 impl Rollout {
@@ -324,35 +324,35 @@ impl Rollout {
     }
 
     /// The group at `place`.
-    pub fn group(&self, place: Place) -> Option<&GroupStatus> {
+    pub fn group(&self, place: GroupPlace) -> Option<&GroupStatus> {
         self.groups.get(self.index_of(place)?)
     }
 
     /// The index of the group at `place`.
-    pub(crate) fn index_of(&self, place: Place) -> Option<usize> {
+    pub(crate) fn index_of(&self, place: GroupPlace) -> Option<usize> {
         match place {
-            Place::Group(index) => Some(usize::from(index)).filter(|index| *index < self.groups.len()),
-            Place::Ungrouped | Place::Nowhere => None,
+            GroupPlace::Group(index) => Some(usize::from(index)).filter(|index| *index < self.groups.len()),
+            GroupPlace::Ungrouped | GroupPlace::Nowhere => None,
         }
     }
 
     /// Where `host` belongs: by an operator's assignment, else to the first group that matches, else where
     /// [`Unassigned`] says.
-    pub(crate) fn place_of(&self, host: &Host, names: &Names) -> Place {
+    pub(crate) fn place_of(&self, host: &Host, names: &NameTable) -> GroupPlace {
         if !host.assigned.is_none()
             && let Some(place) = self.place_named(names.text(host.assigned))
         {
             return place;
         }
-        self.place_by(&Known { group: names.text(host.declared), labels: Some(&host.labels), names })
+        self.place_by(&MembershipFacts { group: names.text(host.declared), labels: Some(&host.labels), names })
     }
 
     /// Where a host belongs of which only its group's name is known.
-    pub fn place_of_name(&self, group: &str, names: &Names) -> Place {
-        self.place_by(&Known { group, labels: None, names })
+    pub fn place_of_name(&self, group: &str, names: &NameTable) -> GroupPlace {
+        self.place_by(&MembershipFacts { group, labels: None, names })
     }
 
-    fn place_by(&self, host: &Known<'_>) -> Place {
+    fn place_by(&self, host: &MembershipFacts<'_>) -> GroupPlace {
         if self.schedule == Schedule::Immediate {
             return index(0);
         }
@@ -361,9 +361,9 @@ impl Rollout {
             return index(number);
         }
         if self.ungrouped.is_some() {
-            return Place::Ungrouped;
+            return GroupPlace::Ungrouped;
         }
-        self.rest().and_then(|name| self.place_named(name)).unwrap_or(Place::Nowhere)
+        self.rest().and_then(|name| self.place_named(name)).unwrap_or(GroupPlace::Nowhere)
     }
 
     /// The group of hosts that belong to none.
@@ -379,23 +379,23 @@ impl Rollout {
     /// Who belongs to which of its groups, of which these are `held`.
     pub(crate) fn membership(&self, held: BTreeSet<String>) -> Membership {
         let policies = self.groups.iter().map(|group| &group.policy);
-        let rule = |policy: &Group| Rule { name: policy.name.clone(), members: policy.members.clone() };
+        let rule = |policy: &GroupPolicy| Rule { name: policy.name.clone(), members: policy.members.clone() };
         Membership { held, groups: policies.map(rule).collect(), rest: self.rest().cloned() }
     }
 
     /// The place of the group called `name`.
-    pub(crate) fn place_named(&self, name: &str) -> Option<Place> {
+    pub(crate) fn place_named(&self, name: &str) -> Option<GroupPlace> {
         self.find(name).map(index)
     }
 }
 
-fn index(number: usize) -> Place {
-    u16::try_from(number).map_or(Place::Nowhere, Place::Group)
+fn index(number: usize) -> GroupPlace {
+    u16::try_from(number).map_or(GroupPlace::Nowhere, GroupPlace::Group)
 }
 
 impl GroupStatus {
     /// A group that has not begun, of a rollout that begins at `now`.
-    pub fn new(policy: Group, now: Timestamp) -> Self {
+    pub fn new(policy: GroupPolicy, now: Timestamp) -> Self {
         Self {
             policy,
             state: State::Unstarted,
@@ -412,7 +412,7 @@ impl GroupStatus {
             cursor: None,
             complete_to: 0,
             pass_to: 0,
-            strangers: Pass::default(),
+            strangers: RolloutPass::default(),
             retry_cursor: None,
             retry_to: 0,
             retry_for: (1, false),
@@ -429,7 +429,7 @@ impl GroupStatus {
             rate: None,
             let_go_count: 0,
             tally: Tally::default(),
-            reason: Reason { why: Why::OutsideWindow, since: now, until: None },
+            reason: WaitReason { why: Why::OutsideWindow, since: now, until: None },
         }
     }
 
@@ -505,13 +505,13 @@ impl GroupStatus {
     }
 
     /// The pass that `host` is let go by.
-    pub(crate) fn pass_of(&self, host: &Host) -> Pass {
+    pub(crate) fn pass_of(&self, host: &Host) -> RolloutPass {
         if host.enrolled.is_some() { self.pass() } else { self.strangers }
     }
 
     /// That of its enrolled hosts.
-    pub(crate) fn pass(&self) -> Pass {
-        Pass { cursor: self.cursor, complete_to: self.complete_to, pass_to: self.pass_to }
+    pub(crate) fn pass(&self) -> RolloutPass {
+        RolloutPass { cursor: self.cursor, complete_to: self.complete_to, pass_to: self.pass_to }
     }
 
     /// Whether the cursor has let `host` go, of those that did not fail before this attempt.

@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 
-use crate::answer::Answer;
+use crate::answer::HostAnswer;
 use crate::host::{Host, Outcome};
 use crate::moment::Moment;
 use crate::reason::Why;
 
-impl Answer {
+impl HostAnswer {
     /// Since when its reason holds for `host`, whose answer it is; `None`: that is not known. What holds for the group is as old as the
     /// reason says.
     pub fn since(&self, host: Option<&Host>) -> Option<Timestamp> {

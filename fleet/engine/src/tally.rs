@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::counts::Tally;
-use crate::host::{Failure, Host, Last, Mark, Outcome};
+use crate::host::{Host, HostFailure, Last, Mark, Outcome};
 use crate::listening::{Listening, heard_every};
 use crate::moment::Moment;
 use crate::names::Name;
@@ -61,7 +61,7 @@ const STALLED_AFTER: u32 = 3_600;
 
 /// The view of one group at one time, from which states of its hosts are derived.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub struct TallyContext<'a> {
     /// The rollout.
     pub rollout: u64,
     /// The group.
@@ -82,7 +82,7 @@ pub struct Look<'a> {
     pub(crate) admits_strangers: bool,
 }
 
-impl Look<'_> {
+impl TallyContext<'_> {
     /// What the present rollout did to `host`, in the direction in which the group goes now.
     pub fn mark(&self, host: &Host) -> Option<Mark> {
         self.any_mark(host).filter(|_| host.told_back == self.is_going_back())
@@ -222,7 +222,7 @@ impl Look<'_> {
     }
 
     /// What it reported of the wanted version since it was told.
-    fn failure(&self, host: &Host) -> Option<Failure> {
+    fn failure(&self, host: &Host) -> Option<HostFailure> {
         // One from before it was told again was of another try.
         let mark = self.mark(host);
         let is_new = |at: Moment| mark.is_none_or(|mark| at >= mark.told);
@@ -341,7 +341,7 @@ fn is_under_way(host: &Host, version: Name) -> bool {
 
 impl Tally {
     /// Counts `host`.
-    pub fn add(&mut self, look: &Look<'_>, host: &Host) {
+    pub fn add(&mut self, look: &TallyContext<'_>, host: &Host) {
         let is_of_somebody = (host.enrolled.is_some() && host.reports) || host.flags.excludes();
         self.known += u64::from(is_of_somebody && !host.is_expected());
         if look.has_departed(host) {

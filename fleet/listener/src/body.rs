@@ -11,13 +11,13 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::phase::State;
+use crate::phase::PhaseCell;
 
-/// A request's body. Reading it fails with [`BodyError::TooSlow`] once its time is over ([`crate::Limits::body`]).
+/// A request's body. Reading it fails with [`BodyError::TooSlow`] once its time is over ([`crate::ListenerLimits::body`]).
 #[derive(Debug)]
-pub struct Body {
+pub struct RequestBody {
     incoming: Incoming,
-    state: Arc<State>,
+    state: Arc<PhaseCell>,
     /// `None` if there is nothing to come.
     deadline: Option<Instant>,
     /// Made when the body is first waited for: most come with their head.
@@ -40,7 +40,7 @@ pub enum BodyError {
 /// Reads a whole body of at most `max_bytes`. A body that says it is larger is refused before it is read.
 ///
 /// # Errors
-/// As [`BodyError`] says; errors of other bodies around a [`Body`] (axum's) are looked through for it.
+/// As [`BodyError`] says; errors of other bodies around a [`RequestBody`] (axum's) are looked through for it.
 pub async fn read_body<B>(body: B, max_bytes: usize) -> Result<Bytes, BodyError>
 where
     B: HttpBody<Data = Bytes>,
@@ -56,9 +56,9 @@ where
     }
 }
 
-impl Body {
+impl RequestBody {
     /// `limit`: the time for all of it, from now on.
-    pub(crate) fn new(incoming: Incoming, state: Arc<State>, limit: Duration) -> Self {
+    pub(crate) fn new(incoming: Incoming, state: Arc<PhaseCell>, limit: Duration) -> Self {
         let ended = incoming.is_end_stream();
         let deadline = (!ended).then(|| Instant::now() + limit);
         Self { incoming, state, deadline, timer: None, ended }
@@ -72,7 +72,7 @@ impl Body {
     }
 }
 
-impl HttpBody for Body {
+impl HttpBody for RequestBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -98,7 +98,7 @@ impl HttpBody for Body {
     }
 }
 
-impl Drop for Body {
+impl Drop for RequestBody {
     fn drop(&mut self) {
         self.state.received(self.ended);
     }

@@ -15,12 +15,12 @@ use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-use crate::body::Body;
+use crate::body::RequestBody;
 use crate::caller::{Caller, Peer};
-use crate::limits::Limits;
-use crate::phase::{Phase, State};
+use crate::limits::ListenerLimits;
+use crate::phase::{Phase, PhaseCell};
 use crate::service::noted;
-use crate::stream::{Stream, Watched, discard};
+use crate::stream::{HttpStream, PhasedSocket, discard};
 
 /// A request's line and headers, in bytes; more is answered 431. Cookies, a token and a long query fit many times.
 const MAX_HEAD: usize = 32 * 1024;
@@ -51,11 +51,11 @@ pub(crate) enum Socket {
 pub(crate) async fn run<S, B>(
     accepted: Accepted,
     service: S,
-    limits: Arc<Limits>,
-    state: Arc<State>,
+    limits: Arc<ListenerLimits>,
+    state: Arc<PhaseCell>,
     mut stop: oneshot::Receiver<()>,
 ) where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send,
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send,
     B: HttpBody + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
@@ -92,22 +92,22 @@ pub(crate) async fn run<S, B>(
 
 /// Closes our side and takes in what the client still sends: closing over unread bytes resets the connection, and the
 /// client may lose the answer.
-async fn linger(mut stream: Box<dyn Stream>) {
+async fn linger(mut stream: Box<dyn HttpStream>) {
     // hyper may have done so already.
     let _ = stream.shutdown().await;
     discard(stream.socket_mut()).await;
 }
 
 /// Agrees on TLS, if there is to be any; `None` if that fails.
-async fn open(socket: Socket, state: Arc<State>) -> Option<Box<dyn Stream>> {
+async fn open(socket: Socket, state: Arc<PhaseCell>) -> Option<Box<dyn HttpStream>> {
     let (socket, config) = match socket {
-        Socket::Local(socket) => return Some(Box::new(Watched { socket, state })),
-        Socket::Tcp(socket, None) => return Some(Box::new(Watched { socket, state })),
+        Socket::Local(socket) => return Some(Box::new(PhasedSocket { socket, state })),
+        Socket::Tcp(socket, None) => return Some(Box::new(PhasedSocket { socket, state })),
         Socket::Tcp(socket, Some(config)) => (socket, config),
     };
     let mut first = [0];
     let count = socket.peek(&mut first).await.ok()?;
-    let mut socket = Watched { socket, state };
+    let mut socket = PhasedSocket { socket, state };
     if count > 0 && first != [TLS_HANDSHAKE] {
         let _ = socket.write_all(SPEAK_TLS).await;
         linger(Box::new(socket)).await;

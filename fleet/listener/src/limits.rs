@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The limits of one listener. A time that is over is noticed up to a quarter of the shortest of them later, at most a
 /// second.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ListenerLimits {
     /// The TLS handshake, from the accepted connection on.
     pub handshake: Duration,
     /// A whole request head, from its first byte on; the first one from the connection (or handshake) on.
@@ -22,7 +22,7 @@ pub struct Limits {
     pub connections: usize,
 }
 
-impl Default for Limits {
+impl Default for ListenerLimits {
     fn default() -> Self {
         Self {
             // A slow link and a loaded host need a second or two; ten are patience enough.
@@ -42,7 +42,7 @@ impl Default for Limits {
 /// What is left of an answered connection may arrive for so long, so that the answer is not lost to a reset.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
-impl Limits {
+impl ListenerLimits {
     /// How often the connections are looked through.
     pub(crate) fn sweep(&self) -> Duration {
         let shortest = self.handshake.min(self.head).min(self.idle).min(self.write);

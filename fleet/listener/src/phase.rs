@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::limits::{LINGER, Limits};
+use crate::limits::{LINGER, ListenerLimits};
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ const PHASE_BITS: u32 = 3;
 
 /// The state of one connection.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct PhaseCell {
     epoch: Instant,
     /// Phase, and microseconds from `epoch` to its beginning.
     cell: AtomicU64,
@@ -44,14 +44,14 @@ pub(crate) struct State {
     unread: AtomicBool,
 }
 
-/// A [`State`] as it was at one time.
+/// A [`PhaseCell`] as it was at one time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct PhaseReading {
     cell: u64,
     blocked: Option<u64>,
 }
 
-impl State {
+impl PhaseCell {
     /// Begins with the handshake. `epoch` is the same for all connections that are compared.
     pub(crate) fn new(epoch: Instant) -> Self {
         let state = Self { epoch, cell: AtomicU64::new(0), blocked: AtomicU64::new(0), unread: AtomicBool::new(false) };
@@ -108,19 +108,19 @@ impl State {
     }
 
     /// The state now.
-    pub(crate) fn look(&self) -> Look {
+    pub(crate) fn look(&self) -> PhaseReading {
         let blocked = self.blocked.load(Ordering::Relaxed).checked_sub(1);
-        Look { cell: self.cell.load(Ordering::Relaxed), blocked }
+        PhaseReading { cell: self.cell.load(Ordering::Relaxed), blocked }
     }
 
     /// Claims the connection for closing; false if it went on since `seen`, e.g. with a request.
-    pub(crate) fn condemn(&self, seen: Look) -> bool {
+    pub(crate) fn condemn(&self, seen: PhaseReading) -> bool {
         let condemned = (seen.since() << PHASE_BITS) | Phase::Condemned as u64;
         self.cell.compare_exchange(seen.cell, condemned, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
-impl Look {
+impl PhaseReading {
     /// What it was doing.
     pub(crate) fn phase(self) -> Phase {
         let index = (self.cell & ((1 << PHASE_BITS) - 1)) as usize;
@@ -139,7 +139,7 @@ impl Look {
     }
 
     /// Whether the client had its time, `now` microseconds after the epoch.
-    pub(crate) fn is_overdue(self, now: u64, limits: &Limits) -> bool {
+    pub(crate) fn is_overdue(self, now: u64, limits: &ListenerLimits) -> bool {
         let limit = match self.phase() {
             Phase::Handshake => Some(limits.handshake),
             Phase::Head => Some(limits.head),
@@ -160,7 +160,7 @@ pub(crate) fn micros(time: Duration) -> u64 {
 }
 
 #[cfg(test)]
-impl State {
+impl PhaseCell {
     /// A state in `phase` since `since` microseconds.
     pub(crate) fn fixed(phase: Phase, since: u64) -> Self {
         let state = Self::new(Instant::now());
@@ -187,33 +187,33 @@ mod tests {
 
     #[test]
     fn each_phase_has_its_own_limit() {
-        let limits = Limits::default();
+        let limits = ListenerLimits::default();
         for (phase, seconds) in [(Phase::Handshake, 10), (Phase::Head, 10), (Phase::Idle, 75), (Phase::Lingering, 2)] {
-            let look = State::fixed(phase, 5 * SECOND).look();
+            let look = PhaseCell::fixed(phase, 5 * SECOND).look();
             assert!(!look.is_overdue((5 + seconds) * SECOND - 1, &limits), "{phase:?} ended early");
             assert!(look.is_overdue((5 + seconds) * SECOND, &limits), "{phase:?} did not end");
         }
         for phase in [Phase::Receiving, Phase::Working] {
-            assert!(!State::fixed(phase, 0).look().is_overdue(1_000_000 * SECOND, &limits), "{phase:?}");
+            assert!(!PhaseCell::fixed(phase, 0).look().is_overdue(1_000_000 * SECOND, &limits), "{phase:?}");
         }
     }
 
     #[test]
     fn a_client_that_does_not_read_is_overdue_even_while_we_work() {
-        let state = State::fixed(Phase::Working, 0);
+        let state = PhaseCell::fixed(Phase::Working, 0);
         assert_eq!(state.look().waiting_since(), None);
         state.block_at(7 * SECOND);
         assert_eq!(state.look().waiting_since(), Some(7 * SECOND));
-        assert!(!state.look().is_overdue(36 * SECOND, &Limits::default()));
-        assert!(state.look().is_overdue(37 * SECOND, &Limits::default()));
+        assert!(!state.look().is_overdue(36 * SECOND, &ListenerLimits::default()));
+        assert!(state.look().is_overdue(37 * SECOND, &ListenerLimits::default()));
         state.write_progressed();
-        assert!(!state.look().is_overdue(37 * SECOND, &Limits::default()));
+        assert!(!state.look().is_overdue(37 * SECOND, &ListenerLimits::default()));
     }
 
     #[test]
     fn only_an_idle_connection_begins_a_request_by_being_heard() {
         for phase in PHASES {
-            let state = State::fixed(phase, 3);
+            let state = PhaseCell::fixed(phase, 3);
             state.heard();
             let expected = if phase == Phase::Idle { Phase::Head } else { phase };
             assert_eq!(state.look().phase(), expected);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_went_on_cannot_be_condemned() {
-        let state = State::fixed(Phase::Idle, 3);
+        let state = PhaseCell::fixed(Phase::Idle, 3);
         let seen = state.look();
         state.enter(Phase::Working);
         assert!(!state.condemn(seen));

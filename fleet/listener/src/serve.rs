@@ -15,13 +15,13 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tower_service::Service;
 
-use crate::body::Body;
+use crate::body::RequestBody;
 use crate::caller::Peer;
 use crate::connection::{self, Accepted, Socket};
-use crate::limits::Limits;
+use crate::limits::ListenerLimits;
 use crate::local::Local;
-use crate::phase::{State, micros};
-use crate::table::Table;
+use crate::phase::{PhaseCell, micros};
+use crate::table::ConnectionTable;
 use crate::tcp::Tcp;
 
 /// The pause after a connection that could not be accepted, e.g. without a free descriptor: the loop must not spin.
@@ -52,18 +52,18 @@ impl From<Local> for Listener {
 
 /// Serves what connects to `listener` until `stop` is ready; then accepts nobody (the listener is closed, a Unix
 /// socket's file removed), answers what is under way with `Connection: close`, and closes what is not done after
-/// [`Limits::drain`]. Returns how many connections were cut off so.
+/// [`ListenerLimits::drain`]. Returns how many connections were cut off so.
 ///
 /// Requests carry a [`crate::Caller`] among their extensions. A handler that panics ends its own connection only.
 /// Dropping the future closes all connections at once.
 pub async fn serve<S, B>(
     listener: impl Into<Listener>,
-    limits: Limits,
+    limits: ListenerLimits,
     service: S,
     stop: impl Future<Output = ()>,
 ) -> usize
 where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send + 'static,
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send + 'static,
     B: HttpBody + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -78,11 +78,11 @@ where
 /// The open connections of one listener.
 struct Connections<S> {
     service: S,
-    limits: Arc<Limits>,
+    limits: Arc<ListenerLimits>,
     /// What the times of all connections count from.
     epoch: Instant,
     tasks: JoinSet<()>,
-    table: Table<Id, Handle>,
+    table: ConnectionTable<Id, Handle>,
     /// When it was last logged that none could be accepted.
     warned: Option<Instant>,
 }
@@ -97,14 +97,21 @@ struct Handle {
 
 impl<S, B> Connections<S>
 where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send + 'static,
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send + 'static,
     B: HttpBody + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    fn new(limits: Limits, service: S) -> Self {
+    fn new(limits: ListenerLimits, service: S) -> Self {
         let limits = Arc::new(limits);
-        Self { service, limits, epoch: Instant::now(), tasks: JoinSet::new(), table: Table::new(), warned: None }
+        Self {
+            service,
+            limits,
+            epoch: Instant::now(),
+            tasks: JoinSet::new(),
+            table: ConnectionTable::new(),
+            warned: None,
+        }
     }
 
     async fn accept_until(&mut self, listener: &Listener, stop: impl Future<Output = ()>) {
@@ -136,7 +143,7 @@ where
             tracing::debug!(peer = ?accepted.peer, "connection refused: all are at work");
             return;
         }
-        let state = Arc::new(State::new(self.epoch));
+        let state = Arc::new(PhaseCell::new(self.epoch));
         let (stop, stopped) = oneshot::channel();
         let (service, limits) = (self.service.clone(), Arc::clone(&self.limits));
         let task = connection::run(accepted, service, limits, Arc::clone(&state), stopped);

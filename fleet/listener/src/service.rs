@@ -13,26 +13,26 @@ use hyper_util::service::TowerToHyperService;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::body::Body;
+use crate::body::RequestBody;
 use crate::caller::Caller;
-use crate::phase::{Phase, State};
+use crate::phase::{Phase, PhaseCell};
 
 /// The service of one connection. `limit`: the time for a body.
 pub(crate) fn noted<S, B>(
     service: S,
     caller: Caller,
-    state: Arc<State>,
+    state: Arc<PhaseCell>,
     limit: Duration,
 ) -> impl HyperService<Request<Incoming>, Response = Response<Answer<B>>, Error = Infallible, Future: Send>
 where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send,
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send,
     B: HttpBody,
 {
     let service = TowerToHyperService::new(service);
     service_fn(move |request: Request<Incoming>| {
         let complete = HttpBody::is_end_stream(request.body());
         state.enter(if complete { Phase::Working } else { Phase::Receiving });
-        let mut request = request.map(|body| Body::new(body, Arc::clone(&state), limit));
+        let mut request = request.map(|body| RequestBody::new(body, Arc::clone(&state), limit));
         request.extensions_mut().insert(caller.clone());
         let (answer, end) = (service.call(request), End(Arc::clone(&state)));
         async move { answer.await.map(|response| response.map(|body| Answer { body, _end: end })) }
@@ -40,7 +40,7 @@ where
 }
 
 /// The end of a request, whichever way it ends.
-struct End(Arc<State>);
+struct End(Arc<PhaseCell>);
 
 impl Drop for End {
     fn drop(&mut self) {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-use crate::phase::State;
+use crate::phase::PhaseCell;
 
 /// Both directions of a socket.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -17,24 +17,24 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
 /// A socket that notes what its client does. It lies below TLS, so that bytes that make no whole record count too.
 #[derive(Debug)]
-pub(crate) struct Watched<S> {
+pub(crate) struct PhasedSocket<S> {
     pub(crate) socket: S,
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Arc<PhaseCell>,
 }
 
 /// What HTTP is spoken over.
-pub(crate) trait Stream: Duplex {
+pub(crate) trait HttpStream: Duplex {
     /// The socket below.
     fn socket_mut(&mut self) -> &mut dyn Duplex;
 }
 
-impl<S: Duplex> Stream for Watched<S> {
+impl<S: Duplex> HttpStream for PhasedSocket<S> {
     fn socket_mut(&mut self) -> &mut dyn Duplex {
         &mut self.socket
     }
 }
 
-impl<S: Duplex> Stream for TlsStream<Watched<S>> {
+impl<S: Duplex> HttpStream for TlsStream<PhasedSocket<S>> {
     fn socket_mut(&mut self) -> &mut dyn Duplex {
         self.get_mut().0.socket_mut()
     }
@@ -46,7 +46,7 @@ pub(crate) async fn discard(socket: &mut dyn Duplex) {
     while socket.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
 }
 
-impl<S> Watched<S> {
+impl<S> PhasedSocket<S> {
     /// Notes whether the client took what was written.
     fn note_write(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match &result {
@@ -57,7 +57,7 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: Duplex> AsyncRead for Watched<S> {
+impl<S: Duplex> AsyncRead for PhasedSocket<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.socket).poll_read(cx, buf))?;
@@ -68,7 +68,7 @@ impl<S: Duplex> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: Duplex> AsyncWrite for Watched<S> {
+impl<S: Duplex> AsyncWrite for PhasedSocket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.socket).poll_write(cx, buf);
         self.note_write(result)

@@ -5,28 +5,28 @@ use std::collections::{BinaryHeap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::limits::Limits;
-use crate::phase::State;
+use crate::limits::ListenerLimits;
+use crate::phase::PhaseCell;
 
 /// So many connections are looked at for one that makes room: bounds the work where all are busy.
 const LOOKS: usize = 1024;
 
 /// The open connections by `K`; `V` is what ends one.
 #[derive(Debug)]
-pub(crate) struct Table<K, V> {
-    entries: HashMap<K, Entry<V>>,
+pub(crate) struct ConnectionTable<K, V> {
+    entries: HashMap<K, ConnectionEntry<V>>,
     /// In the order in which they were last seen to wait. No time here is after the true one, so the first whose time
     /// is still true has waited longest of all. What is no longer in `entries` is skipped.
     order: BinaryHeap<Turn<K>>,
 }
 
 #[derive(Debug)]
-struct Entry<V> {
-    state: Arc<State>,
+struct ConnectionEntry<V> {
+    state: Arc<PhaseCell>,
     value: V,
 }
 
-impl<K: Copy + Eq + Hash, V> Table<K, V> {
+impl<K: Copy + Eq + Hash, V> ConnectionTable<K, V> {
     pub(crate) fn new() -> Self {
         Self { entries: HashMap::new(), order: BinaryHeap::new() }
     }
@@ -37,9 +37,9 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     }
 
     /// A new connection.
-    pub(crate) fn insert(&mut self, key: K, state: Arc<State>, value: V) {
+    pub(crate) fn insert(&mut self, key: K, state: Arc<PhaseCell>, value: V) {
         let since = state.look().waiting_since().unwrap_or(0);
-        self.entries.insert(key, Entry { state, value });
+        self.entries.insert(key, ConnectionEntry { state, value });
         self.order.push(Turn { since, key });
         if self.order.len() > 2 * self.entries.len() + LOOKS {
             let entries = &self.entries;
@@ -69,8 +69,8 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     }
 
     /// Takes out every connection whose client had its time.
-    pub(crate) fn take_overdue(&mut self, now: u64, limits: &Limits) -> Vec<V> {
-        let is_overdue = |entry: &Entry<V>| {
+    pub(crate) fn take_overdue(&mut self, now: u64, limits: &ListenerLimits) -> Vec<V> {
+        let is_overdue = |entry: &ConnectionEntry<V>| {
             let look = entry.state.look();
             look.is_overdue(now, limits) && entry.state.condemn(look)
         };
@@ -119,15 +119,15 @@ mod tests {
 
     const SECOND: u64 = 1_000_000;
 
-    fn add(table: &mut Table<u32, u32>, key: u32, phase: Phase, since: u64) -> Arc<State> {
-        let state = Arc::new(State::fixed(phase, since));
+    fn add(table: &mut ConnectionTable<u32, u32>, key: u32, phase: Phase, since: u64) -> Arc<PhaseCell> {
+        let state = Arc::new(PhaseCell::fixed(phase, since));
         table.insert(key, Arc::clone(&state), key);
         state
     }
 
     #[test]
     fn who_waited_longest_goes_first_and_who_works_stays() {
-        let mut table = Table::new();
+        let mut table = ConnectionTable::new();
         for (key, phase, since) in [
             (1, Phase::Idle, 30),
             (2, Phase::Working, 1),
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_request_sends_a_connection_to_the_end_of_the_order() {
-        let mut table = Table::new();
+        let mut table = ConnectionTable::new();
         let first = add(&mut table, 1, Phase::Idle, 10);
         add(&mut table, 2, Phase::Idle, 20);
         first.set(Phase::Idle, 30);
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_busy_connection_that_waits_again_is_found() {
-        let mut table = Table::new();
+        let mut table = ConnectionTable::new();
         let busy = add(&mut table, 1, Phase::Working, 0);
         assert_eq!(table.take_oldest(5), None);
         add(&mut table, 2, Phase::Idle, 6);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_ended_are_forgotten() {
-        let mut table = Table::new();
+        let mut table = ConnectionTable::new();
         for key in 0..100_000 {
             add(&mut table, key, Phase::Idle, u64::from(key));
             table.remove(key);
@@ -177,11 +177,11 @@ mod tests {
 
     #[test]
     fn the_overdue_are_taken_out_once() {
-        let mut table = Table::new();
+        let mut table = ConnectionTable::new();
         add(&mut table, 1, Phase::Head, 0);
         add(&mut table, 2, Phase::Idle, 0);
         add(&mut table, 3, Phase::Working, 0);
-        let limits = Limits::default();
+        let limits = ListenerLimits::default();
         assert_eq!(table.take_overdue(11 * SECOND, &limits), [1]);
         assert!(table.take_overdue(11 * SECOND, &limits).is_empty());
         assert_eq!(table.take_overdue(76 * SECOND, &limits), [2]);

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use fleet_listener::{Body, Limits, Tcp, serve};
+use fleet_listener::{ListenerLimits, RequestBody, Tcp, serve};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::{Request, Response};
@@ -19,7 +19,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 struct Hello;
 
-impl tower_service::Service<Request<Body>> for Hello {
+impl tower_service::Service<Request<RequestBody>> for Hello {
     type Response = Response<Full<Bytes>>;
     type Error = Infallible;
     type Future = std::future::Ready<Result<Self::Response, Infallible>>;
@@ -28,7 +28,7 @@ impl tower_service::Service<Request<Body>> for Hello {
         std::task::Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, _: Request<Body>) -> Self::Future {
+    fn call(&mut self, _: Request<RequestBody>) -> Self::Future {
         std::future::ready(Ok(Response::new(Full::from("hello"))))
     }
 }
@@ -49,7 +49,7 @@ async fn ask(client: &mut TcpStream) -> String {
 async fn a_new_caller_is_answered_where_no_descriptor_is_free() {
     let tcp = Tcp::bind("127.0.0.1:0".parse().unwrap(), None).unwrap();
     let address = tcp.local_addr().unwrap();
-    let _server = tokio::spawn(serve(tcp, Limits::default(), Hello, std::future::pending()));
+    let _server = tokio::spawn(serve(tcp, ListenerLimits::default(), Hello, std::future::pending()));
     let mut idle = Vec::new();
     for _ in 0..20 {
         let mut client = TcpStream::connect(address).await.unwrap();

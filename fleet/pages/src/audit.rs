@@ -1,7 +1,7 @@
 //! `/audit`.
 
 use askama::Template;
-use fleet_wire::api::{Entry, Verified};
+use fleet_wire::api::{AuditEntry, Verified};
 use fleet_wire::text;
 
 use crate::Frame;
@@ -9,11 +9,11 @@ use crate::Frame;
 /// Records, the newest first.
 #[derive(Debug, Clone, Template)]
 #[template(path = "audit.html")]
-pub struct Audit {
+pub struct AuditLogPage {
     /// What is around it.
     pub frame: Frame,
     /// A page of them.
-    pub lines: Vec<Line>,
+    pub lines: Vec<AuditRow>,
     /// The number before which the next page begins; `None`: there is none.
     pub next: Option<u64>,
     /// Whether the chain is whole.
@@ -24,7 +24,7 @@ pub struct Audit {
 
 /// A record, as a row.
 #[derive(Debug, Clone)]
-pub struct Line {
+pub struct AuditRow {
     /// Its number.
     pub seq: u64,
     /// `2025-01-15 02:00:00`.
@@ -43,9 +43,9 @@ pub struct Line {
     pub detail: String,
 }
 
-impl Line {
+impl AuditRow {
     /// Of a record.
-    pub fn of(entry: &Entry) -> Self {
+    pub fn of(entry: &AuditEntry) -> Self {
         let message = entry.detail.get("message").and_then(serde_json::Value::as_str);
         let detail = match (&entry.detail, message) {
             (_, Some(message)) => message.to_owned(),

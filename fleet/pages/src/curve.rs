@@ -1,6 +1,6 @@
 //! A group's hosts over time, as a picture and as a table.
 
-use fleet_engine::curve::{Curve, Point};
+use fleet_engine::curve::{Point, RolloutCurve};
 use fleet_wire::rollout::{RolloutGroup, RolloutSpec};
 use fleet_wire::text;
 
@@ -16,7 +16,7 @@ const ROWS: usize = 16;
 #[derive(Debug, Clone)]
 pub(crate) struct Drawing {
     /// The lines.
-    pub(crate) lines: [Line; 3],
+    pub(crate) lines: [CurveLine; 3],
     /// How many hosts the picture's upper edge stands for.
     pub(crate) most: u64,
     /// When it begins, and ends, in UTC.
@@ -27,7 +27,7 @@ pub(crate) struct Drawing {
 
 /// One of the lines.
 #[derive(Debug, Clone)]
-pub(crate) struct Line {
+pub(crate) struct CurveLine {
     /// How it looks: `told`, `updated` or `bad`.
     pub(crate) class: &'static str,
     /// What it counts.
@@ -40,7 +40,7 @@ pub(crate) struct Line {
 
 impl Drawing {
     /// Of `group` in a rollout of `spec`; `all`: its hosts. `None`: nothing has happened yet.
-    pub(crate) fn of(curve: &Curve, group: &RolloutGroup, spec: &RolloutSpec, all: u64) -> Option<Self> {
+    pub(crate) fn of(curve: &RolloutCurve, group: &RolloutGroup, spec: &RolloutSpec, all: u64) -> Option<Self> {
         let (first, last) = (curve.points.first()?, curve.points.last()?);
         if last.told + last.updated + last.failed == 0 {
             return None;
@@ -55,7 +55,7 @@ impl Drawing {
         let mut classes = ["told", "updated", "bad"].into_iter().zip(names);
         let lines = counts.map(|count| {
             let (class, name) = classes.next().unwrap_or_default();
-            Line { class, name, count: count(last), path: path(&curve.points, most, count) }
+            CurveLine { class, name, count: count(last), path: path(&curve.points, most, count) }
         });
         let time = |point: &Point| format!("{} UTC", text::time(point.at));
         let rows = thinned(&curve.points).map(|point| (text::time(point.at), counts.map(|count| count(point))));
@@ -100,13 +100,13 @@ mod tests {
 
     use super::*;
 
-    fn curve(points: impl IntoIterator<Item = (i64, u64, u64, u64)>) -> Curve {
+    fn curve(points: impl IntoIterator<Item = (i64, u64, u64, u64)>) -> RolloutCurve {
         let at = |second| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second);
         let point = |(second, told, updated, failed)| Point { at: at(second), told, updated, failed };
-        Curve { points: points.into_iter().map(point).collect() }
+        RolloutCurve { points: points.into_iter().map(point).collect() }
     }
 
-    fn drawing(curve: &Curve, state: &str, all: u64) -> Option<Drawing> {
+    fn drawing(curve: &RolloutCurve, state: &str, all: u64) -> Option<Drawing> {
         let spec = RolloutSpec {
             start_version: "1.0.0".to_owned(),
             target_version: "2.0.0".to_owned(),

@@ -48,7 +48,7 @@ impl Frame {
 
 /// A button that leads to a confirmation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Action {
+pub struct PageAction {
     /// What is done, as the form says it.
     pub verb: &'static str,
     /// What stands on the button.
@@ -63,7 +63,7 @@ pub struct Action {
     pub digest: Option<String>,
 }
 
-impl Action {
+impl PageAction {
     /// On a group.
     pub(crate) fn on_group(verb: &'static str, label: &'static str, group: &str) -> Self {
         Self { verb, label, on: format!("group {group}"), group: group.to_owned(), host: String::new(), digest: None }

@@ -1,29 +1,29 @@
 //! `/groups/NAME`.
 
 use askama::Template;
-use fleet_engine::curve::Curve;
-use fleet_wire::api::Entry;
+use fleet_engine::curve::RolloutCurve;
+use fleet_wire::api::AuditEntry;
 use fleet_wire::rollout::AgentRollout;
 
 use crate::Frame;
-use crate::audit::Line;
+use crate::audit::AuditRow;
 use crate::curve::Drawing;
 use crate::rollout::Card;
 
 /// A group: its state, its hosts, its failures, its history.
 #[derive(Debug, Clone, Template)]
 #[template(path = "group.html")]
-pub struct Group {
+pub struct GroupPage {
     /// What is around it.
     pub frame: Frame,
     card: Card,
     target: String,
     drawing: Option<Drawing>,
     failures: Vec<(Option<String>, u64)>,
-    history: Vec<Line>,
+    history: Vec<AuditRow>,
 }
 
-impl Group {
+impl GroupPage {
     /// Of the group called `name`; `failures`: how many hosts failed by which error code, and how many timed out (`None`);
     /// `curve`: `None` if it has not begun; `history`: the newest first. `None`: the rollout has no such group.
     pub fn of(
@@ -31,12 +31,12 @@ impl Group {
         rollout: &AgentRollout,
         name: &str,
         failures: Vec<(Option<String>, u64)>,
-        curve: Option<&Curve>,
-        history: &[Entry],
+        curve: Option<&RolloutCurve>,
+        history: &[AuditEntry],
     ) -> Option<Self> {
         let group = rollout.status.groups.iter().find(|group| group.name == name)?;
         let target = rollout.spec.target_version.clone();
-        let history = history.iter().map(Line::of).collect();
+        let history = history.iter().map(AuditRow::of).collect();
         let card = Card::of(group);
         let drawing = curve.and_then(|curve| Drawing::of(curve, group, &rollout.spec, card.all()));
         Some(Self { frame, card, target, drawing, failures, history })
@@ -55,7 +55,7 @@ mod tests {
         let frame = Frame { user: None, build: String::new(), at: Timestamp::UNIX_EPOCH, warnings: Vec::new() };
         let rollout = serde_json::from_value(json!({ "status": { "groups": [{ "name": "a b" }] } })).unwrap();
         let failures = vec![(Some("bad&code".to_owned()), 3), (None, 2), (Some(String::new()), 1)];
-        let page = Group::of(frame, &rollout, "a b", failures, None, &[]).unwrap().render().unwrap();
+        let page = GroupPage::of(frame, &rollout, "a b", failures, None, &[]).unwrap().render().unwrap();
         for (row, path, count) in [
             ("bad&#38;code", "&amp;code=bad%26code", 3),
             ("(timed out)", "&amp;state=timed_out", 2),

@@ -1,20 +1,20 @@
 //! `/hosts/UUID`.
 
 use askama::Template;
-use fleet_wire::api::{Entry, Explained, History};
-use fleet_wire::reason::{Reason, Subject};
+use fleet_wire::api::{AuditEntry, Explained, History};
+use fleet_wire::reason::{Reason, ReasonSubject};
 use fleet_wire::words::reported;
 use serde_json::Value;
 
 use crate::Frame;
-use crate::audit::Line;
-use crate::frame::Action;
+use crate::audit::AuditRow;
+use crate::frame::PageAction;
 use crate::rollout::Waits;
 
 /// A host: what it would be told now and why, and what is known of it.
 #[derive(Debug, Clone, Template)]
 #[template(path = "host.html")]
-pub struct Host {
+pub struct HostPage {
     /// What is around it.
     pub frame: Frame,
     /// Its UUID.
@@ -24,10 +24,10 @@ pub struct Host {
     /// Names of groups that it can be put into.
     pub groups: Vec<String>,
     /// What operators decided of it, the newest first.
-    pub history: Vec<Entry>,
+    pub history: Vec<AuditEntry>,
 }
 
-impl Host {
+impl HostPage {
     fn text(&self, key: &str) -> &str {
         let answer = self.explained.as_ref().ok().map(|explained| &explained.answer);
         answer.and_then(|answer| answer.get(key)).and_then(Value::as_str).unwrap_or_default()
@@ -44,10 +44,10 @@ impl Host {
         let answer = &self.explained.as_ref().ok()?.answer;
         let mut reason = Reason::read(answer.get("why").unwrap_or(&Value::Null));
         reason.until = answer.get("until").and_then(Value::as_str).map(str::to_owned);
-        Some(Waits::of(&reason, Subject::Host(&self.id)))
+        Some(Waits::of(&reason, ReasonSubject::Host(&self.id)))
     }
 
-    fn known(&self) -> Option<&fleet_wire::api::Host> {
+    fn known(&self) -> Option<&fleet_wire::api::HostView> {
         self.explained.as_ref().ok()?.known.as_ref()
     }
 
@@ -57,10 +57,10 @@ impl Host {
         set.collect::<Vec<_>>().join(", ")
     }
 
-    fn actions(&self) -> Vec<Action> {
+    fn actions(&self) -> Vec<PageAction> {
         let is_held = self.known().is_some_and(|host| host.held);
         let (verb, label) = if is_held { ("release", "Release") } else { ("hold", "Hold") };
-        vec![Action::on_host(verb, label, &self.id)]
+        vec![PageAction::on_host(verb, label, &self.id)]
     }
 
     fn waiting_key(&self) -> Option<&str> {
@@ -84,7 +84,7 @@ impl Host {
         self.explained.as_ref().ok()?.history.as_ref()
     }
 
-    fn lines(&self) -> Vec<Line> {
-        self.history.iter().map(Line::of).collect()
+    fn lines(&self) -> Vec<AuditRow> {
+        self.history.iter().map(AuditRow::of).collect()
     }
 }

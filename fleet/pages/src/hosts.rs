@@ -1,7 +1,7 @@
 //! `/hosts`.
 
 use askama::Template;
-use fleet_wire::api::{Host, Hosts as Found, HostsQuery};
+use fleet_wire::api::{HostList as Found, HostView, HostsQuery};
 use fleet_wire::text;
 
 use crate::Frame;
@@ -22,7 +22,7 @@ pub const STATES: [(&str, &str); 9] = [
 /// A table of hosts.
 #[derive(Debug, Clone, Template)]
 #[template(path = "hosts.html")]
-pub struct Hosts {
+pub struct HostsPage {
     /// What is around it.
     pub frame: Frame,
     /// What was asked for.
@@ -33,7 +33,7 @@ pub struct Hosts {
     pub groups: Vec<String>,
 }
 
-impl Hosts {
+impl HostsPage {
     fn group(&self) -> &str {
         self.query.group.as_deref().unwrap_or_default()
     }
@@ -68,12 +68,12 @@ pub fn state_word(state: &str) -> String {
 }
 
 /// When a host was last heard of.
-pub fn seen(host: &Host) -> String {
+pub fn seen(host: &HostView) -> String {
     host.last_seen.map_or_else(|| "never".to_owned(), |seen| format!("{} UTC", text::time(seen)))
 }
 
 /// `rolled_back, to 1.2.4 (health_failed)`; empty: no change is known.
-pub fn last_change(host: &Host) -> String {
+pub fn last_change(host: &HostView) -> String {
     if host.last_outcome.is_empty() {
         return String::new();
     }

@@ -8,7 +8,7 @@ use crate::Frame;
 /// The form that takes a token.
 #[derive(Debug, Clone, Template)]
 #[template(path = "login.html")]
-pub struct Login {
+pub struct LoginPage {
     /// What is around it.
     pub frame: Frame,
     /// The path that is shown afterwards.

@@ -7,7 +7,7 @@ use crate::Frame;
 /// One line, and its code.
 #[derive(Debug, Clone, Template)]
 #[template(path = "refused.html")]
-pub struct Refused {
+pub struct RefusedPage {
     /// What is around it.
     pub frame: Frame,
     /// A stable code, as the API's.

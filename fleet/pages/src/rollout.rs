@@ -2,19 +2,19 @@
 
 use askama::Template;
 use fleet_wire::api::Holds;
-use fleet_wire::reason::{Reason, Subject};
+use fleet_wire::reason::{Reason, ReasonSubject};
 use fleet_wire::rollout::{AgentRollout, RolloutGroup, state_word};
 use fleet_wire::text;
 use fleet_wire::words::holds;
 use jiff::tz::TimeZone;
 
 use crate::Frame;
-use crate::frame::Action;
+use crate::frame::PageAction;
 
 /// The rollout.
 #[derive(Debug, Clone, Template)]
 #[template(path = "rollout.html")]
-pub struct Rollout {
+pub struct RolloutPage {
     /// What is around it.
     pub frame: Frame,
     /// The rollout; `None`: there is none.
@@ -42,7 +42,7 @@ pub struct Waits {
 
 impl Waits {
     /// Of a reason.
-    pub fn of(reason: &Reason, subject: Subject<'_>) -> Self {
+    pub fn of(reason: &Reason, subject: ReasonSubject<'_>) -> Self {
         let time = |time: &Option<String>| time.as_deref().map(|time| format!("{} UTC", text::time_of(time)));
         Self {
             sentence: reason.sentence(),
@@ -56,7 +56,7 @@ impl Waits {
 
 /// A part of a group's bar.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct BarPart {
     /// `updated`, `moving`, `bad` or `rest`.
     pub class: &'static str,
     /// Where it begins, per mille.
@@ -75,7 +75,7 @@ pub struct Card {
     /// Why it is as it is.
     pub waits: Waits,
     /// What may be done to it.
-    pub actions: Vec<Action>,
+    pub actions: Vec<PageAction>,
 }
 
 impl Card {
@@ -84,7 +84,7 @@ impl Card {
         let reason = group.reason();
         Self {
             state: group.state_words(),
-            waits: Waits::of(&reason, Subject::Group(&group.name)),
+            waits: Waits::of(&reason, ReasonSubject::Group(&group.name)),
             actions: actions(group),
             group: group.clone(),
         }
@@ -122,7 +122,7 @@ impl Card {
     }
 
     /// The bar.
-    pub fn parts(&self) -> Vec<Part> {
+    pub fn parts(&self) -> Vec<BarPart> {
         const WHOLE: u64 = 1000;
         let group = &self.group;
         let all = self.all().max(1);
@@ -132,16 +132,16 @@ impl Card {
         let part = |(class, count)| {
             let from = before * WHOLE / all;
             before += count;
-            Part { class, from, length: before * WHOLE / all - from }
+            BarPart { class, from, length: before * WHOLE / all - from }
         };
         counts.into_iter().map(part).filter(|part| part.length > 0).collect()
     }
 }
 
 /// What may be done to a group in its state. The server decides: what is missing here is still refused or done there.
-fn actions(group: &RolloutGroup) -> Vec<Action> {
-    let on = |verb, label| Action::on_group(verb, label, &group.name);
-    let approve = || Action { digest: group.approval_digest.clone(), ..on("approve", "Approve") };
+fn actions(group: &RolloutGroup) -> Vec<PageAction> {
+    let on = |verb, label| PageAction::on_group(verb, label, &group.name);
+    let approve = || PageAction { digest: group.approval_digest.clone(), ..on("approve", "Approve") };
     let mut actions = Vec::new();
     // A start would be refused; an approval may be given ahead of what else keeps the group.
     let is_unapproved = group.is_unapproved();
@@ -162,7 +162,7 @@ fn actions(group: &RolloutGroup) -> Vec<Action> {
     actions
 }
 
-impl Rollout {
+impl RolloutPage {
     fn cards(&self) -> Vec<Card> {
         self.rollout.iter().flat_map(|rollout| &rollout.status.groups).map(Card::of).collect()
     }
@@ -175,7 +175,7 @@ impl Rollout {
 
     fn everybody(&self) -> Option<Waits> {
         let rollout = self.rollout.as_ref().filter(|rollout| rollout.is_immediate())?;
-        Some(Waits::of(&rollout.status.why.clone().unwrap_or_default(), Subject::Group("")))
+        Some(Waits::of(&rollout.status.why.clone().unwrap_or_default(), ReasonSubject::Group("")))
     }
 
     fn state(&self) -> String {
@@ -188,15 +188,15 @@ impl Rollout {
         time.map(|time| format!("{} UTC", text::time_of(time))).unwrap_or_default()
     }
 
-    fn actions(&self) -> Vec<Action> {
+    fn actions(&self) -> Vec<PageAction> {
         let mut actions = Vec::new();
         if self.holds.all {
-            actions.push(Action::on_all("run", "End the stop of everything"));
+            actions.push(PageAction::on_all("run", "End the stop of everything"));
         }
         let has_started =
             |group: &RolloutGroup| matches!(group.state.as_str(), "canary" | "active" | "done" | "halted");
         if self.rollout.iter().flat_map(|rollout| &rollout.status.groups).any(has_started) {
-            actions.push(Action::on_all("rollback", "Roll back all started groups"));
+            actions.push(PageAction::on_all("rollback", "Roll back all started groups"));
         }
         actions
     }

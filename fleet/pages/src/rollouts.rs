@@ -10,11 +10,11 @@ use crate::Frame;
 /// Rollouts, the newest first.
 #[derive(Debug, Clone, Template)]
 #[template(path = "rollouts.html")]
-pub struct Rollouts {
+pub struct RolloutsPage {
     /// What is around it.
     pub frame: Frame,
     /// A page of them.
-    pub lines: Vec<Line>,
+    pub lines: Vec<RolloutRow>,
     /// The number before which the next page begins; `None`: there is none.
     pub next: Option<u64>,
     /// The newest are among them.
@@ -23,7 +23,7 @@ pub struct Rollouts {
 
 /// A rollout, as a row.
 #[derive(Debug, Clone)]
-pub struct Line {
+pub struct RolloutRow {
     /// Its number.
     pub number: u64,
     /// The rollout as the API shows it.
@@ -38,7 +38,7 @@ pub struct Line {
     pub groups: String,
 }
 
-impl Line {
+impl RolloutRow {
     /// Of a rollout as the API shows it; `ended`: when it was stepped last, `None` for the present one.
     pub fn of(rollout: &AgentRollout, ended: Option<Timestamp>) -> Self {
         let status = &rollout.status;
@@ -70,9 +70,9 @@ mod tests {
             },
         }))
         .unwrap();
-        let past = Line::of(&shown, Some("2025-01-16T03:00:00Z".parse().unwrap()));
+        let past = RolloutRow::of(&shown, Some("2025-01-16T03:00:00Z".parse().unwrap()));
         assert_eq!((past.number, past.groups.as_str(), past.state.as_str()), (7, "dev done, prod halted", "halted"));
         assert_eq!((past.began.as_str(), past.ended.as_str()), ("2025-01-15 02:00:00", "2025-01-16 03:00:00"));
-        assert_eq!(Line::of(&shown, None).ended, "");
+        assert_eq!(RolloutRow::of(&shown, None).ended, "");
     }
 }

@@ -7,18 +7,18 @@ use crate::Frame;
 /// What is assumed, and what would become of it.
 #[derive(Debug, Clone, Template)]
 #[template(path = "simulate.html")]
-pub struct Simulate {
+pub struct SimulatePage {
     /// What is around it.
     pub frame: Frame,
     /// What was asked for, as it was typed.
-    pub asked: Asked,
+    pub asked: SimulateInput,
     /// `None`: nothing was asked yet. An error: why it cannot be simulated.
-    pub told: Option<Result<Told, String>>,
+    pub told: Option<Result<SimulateResult, String>>,
 }
 
 /// What was typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct SimulateInput {
     /// The release; empty: the target of the resources.
     pub to: String,
     /// How many hosts; empty: those that the server knows.
@@ -33,7 +33,7 @@ pub struct Asked {
 
 /// What would happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct SimulateResult {
     /// As `teleport-fleet simulate` prints it.
     pub text: String,
     /// Its picture.

@@ -1,18 +1,18 @@
 //! `/versions`: what hosts run, and the resources that say what they shall run.
 
 use askama::Template;
-use fleet_wire::api::{Counts, Kept};
+use fleet_wire::api::{KeptResource, StateCounts};
 
 use crate::Frame;
 
 /// Counts of hosts, and resources.
 #[derive(Debug, Clone, Template)]
 #[template(path = "versions.html")]
-pub struct Versions {
+pub struct VersionsPage {
     /// What is around it.
     pub frame: Frame,
     /// Hosts by group and version.
-    pub counts: Counts,
+    pub counts: StateCounts,
     /// The resources, by kind.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<KeptResource>,
 }

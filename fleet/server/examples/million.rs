@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
 
-use fleet_engine::fleet::{Fleet, Report};
+use fleet_engine::fleet::{Fleet, HostReport};
 use fleet_engine::host::HostId;
-use fleet_store::{Change, Enrolled, EnrolmentChanges, Store};
+use fleet_store::{Change, EnrolledHost, EnrolmentChanges, Store};
 use jiff::Timestamp;
 use protocol::report::Key;
 
@@ -53,23 +53,23 @@ fn spread(number: usize) -> HostId {
 }
 
 /// It is known by a key.
-fn enrolled(host: HostId, since: Timestamp) -> Enrolled {
+fn enrolled(host: HostId, since: Timestamp) -> EnrolledHost {
     let mut key = [0; 32];
     key[..16].copy_from_slice(&host.to_be_bytes());
-    Enrolled { host, key: Key(key), sequence: 1, how: "open".to_owned(), since, fixed: None, change: 0 }
+    EnrolledHost { host, key: Key(key), sequence: 1, how: "open".to_owned(), since, fixed: None, change: 0 }
 }
 
 /// Host `number`: eight labels, of few values.
-fn report(number: usize, id: HostId) -> Report {
+fn report(number: usize, id: HostId) -> HostReport {
     let label =
         |at: usize| (format!("label-{at}"), (number / 7_usize.pow(u32::try_from(at).unwrap_or(0)) % 7).to_string());
     let labels: BTreeMap<String, String> = (0..8).map(label).collect();
-    Report {
+    HostReport {
         host: id,
         update_id: !id,
         group: Some(format!("group-{}", number % GROUPS)),
         version: Some("17.2.0".to_owned()),
         labels: Some(labels),
-        ..Report::default()
+        ..HostReport::default()
     }
 }

@@ -10,15 +10,15 @@ use crate::dashboard::Dashboard;
 use crate::forwards::Forwards;
 use crate::load::Load;
 use crate::notify::Meter;
-use crate::tokens::Tokens;
+use crate::tokens::TokenSet;
 
 /// One pointer, since each request has several copies of it.
 #[derive(Clone)]
-pub(crate) struct App(Arc<Means>);
+pub(crate) struct App(Arc<AppState>);
 
 /// See [`App`].
 #[derive(Clone)]
-pub(crate) struct Means {
+pub(crate) struct AppState {
     /// Decides.
     pub(crate) core: Core,
     /// Where the data is.
@@ -34,7 +34,7 @@ pub(crate) struct Means {
     /// How far the receiver of notifications was told; `None`: there is none.
     pub(crate) meter: Option<Arc<Meter>>,
     /// Who may use the admin API from elsewhere.
-    pub(crate) tokens: Tokens,
+    pub(crate) tokens: TokenSet,
     /// For people with a browser.
     pub(crate) dashboard: Dashboard,
     /// A reverse proxy is in front, and says who asks.
@@ -43,15 +43,15 @@ pub(crate) struct Means {
 
 impl App {
     /// Shares them.
-    pub(crate) fn new(means: Means) -> Self {
+    pub(crate) fn new(means: AppState) -> Self {
         Self(Arc::new(means))
     }
 }
 
 impl Deref for App {
-    type Target = Means;
+    type Target = AppState;
 
-    fn deref(&self) -> &Means {
+    fn deref(&self) -> &AppState {
         &self.0
     }
 }

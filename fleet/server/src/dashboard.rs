@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 #[cfg(feature = "oidc")]
-use crate::oidc::{Login, Oidc};
+use crate::oidc::{Oidc, OidcLogin};
 #[cfg(feature = "oidc")]
 use crate::outbound::Outbound;
 use crate::sessions::{Failures, Sessions};
@@ -26,7 +26,7 @@ pub(crate) struct Dashboard {
     pub(crate) public_addr: Option<String>,
     /// Logs in people whom a provider names; `None`: tokens alone do.
     #[cfg(feature = "oidc")]
-    pub(crate) login: Option<Login>,
+    pub(crate) login: Option<OidcLogin>,
     /// One at a time.
     pub(crate) simulations: Arc<Semaphore>,
 }
@@ -50,7 +50,7 @@ impl Dashboard {
     /// The same, where people also log in by a provider. `None`: there are no random numbers.
     #[cfg(feature = "oidc")]
     pub(crate) fn with_login(self, oidc: Oidc, outbound: Outbound) -> Option<Self> {
-        Some(Self { login: Some(Login::new(oidc, outbound)?), ..self })
+        Some(Self { login: Some(OidcLogin::new(oidc, outbound)?), ..self })
     }
 
     /// The provider by which people log in, for the form; empty: there is none.

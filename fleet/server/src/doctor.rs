@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fleet_cli::args::{Doctor, Global};
-use fleet_store::{Finding, Level};
+use fleet_cli::args::{Doctor, GlobalArgs};
+use fleet_store::{Finding, FindingLevel};
 
 use crate::notify;
 use crate::oidc;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MAX_ANSWER: u64 = 64 * 1024;
 
 /// Looks at the data, also beside a running server, and asks that server whether it decides (`/readyz`).
-pub(crate) fn doctor(options: &Doctor, global: &Global) -> Result<ExitCode, String> {
+pub(crate) fn doctor(options: &Doctor, global: &GlobalArgs) -> Result<ExitCode, String> {
     let dir = Settings::data(options.data.as_ref(), &options.config)?;
     let socket = Settings::admin_socket(global.admin_socket.as_deref(), &options.config)?;
     let mut findings = fleet_store::doctor(&dir, || of_owner(&socket));
@@ -38,9 +38,9 @@ pub(crate) fn doctor(options: &Doctor, global: &Global) -> Result<ExitCode, Stri
     let mut text = String::new();
     for finding in &findings {
         let word = match finding.level {
-            Level::Ok => "ok",
-            Level::Warning => "warning",
-            Level::Problem => "problem",
+            FindingLevel::Ok => "ok",
+            FindingLevel::Warning => "warning",
+            FindingLevel::Problem => "problem",
         };
         // Into a String nothing fails.
         let _ = writeln!(text, "{word:8} {}", finding.what);
@@ -49,7 +49,7 @@ pub(crate) fn doctor(options: &Doctor, global: &Global) -> Result<ExitCode, Stri
         }
     }
     terminal::print(&text).map_err(|error| error.to_string())?;
-    let is_bad = findings.iter().any(|finding| finding.level == Level::Problem);
+    let is_bad = findings.iter().any(|finding| finding.level == FindingLevel::Problem);
     Ok(if is_bad { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
@@ -65,12 +65,12 @@ fn enrolment(how: Enrolment) -> Finding {
     let finding = |level, what: &str, advice: &str| Finding { level, what: what.to_owned(), advice: advice.to_owned() };
     match how {
         Enrolment::Open => finding(
-            Level::Warning,
+            FindingLevel::Warning,
             "enrolment is open: whoever reports first as a host is believed",
             "set `enrolment: token` or `approve` where others than your hosts reach the server",
         ),
-        Enrolment::Token => finding(Level::Ok, "new hosts enrol with a join token", ""),
-        Enrolment::Approve => finding(Level::Ok, "an admin accepts each new host", ""),
+        Enrolment::Token => finding(FindingLevel::Ok, "new hosts enrol with a join token", ""),
+        Enrolment::Approve => finding(FindingLevel::Ok, "an admin accepts each new host", ""),
     }
 }
 
@@ -79,21 +79,27 @@ fn server(socket: &Path) -> Finding {
     let shown = socket.display();
     let finding = |level, what: String, advice: &str| Finding { level, what, advice: advice.to_owned() };
     match ask(socket, "/readyz") {
-        Ok(answer) if status(&answer) == Some(200) => finding(Level::Ok, "the server is ready".to_owned(), ""),
+        Ok(answer) if status(&answer) == Some(200) => finding(FindingLevel::Ok, "the server is ready".to_owned(), ""),
         Ok(answer) => {
             let what = format!("the server at {shown} is not ready: {}", said(&answer));
-            finding(Level::Problem, what, "look at its log: journalctl -u teleport-fleet")
+            finding(FindingLevel::Problem, what, "look at its log: journalctl -u teleport-fleet")
         }
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => finding(
-            Level::Warning,
+            FindingLevel::Warning,
             format!("no server runs at {shown}"),
             "start it, or name its socket with --admin-socket",
         ),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             let advice = "run as root or as a member of the group teleport-fleet";
-            finding(Level::Warning, format!("the server at {shown} may not be asked whether it is ready"), advice)
+            finding(
+                FindingLevel::Warning,
+                format!("the server at {shown} may not be asked whether it is ready"),
+                advice,
+            )
         }
-        Err(error) => finding(Level::Problem, format!("the server at {shown} does not answer: {error}"), "see its log"),
+        Err(error) => {
+            finding(FindingLevel::Problem, format!("the server at {shown} does not answer: {error}"), "see its log")
+        }
     }
 }
 
@@ -120,7 +126,7 @@ fn status(answer: &str) -> Option<u16> {
 /// The message of an error, else the first line.
 fn said(answer: &str) -> String {
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    let message = serde_json::from_str(body).ok().map(|fleet_wire::api::Refused { error }| error.message);
+    let message = serde_json::from_str(body).ok().map(|fleet_wire::api::ErrorAnswer { error }| error.message);
     let line = message.as_deref().or(answer.lines().next()).unwrap_or_default();
     line.replace(is_unsafe, "\u{fffd}")
 }

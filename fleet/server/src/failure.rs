@@ -3,16 +3,16 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use fleet_wire::api::{ApiError, Code, Refused};
+use fleet_wire::api::{ApiError, Code, ErrorAnswer};
 
 /// An error as the API gives it.
-pub(crate) struct Failure {
+pub(crate) struct ApiFailure {
     wrong: ApiError,
     /// Come again after so many seconds.
     after: Option<u32>,
 }
 
-impl Failure {
+impl ApiFailure {
     /// What went wrong.
     pub(crate) fn wrong(self) -> ApiError {
         self.wrong
@@ -25,17 +25,17 @@ impl Failure {
     }
 }
 
-impl From<ApiError> for Failure {
+impl From<ApiError> for ApiFailure {
     fn from(wrong: ApiError) -> Self {
         Self { wrong, after: None }
     }
 }
 
-impl IntoResponse for Failure {
+impl IntoResponse for ApiFailure {
     fn into_response(self) -> Response {
         let status = status(self.wrong.code);
         let is_stranger = self.wrong.code == Code::Unauthenticated;
-        let mut response = (status, Json(Refused { error: self.wrong })).into_response();
+        let mut response = (status, Json(ErrorAnswer { error: self.wrong })).into_response();
         if let Some(after) = self.after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(after));
         }

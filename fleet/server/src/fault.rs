@@ -9,14 +9,14 @@ pub(crate) const USAGE: u8 = 2;
 
 /// Why a verb failed: a line for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum UsageFault {
     /// What was asked for cannot be: a flag or a variable is wrong, or settings do not go together.
     Usage(String),
     /// A file, the server, or the configuration.
     Failed(String),
 }
 
-impl Fault {
+impl UsageFault {
     /// What the process ends with.
     pub(crate) fn status(&self) -> ExitCode {
         match self {
@@ -26,19 +26,19 @@ impl Fault {
     }
 }
 
-impl From<String> for Fault {
+impl From<String> for UsageFault {
     fn from(line: String) -> Self {
         Self::Failed(line)
     }
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for UsageFault {
     fn from(error: io::Error) -> Self {
         Self::Failed(error.to_string())
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for UsageFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(line) | Self::Failed(line) => f.write_str(line),

@@ -18,15 +18,15 @@ const MAX_BODY: u64 = 4096;
 #[derive(Clone)]
 pub(crate) struct Forwards {
     outbound: Outbound,
-    versions: Known<Option<Version>>,
-    critical: Known<bool>,
+    versions: ForwardTable<Option<Version>>,
+    critical: ForwardTable<bool>,
 }
 
-type Known<T> = Arc<Mutex<HashMap<String, Asked<T>>>>;
+type ForwardTable<T> = Arc<Mutex<HashMap<String, ForwardEntry<T>>>>;
 
 impl Forwards {
     pub(crate) fn new(outbound: Outbound) -> Self {
-        Self { outbound, versions: Known::default(), critical: Known::default() }
+        Self { outbound, versions: ForwardTable::default(), critical: ForwardTable::default() }
     }
 
     /// The version of the channel at `url`; inside `None`: it says that there is none. Outside: it is not known.
@@ -55,7 +55,7 @@ impl Forwards {
     /// The question goes on though whoever asked first has left; the others wait for its answer.
     async fn of<T: Clone + Send + 'static>(
         &self,
-        known: &Known<T>,
+        known: &ForwardTable<T>,
         url: String,
         load: &Load,
         read: impl Fn(&[u8]) -> Option<T> + Send + 'static,
@@ -93,17 +93,17 @@ impl Forwards {
 }
 
 /// What is known of an address, and whether it is being asked.
-struct Asked<T> {
+struct ForwardEntry<T> {
     forward: Forward<T>,
     asking: watch::Receiver<bool>,
 }
 
-impl<T> Default for Asked<T> {
+impl<T> Default for ForwardEntry<T> {
     fn default() -> Self {
         Self { forward: Forward::default(), asking: watch::channel(true).1 }
     }
 }
 
-fn lock<T>(known: &Known<T>) -> std::sync::MutexGuard<'_, HashMap<String, Asked<T>>> {
+fn lock<T>(known: &ForwardTable<T>) -> std::sync::MutexGuard<'_, HashMap<String, ForwardEntry<T>>> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }

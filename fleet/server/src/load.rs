@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::failure::Failure;
+use crate::failure::ApiFailure;
 
 /// What anybody asks. An answer takes microseconds: so many are in work only where this host is overloaded.
 const PUBLIC: usize = 1024;
@@ -36,9 +36,9 @@ const STRIDE: u32 = 11;
 
 /// What a listener has in work.
 #[derive(Clone)]
-pub(crate) struct Load(Arc<Places>);
+pub(crate) struct Load(Arc<PlaceLimits>);
 
-struct Places {
+struct PlaceLimits {
     public: Bounded,
     waiting: Bounded,
     reports: Bounded,
@@ -57,7 +57,7 @@ struct Bounded {
 
 /// What a request is, as far as its place goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RequestKind {
     /// Health: it is answered whatever the load.
     Health,
     /// The admin API.
@@ -71,14 +71,14 @@ pub(crate) enum Kind {
 }
 
 /// A place of a request; dropping it gives it back.
-pub(crate) struct Place {
+pub(crate) struct RequestPlace {
     load: Load,
-    kind: fn(&Places) -> &Bounded,
+    kind: fn(&PlaceLimits) -> &Bounded,
 }
 
 /// A place of somebody who is known: of all of its kind, and of his own. Dropping it gives both back.
 pub(crate) struct Share {
-    place: Place,
+    place: RequestPlace,
     of: (&'static str, String),
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Overloaded {
     after: u32,
 }
 
-impl Kind {
+impl RequestKind {
     /// Its body is read before it takes a place: anybody may send one, as slowly as he likes, and others wait for the same places.
     pub(crate) fn waits_for_its_body(self) -> bool {
         matches!(self, Self::Report | Self::Page)
@@ -101,7 +101,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for RequestKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Health => "health",
@@ -122,7 +122,7 @@ impl Load {
     fn of(public: usize, waiting: usize, admin: usize, pages: usize) -> Self {
         let bounded = |most| Bounded { taken: AtomicUsize::new(0), most };
         let refused = AtomicU32::new(0);
-        Self(Arc::new(Places {
+        Self(Arc::new(PlaceLimits {
             public: bounded(public),
             waiting: bounded(waiting),
             reports: bounded(REPORTS),
@@ -136,18 +136,18 @@ impl Load {
     }
 
     /// A place for a request; inside `None`: it needs none.
-    pub(crate) fn enter(&self, kind: Kind) -> Result<Option<Place>, Overloaded> {
+    pub(crate) fn enter(&self, kind: RequestKind) -> Result<Option<RequestPlace>, Overloaded> {
         match kind {
-            Kind::Health => Ok(None),
-            Kind::Admin => self.take(|places| &places.admin).map(Some),
-            Kind::Report => self.take(|places| &places.reports).map(Some),
-            Kind::Page => self.take(|places| &places.pages).map(Some),
-            Kind::Public => self.take(|places| &places.public).map(Some),
+            RequestKind::Health => Ok(None),
+            RequestKind::Admin => self.take(|places| &places.admin).map(Some),
+            RequestKind::Report => self.take(|places| &places.reports).map(Some),
+            RequestKind::Page => self.take(|places| &places.pages).map(Some),
+            RequestKind::Public => self.take(|places| &places.public).map(Some),
         }
     }
 
     /// A place for a request that waits for another server.
-    pub(crate) fn wait(&self) -> Result<Place, Overloaded> {
+    pub(crate) fn wait(&self) -> Result<RequestPlace, Overloaded> {
         self.take(|places| &places.waiting)
     }
 
@@ -163,7 +163,7 @@ impl Load {
 
     fn share(
         &self,
-        kind: fn(&Places) -> &Bounded,
+        kind: fn(&PlaceLimits) -> &Bounded,
         (what, who): (&'static str, &str),
         most: usize,
     ) -> Result<Share, Overloaded> {
@@ -178,10 +178,10 @@ impl Load {
         Ok(Share { place, of })
     }
 
-    fn take(&self, kind: fn(&Places) -> &Bounded) -> Result<Place, Overloaded> {
+    fn take(&self, kind: fn(&PlaceLimits) -> &Bounded) -> Result<RequestPlace, Overloaded> {
         let bounded = kind(&self.0);
         // Whoever finds no place gives back what it took of the count.
-        let place = Place { load: self.clone(), kind };
+        let place = RequestPlace { load: self.clone(), kind };
         if bounded.taken.fetch_add(1, Ordering::Relaxed) < bounded.most {
             return Ok(place);
         }
@@ -207,13 +207,13 @@ impl Drop for Share {
     }
 }
 
-impl Drop for Place {
+impl Drop for RequestPlace {
     fn drop(&mut self) {
         (self.kind)(&self.load.0).taken.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl From<Overloaded> for Failure {
+impl From<Overloaded> for ApiFailure {
     fn from(Overloaded { after }: Overloaded) -> Self {
         Self::overloaded(after)
     }
@@ -228,22 +228,24 @@ mod tests {
     #[test]
     fn beyond_its_bound_a_kind_is_refused_and_the_others_are_served() {
         let load = Load::of(2, 1, 1, 1);
-        let first = load.enter(Kind::Public).unwrap();
-        let second = load.enter(Kind::Public).unwrap();
+        let first = load.enter(RequestKind::Public).unwrap();
+        let second = load.enter(RequestKind::Public).unwrap();
         let waiting = load.wait().unwrap();
         for _ in 0..100 {
-            assert!(load.enter(Kind::Public).is_err() && load.wait().is_err());
+            assert!(load.enter(RequestKind::Public).is_err() && load.wait().is_err());
         }
-        assert!(load.enter(Kind::Health).unwrap().is_none());
-        let admin = load.enter(Kind::Admin).unwrap();
-        assert!(load.enter(Kind::Admin).is_err());
-        let page = load.enter(Kind::Page).unwrap();
-        assert!(load.enter(Kind::Page).is_err());
+        assert!(load.enter(RequestKind::Health).unwrap().is_none());
+        let admin = load.enter(RequestKind::Admin).unwrap();
+        assert!(load.enter(RequestKind::Admin).is_err());
+        let page = load.enter(RequestKind::Page).unwrap();
+        assert!(load.enter(RequestKind::Page).is_err());
         drop(first);
-        let third = load.enter(Kind::Public).unwrap();
-        assert!(load.enter(Kind::Public).is_err());
+        let third = load.enter(RequestKind::Public).unwrap();
+        assert!(load.enter(RequestKind::Public).is_err());
         drop((second, third, waiting, admin, page));
-        assert!(load.wait().is_ok() && load.enter(Kind::Admin).is_ok() && load.enter(Kind::Public).is_ok());
+        assert!(
+            load.wait().is_ok() && load.enter(RequestKind::Admin).is_ok() && load.enter(RequestKind::Public).is_ok()
+        );
     }
 
     #[test]
@@ -257,7 +259,7 @@ mod tests {
             looks.extend((0..LOOKS_OF_ONE).map(|_| load.look(who).unwrap()));
         }
         assert!(load.look("token d").is_err(), "all that look together");
-        let commands: Vec<_> = (0..ADMIN - LOOKS).map(|_| load.enter(Kind::Admin).unwrap()).collect();
+        let commands: Vec<_> = (0..ADMIN - LOOKS).map(|_| load.enter(RequestKind::Admin).unwrap()).collect();
         drop((looks, streams, commands));
         assert!(load.look("token a").is_ok() && load.stream("token a").is_ok());
         assert!(load.0.shares.lock().unwrap().is_empty());

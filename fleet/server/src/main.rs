@@ -35,9 +35,9 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::Parser;
-use fleet_cli::args::{Cli, Verb};
+use fleet_cli::args::{FleetCli, Verb};
 
-use fault::Fault;
+use fault::UsageFault;
 use settings::Settings;
 
 /// musl's own takes a lock for each piece of memory; questions of hosts take many small ones.
@@ -45,7 +45,7 @@ use settings::Settings;
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let Cli { global, verb } = match Cli::try_parse() {
+    let FleetCli { global, verb } = match FleetCli::try_parse() {
         Ok(cli) => cli,
         Err(said) => return tell(&said),
     };
@@ -55,8 +55,8 @@ fn main() -> ExitCode {
             .map(|()| ExitCode::SUCCESS),
         Verb::Simulate(options) => told(simulate::simulate(&options, &global)),
         Verb::Lint(options) => told(offline::lint(&options, &global)),
-        Verb::Restore(options) => offline::restore(&options).map_err(Fault::from),
-        Verb::Doctor(options) => doctor::doctor(&options, &global).map_err(Fault::from),
+        Verb::Restore(options) => offline::restore(&options).map_err(UsageFault::from),
+        Verb::Doctor(options) => doctor::doctor(&options, &global).map_err(UsageFault::from),
         verb => return fleet_cli::run(&verb, &global),
     };
     done.unwrap_or_else(|fault| {
@@ -77,7 +77,7 @@ fn tell(said: &clap::Error) -> ExitCode {
 }
 
 /// Whoever reads us may have read enough.
-fn told(done: std::io::Result<ExitCode>) -> Result<ExitCode, Fault> {
+fn told(done: std::io::Result<ExitCode>) -> Result<ExitCode, UsageFault> {
     match done {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         done => Ok(done?),

@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use fleet_cli::args::{Format, Global, Lint, Restore};
+use fleet_cli::args::{GlobalArgs, Lint, PrintFormat, Restore};
 use fleet_engine::lint::{self, Known};
 use fleet_engine::resource;
 use fleet_listener::{read_open, read_text};
 use serde_json::json;
 use yaml::Node;
 
-use crate::fault::Fault;
+use crate::fault::UsageFault;
 use crate::settings::Settings;
 use crate::terminal;
 
@@ -22,13 +22,13 @@ const REFUSED: u8 = 1;
 const MAX_FILE: u64 = 64 << 20;
 
 /// `lint`: faults on standard error, advice on standard output. Advice is no fault, unless `--strict` makes it one.
-pub(crate) fn lint(options: &Lint, global: &Global) -> io::Result<ExitCode> {
-    let is_text = global.format.unwrap_or_default() == Format::Text;
+pub(crate) fn lint(options: &Lint, global: &GlobalArgs) -> io::Result<ExitCode> {
+    let is_text = global.format.unwrap_or_default() == PrintFormat::Text;
     let known = Known { hosts: options.hosts, now: Some(crate::clock::now()), ..Known::default() };
     let mut out = io::stdout().lock();
     let (mut is_good, mut found) = (true, Vec::new());
     if let Err(what) = fleet_cli::args::read_once(options.files.all()) {
-        let fault = Fault::Usage(what.to_owned());
+        let fault = UsageFault::Usage(what.to_owned());
         terminal::say(format_args!("error: {fault}"));
         return Ok(fault.status());
     }
@@ -63,9 +63,9 @@ pub(crate) fn lint(options: &Lint, global: &Global) -> io::Result<ExitCode> {
         }
     }
     match global.format.unwrap_or_default() {
-        Format::Text => {}
-        Format::Json => writeln!(out, "{:#}", json!(found))?,
-        Format::Yaml => {
+        PrintFormat::Text => {}
+        PrintFormat::Json => writeln!(out, "{:#}", json!(found))?,
+        PrintFormat::Yaml => {
             for one in &found {
                 let node = Node::from_json(one, 1).map_err(|fault| io::Error::other(fault.to_string()))?;
                 write!(out, "---\n{}", node.emit())?;

@@ -11,7 +11,7 @@ use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What comes of a question that is sent.
-type Sent = Result<ureq::http::Response<ureq::Body>, ureq::Error>;
+type SendResult = Result<ureq::http::Response<ureq::Body>, ureq::Error>;
 
 /// Asks other servers.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ impl Outbound {
     pub(crate) async fn ask(
         &self,
         most: u64,
-        send: impl FnOnce(&Agent) -> Sent + Send + 'static,
+        send: impl FnOnce(&Agent) -> SendResult + Send + 'static,
     ) -> Result<(u16, Vec<u8>), String> {
         let agent = self.agent.clone();
         let asked = tokio::task::spawn_blocking(move || {

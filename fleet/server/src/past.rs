@@ -1,14 +1,14 @@
 //! The past, read beside the core: a walk through a long log keeps no decision waiting.
 
 use fleet_engine::host::HostId;
-use fleet_store::Reader;
+use fleet_store::StoreReader;
 use fleet_wire::api::{ApiError, Code, Explained, History};
 use fleet_wire::rollout::AgentRollout;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::app::App;
-use crate::failure::Failure;
+use crate::failure::ApiFailure;
 
 /// What `read` finds in the store.
 ///
@@ -16,11 +16,11 @@ use crate::failure::Failure;
 /// The store cannot be read.
 pub(crate) async fn past<T: Send + 'static>(
     app: &App,
-    read: impl FnOnce(&Reader) -> fleet_store::Result<T> + Send + 'static,
-) -> Result<T, Failure> {
+    read: impl FnOnce(&StoreReader) -> fleet_store::Result<T> + Send + 'static,
+) -> Result<T, ApiFailure> {
     let data = app.data.clone();
-    let done = tokio::task::spawn_blocking(move || Reader::open(&data).and_then(|reader| read(&reader))).await;
-    let failed = |message: String| Failure::from(ApiError::new(Code::StoreUnavailable, message));
+    let done = tokio::task::spawn_blocking(move || StoreReader::open(&data).and_then(|reader| read(&reader))).await;
+    let failed = |message: String| ApiFailure::from(ApiError::new(Code::StoreUnavailable, message));
     done.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
 }
 
@@ -33,7 +33,7 @@ pub(crate) async fn rollouts(
     app: &App,
     before: Option<u64>,
     limit: u32,
-) -> Result<Vec<(AgentRollout, Option<Timestamp>)>, Failure> {
+) -> Result<Vec<(AgentRollout, Option<Timestamp>)>, ApiFailure> {
     let present = app.core.run(|keeper| Ok(keeper.present())).await?;
     let present = present.filter(|present| before.is_none_or(|before| present.metadata.number < Some(before)));
     let newest = present.as_ref().and_then(|present| present.metadata.number);
@@ -53,7 +53,7 @@ pub(crate) async fn rollouts(
 ///
 /// # Errors
 /// The store cannot be read.
-pub(crate) async fn with_history(app: &App, id: HostId, mut explained: Explained) -> Result<Explained, Failure> {
+pub(crate) async fn with_history(app: &App, id: HostId, mut explained: Explained) -> Result<Explained, ApiFailure> {
     match past(app, move |reader| reader.history(id)).await {
         Ok(kept) => explained.history = Some(history(kept)),
         // Then the reason says so.
@@ -63,7 +63,7 @@ pub(crate) async fn with_history(app: &App, id: HostId, mut explained: Explained
     Ok(explained)
 }
 
-fn history(kept: fleet_store::History) -> History {
+fn history(kept: fleet_store::EnrolmentHistory) -> History {
     let json = |text: String| serde_json::from_str::<Value>(&text).unwrap_or_default();
     let (since, enrolled) = kept.enrolled.unzip();
     let (reported, report) = kept.report.unzip();

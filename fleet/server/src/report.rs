@@ -1,6 +1,6 @@
 //! A host's report as it came: signature, bounds, and texts that can be shown (FLEET §5).
 
-use fleet_engine::fleet::{Change, Report as Heard};
+use fleet_engine::fleet::{HostChange, HostReport as Heard};
 use fleet_engine::host::HostId;
 use fleet_engine::plain::is_unsafe;
 use fleet_wire::answers::ids;
@@ -21,7 +21,7 @@ const MAX_PHASES: usize = 32;
 
 /// A report whose signature is right, and that is within all bounds.
 #[derive(Debug, Clone)]
-pub(crate) struct Signed {
+pub(crate) struct ReportBody {
     /// Whose.
     pub(crate) host: HostId,
     /// The key that signed it.
@@ -32,7 +32,7 @@ pub(crate) struct Signed {
     pub(crate) token: Option<String>,
 }
 
-impl Signed {
+impl ReportBody {
     /// Reads a report. `header` gives the value of a header, by its name.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl Signed {
     /// What the engine takes of it. `last`: of its last change, where that is news.
     pub(crate) fn heard(&self, is_news: bool) -> Heard {
         let Report { group, labels, enabled, pinned, last, .. } = &self.report;
-        let change = last.as_ref().filter(|_| is_news).map(|change| Change {
+        let change = last.as_ref().filter(|_| is_news).map(|change| HostChange {
             outcome: change.outcome,
             to: plain(&change.to).to_owned(),
             code: change.code.clone(),
@@ -207,9 +207,9 @@ mod tests {
         (SignedReport { key, signature }.to_string(), body)
     }
 
-    fn read(body: &Value) -> Result<Signed, ApiError> {
+    fn read(body: &Value) -> Result<ReportBody, ApiError> {
         let (signature, body) = signed(body);
-        Signed::read(|name| (name == SIGNATURE_HEADER).then_some(signature.as_str()), &body)
+        ReportBody::read(|name| (name == SIGNATURE_HEADER).then_some(signature.as_str()), &body)
     }
 
     fn plain_report() -> Value {
@@ -220,7 +220,7 @@ mod tests {
     fn a_report_is_read_as_far_as_it_is_signed() {
         let (signature, body) = signed(&plain_report());
         let of = |header: Option<&str>, body: &[u8]| {
-            Signed::read(|name| header.filter(|_| name == SIGNATURE_HEADER), body).map_err(|wrong| wrong.code)
+            ReportBody::read(|name| header.filter(|_| name == SIGNATURE_HEADER), body).map_err(|wrong| wrong.code)
         };
         assert_eq!(of(Some(&signature), &body).unwrap().report.sequence, 2);
         let mut other = body.clone();

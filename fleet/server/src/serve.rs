@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 
-use fleet_listener::{Limits, Local, Tcp, Tls, serve};
+use fleet_listener::{ListenerLimits, Local, Tcp, Tls, serve};
 use fleet_wire::answers::find::Cluster;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::app::{App, Means};
+use crate::app::{App, AppState};
 use crate::core::Core;
 use crate::dashboard::Dashboard;
 use crate::forwards::Forwards;
@@ -22,7 +22,7 @@ use crate::outbound::Outbound;
 use crate::routes;
 use crate::settings::Settings;
 use crate::terminal::Log;
-use crate::tokens::Tokens;
+use crate::tokens::TokenSet;
 
 /// Of the admin socket: its owner and its group.
 const SOCKET_MODE: u32 = 0o660;
@@ -39,7 +39,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), String> {
     log_to_stderr();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
-    let tokens = Tokens::default();
+    let tokens = TokenSet::default();
     let cluster = Cluster {
         name: settings.cluster_name.clone(),
         server_version: settings.server_version.clone(),
@@ -57,7 +57,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), String> {
     done
 }
 
-async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Result<(), String> {
+async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> Result<(), String> {
     let tls = match &settings.tls {
         Some((cert, key)) => Some(Tls::load(cert, key).map_err(|error| error.to_string())?),
         None => None,
@@ -70,7 +70,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
     let (stop, stopped) = watch::channel(false);
     let start = |receiver| notify::start(receiver, &settings.data, &core, &outbound);
     let meter = settings.receiver.clone().map(start).transpose()?;
-    let means = Means {
+    let means = AppState {
         ending: stopped.clone(),
         core,
         data: settings.data.clone(),
@@ -83,7 +83,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
         is_behind_proxy: settings.is_behind_proxy,
     };
     // Operators on this host have places of their own.
-    let at_socket = App::new(Means { load: Load::new(), ..means.clone() });
+    let at_socket = App::new(AppState { load: Load::new(), ..means.clone() });
     let app = App::new(means);
     let until = || {
         let mut stopped = stopped.clone();
@@ -94,8 +94,8 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: Tokens) -> Re
     };
     let gates = tokio::spawn(gates::watch(app.core.clone(), outbound));
     let heads = tokio::spawn(notify::log_heads(settings.data.clone()));
-    let limits = Limits::default;
-    let few = || Limits { connections: FEW, ..Limits::default() };
+    let limits = ListenerLimits::default;
+    let few = || ListenerLimits { connections: FEW, ..ListenerLimits::default() };
     let listeners = [
         tokio::spawn(serve(main, limits(), routes::all(app.clone()), until())),
         tokio::spawn(serve(local, few(), routes::all(at_socket), until())),

@@ -22,7 +22,7 @@ const SECRET: usize = 32;
 
 /// The sessions there are.
 #[derive(Clone, Default)]
-pub(crate) struct Sessions(Arc<Mutex<Vec<Kept>>>);
+pub(crate) struct Sessions(Arc<Mutex<Vec<SessionEntry>>>);
 
 /// Whose a session is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Holder {
     }
 }
 
-struct Kept {
+struct SessionEntry {
     /// Of the cookie; the cookie itself is not kept.
     digest: String,
     holder: Holder,
@@ -61,7 +61,7 @@ struct Kept {
 
 /// A session that is good.
 #[derive(Clone)]
-pub(crate) struct Found {
+pub(crate) struct LiveSession {
     /// Whose it is.
     pub(crate) holder: Holder,
     /// Closed when the session ends by a logout, or as there are too many.
@@ -81,19 +81,19 @@ impl Sessions {
             remove_oldest(&mut sessions, |_| true);
         }
         let digest = tokens::digest(&secret);
-        sessions.push(Kept { digest, holder, began: now, used: now, end: watch::Sender::new(()) });
+        sessions.push(SessionEntry { digest, holder, began: now, used: now, end: watch::Sender::new(()) });
         Some(secret)
     }
 
     /// The session of this secret, if it is good at `now`; with `is_use` it is good for another while.
-    pub(crate) fn find(&self, secret: &str, now: Instant, is_use: bool) -> Option<Found> {
+    pub(crate) fn find(&self, secret: &str, now: Instant, is_use: bool) -> Option<LiveSession> {
         let digest = tokens::digest(secret);
         let mut sessions = self.lock();
         let kept = sessions.iter_mut().find(|kept| kept.digest == digest && kept.is_good(now))?;
         if is_use {
             kept.used = now;
         }
-        Some(Found { holder: kept.holder.clone(), ended: kept.end.subscribe() })
+        Some(LiveSession { holder: kept.holder.clone(), ended: kept.end.subscribe() })
     }
 
     /// Ends the session of this secret.
@@ -102,18 +102,18 @@ impl Sessions {
         self.lock().retain(|kept| kept.digest != digest);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<SessionEntry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl SessionEntry {
     fn is_good(&self, now: Instant) -> bool {
         now.duration_since(self.used) < IDLE && now.duration_since(self.began) < LONGEST
     }
 }
 
-fn remove_oldest(sessions: &mut Vec<Kept>, is_one: impl Fn(&Kept) -> bool) {
+fn remove_oldest(sessions: &mut Vec<SessionEntry>, is_one: impl Fn(&SessionEntry) -> bool) {
     let among = sessions.iter().enumerate().filter(|(_, kept)| is_one(kept));
     if let Some(index) = among.min_by_key(|(_, kept)| kept.used).map(|(index, _)| index) {
         sessions.remove(index);

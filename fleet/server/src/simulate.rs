@@ -5,15 +5,15 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use fleet_cli::args::{Format, Get, Global, HostsFilter, Simulate};
+use fleet_cli::args::{Get, GlobalArgs, HostsFilter, PrintFormat, SimulateArgs};
 use fleet_cli::{Failure, Verb, asked};
 use fleet_engine::resource::{self, Resource};
-use fleet_simulator::forecast::{self, Cut, Forecast, Hosts, Known, Made, Plan, Share, Span};
-use fleet_wire::api::{Code, Host};
+use fleet_simulator::forecast::{self, Cut, Forecast, ForecastPlan, HostShare, HostSource, KnownHost, Made, Span};
+use fleet_wire::api::{Code, HostView};
 use jiff::{SignedDuration, Timestamp};
 use yaml::Node;
 
-use crate::fault::Fault;
+use crate::fault::UsageFault;
 use crate::offline;
 use crate::simulation::{KINDS, MADE_UP, known};
 use crate::terminal;
@@ -25,15 +25,15 @@ const MEGABYTE: u64 = 1_000_000;
 ///
 /// # Errors
 /// One line: files that cannot be read, a server that cannot be asked, a configuration that is refused.
-pub(crate) fn simulate(options: &Simulate, global: &Global) -> io::Result<ExitCode> {
+pub(crate) fn simulate(options: &SimulateArgs, global: &GlobalArgs) -> io::Result<ExitCode> {
     if let Some(script) = &options.script {
         return run_script(script, options.seed);
     }
-    let forecast = plan(options, global).and_then(|plan| forecast::run(&plan).map_err(Fault::Failed));
+    let forecast = plan(options, global).and_then(|plan| forecast::run(&plan).map_err(UsageFault::Failed));
     match forecast {
         Ok(forecast) => show(&forecast, options, global).map(|()| ExitCode::SUCCESS),
-        Err(Fault::Failed(what)) => Err(io::Error::other(what)),
-        Err(fault @ Fault::Usage(_)) => {
+        Err(UsageFault::Failed(what)) => Err(io::Error::other(what)),
+        Err(fault @ UsageFault::Usage(_)) => {
             terminal::say(format_args!("error: {fault}"));
             Ok(fault.status())
         }
@@ -49,7 +49,7 @@ fn run_script(script: &Path, seed: u64) -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(forecast: &Forecast, options: &Simulate, global: &Global) -> io::Result<()> {
+fn show(forecast: &Forecast, options: &SimulateArgs, global: &GlobalArgs) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match &options.svg {
         Some(file) if file.as_os_str() == "-" => return out.write_all(forecast.svg().as_bytes()),
@@ -61,9 +61,9 @@ fn show(forecast: &Forecast, options: &Simulate, global: &Global) -> io::Result<
         None => {}
     }
     match global.format.unwrap_or_default() {
-        Format::Text => out.write_all(forecast.text().as_bytes()),
-        Format::Json => writeln!(out, "{:#}", forecast.json()),
-        Format::Yaml => {
+        PrintFormat::Text => out.write_all(forecast.text().as_bytes()),
+        PrintFormat::Json => writeln!(out, "{:#}", forecast.json()),
+        PrintFormat::Yaml => {
             let node = Node::from_json(&forecast.json(), 1).map_err(|fault| io::Error::other(fault.to_string()))?;
             out.write_all(node.emit().as_bytes())
         }
@@ -76,26 +76,26 @@ fn write_picture(file: &Path, picture: &str) -> io::Result<()> {
     fs::write(file, picture)
 }
 
-fn plan(options: &Simulate, global: &Global) -> Result<Plan, Fault> {
-    let used = |flag: &'static str| move |what: String| Fault::Usage(format!("--{flag}: {what}"));
+fn plan(options: &SimulateArgs, global: &GlobalArgs) -> Result<ForecastPlan, UsageFault> {
+    let used = |flag: &'static str| move |what: String| UsageFault::Usage(format!("--{flag}: {what}"));
     let lasts = |flag: &'static str, text: &str| length(text).map_err(used(flag));
     let bad = match (&options.bad, &options.bad_label) {
-        (Some(share), _) => Share::parse(share).map_err(used("bad"))?,
-        (None, Some(_)) => Share::ALL,
-        (None, None) => Share::NONE,
+        (Some(share), _) => HostShare::parse(share).map_err(used("bad"))?,
+        (None, Some(_)) => HostShare::ALL,
+        (None, None) => HostShare::NONE,
     };
     let to = options.to.as_deref().map(str::parse).transpose();
-    let plan = Plan {
+    let plan = ForecastPlan {
         resources: Vec::new(),
-        to: to.map_err(|error| Fault::Usage(format!("--to: {error}")))?,
-        hosts: Hosts::Made(MADE_UP),
+        to: to.map_err(|error| UsageFault::Usage(format!("--to: {error}")))?,
+        hosts: HostSource::Made(MADE_UP),
         begin: time(&options.at)?,
         length: lasts("for", &options.length)?,
         seed: options.seed,
         bad,
         bad_label: options.bad_label.as_deref().map(label).transpose()?,
         bad_after: lasts("bad-after", options.bad_after.as_deref().unwrap_or("0s"))?,
-        vanish: Share::parse(&options.vanish).map_err(used("vanish"))?,
+        vanish: HostShare::parse(&options.vanish).map_err(used("vanish"))?,
         cuts: options
             .network_cut
             .iter()
@@ -116,11 +116,11 @@ fn plan(options: &Simulate, global: &Global) -> Result<Plan, Fault> {
     let resources = if is_of_server { of_server(global)? } else { of_files(options)? };
     let hosts = match (made, &options.inventory) {
         (Some(made), _) => made,
-        (None, Some(file)) => Hosts::Known(inventory(&offline::read(file)?, &file.display().to_string())?),
+        (None, Some(file)) => HostSource::Known(inventory(&offline::read(file)?, &file.display().to_string())?),
         (None, None) if is_of_server => hosts_of_server(global)?,
-        (None, None) => Hosts::Made(MADE_UP),
+        (None, None) => HostSource::Made(MADE_UP),
     };
-    Ok(Plan { resources, hosts, ..plan })
+    Ok(ForecastPlan { resources, hosts, ..plan })
 }
 
 fn length(text: &str) -> Result<SignedDuration, String> {
@@ -128,44 +128,47 @@ fn length(text: &str) -> Result<SignedDuration, String> {
     length.ok_or_else(|| format!("{text:?} is no length of time: give 90s, 10m, 3h or 30d"))
 }
 
-fn time(text: &str) -> Result<Timestamp, Fault> {
+fn time(text: &str) -> Result<Timestamp, UsageFault> {
     if text == "now" {
         return Ok(crate::clock::now());
     }
-    let wrong = |_| Fault::Usage(format!("--at: {text:?} is no time: give one such as 2026-01-05T00:00:00Z, or now"));
+    let wrong =
+        |_| UsageFault::Usage(format!("--at: {text:?} is no time: give one such as 2026-01-05T00:00:00Z, or now"));
     text.parse().map_err(wrong)
 }
 
-fn label(text: &str) -> Result<(String, String), Fault> {
+fn label(text: &str) -> Result<(String, String), UsageFault> {
     let label = text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
-    label.ok_or_else(|| Fault::Usage(format!("--bad-label: {text:?} is no label: give KEY=VALUE, such as os=debian")))
+    label.ok_or_else(|| {
+        UsageFault::Usage(format!("--bad-label: {text:?} is no label: give KEY=VALUE, such as os=debian"))
+    })
 }
 
 /// `--hosts N`, or `--hosts GROUP=N` for each group; `None`: nothing is made up.
-fn made(words: &[String]) -> Result<Option<Hosts>, Fault> {
-    let wrong = |word: &str| Fault::Usage(format!("--hosts: {word:?}: give N once, or GROUP=N for each group"));
+fn made(words: &[String]) -> Result<Option<HostSource>, UsageFault> {
+    let wrong = |word: &str| UsageFault::Usage(format!("--hosts: {word:?}: give N once, or GROUP=N for each group"));
     let number = |word: &str, count: &str| count.parse::<u32>().map_err(|_| wrong(word));
     if let [only] = words
         && !only.contains('=')
     {
-        return Ok(Some(Hosts::Made(number(only, only)?)));
+        return Ok(Some(HostSource::Made(number(only, only)?)));
     }
     let mut made = Vec::with_capacity(words.len());
     for word in words {
         let (group, count) = word.rsplit_once('=').ok_or_else(|| wrong(word))?;
         made.push(Made { group: group.to_owned(), count: number(word, count)? });
     }
-    Ok((!made.is_empty()).then_some(Hosts::MadeFor(made)))
+    Ok((!made.is_empty()).then_some(HostSource::MadeFor(made)))
 }
 
-fn of_files(options: &Simulate) -> Result<Vec<Resource>, Fault> {
+fn of_files(options: &SimulateArgs) -> Result<Vec<Resource>, UsageFault> {
     let mut resources = Vec::new();
     fleet_cli::args::read_once(options.files.iter().chain(&options.named))
-        .map_err(|fault| Fault::Usage(fault.to_owned()))?;
+        .map_err(|fault| UsageFault::Usage(fault.to_owned()))?;
     for file in options.files.iter().chain(&options.named) {
         let faults = |faults: resource::Faults| {
             let shown: Vec<String> = faults.list().iter().map(|fault| format!("{}: {fault}", file.display())).collect();
-            Fault::Failed(shown.join("\n"))
+            UsageFault::Failed(shown.join("\n"))
         };
         resources.extend(resource::read(&offline::read(file)?).map_err(faults)?);
     }
@@ -173,17 +176,19 @@ fn of_files(options: &Simulate) -> Result<Vec<Resource>, Fault> {
 }
 
 /// Configuration and version of the server.
-fn of_server(global: &Global) -> Result<Vec<Resource>, Fault> {
+fn of_server(global: &GlobalArgs) -> Result<Vec<Resource>, UsageFault> {
     let mut resources = Vec::new();
     for kind in KINDS {
         let verb = Verb::Get(Get { what: kind.as_str().to_owned() });
-        match asked(&verb, Format::Yaml, global) {
-            Ok(text) => resources.extend(resource::read(&text).map_err(|faults| Fault::Failed(faults.to_string()))?),
+        match asked(&verb, PrintFormat::Yaml, global) {
+            Ok(text) => {
+                resources.extend(resource::read(&text).map_err(|faults| UsageFault::Failed(faults.to_string()))?)
+            }
             // Which of them there are is what is asked.
             Err(failure) if failure.is(Code::NotFound) => {}
             Err(failure) => {
                 return Err(match unasked(failure) {
-                    Fault::Failed(what) => Fault::Failed(format!(
+                    UsageFault::Failed(what) => UsageFault::Failed(format!(
                         "{what}; without a server, give the configuration: teleport-fleet simulate -f FILE"
                     )),
                     usage => usage,
@@ -194,26 +199,31 @@ fn of_server(global: &Global) -> Result<Vec<Resource>, Fault> {
     Ok(resources)
 }
 
-fn hosts_of_server(global: &Global) -> Result<Hosts, Fault> {
+fn hosts_of_server(global: &GlobalArgs) -> Result<HostSource, UsageFault> {
     let every = HostsFilter { group: None, state: None, failed: false, code: None, waiting: false, version: None };
-    let text = asked(&Verb::Hosts(every), Format::Json, global).map_err(unasked)?;
+    let text = asked(&Verb::Hosts(every), PrintFormat::Json, global).map_err(unasked)?;
     let known = inventory(&text, "the server's hosts")?;
     if known.is_empty() {
         terminal::say(format_args!("note: the server knows no hosts: {MADE_UP} are made up"));
-        return Ok(Hosts::Made(MADE_UP));
+        return Ok(HostSource::Made(MADE_UP));
     }
-    Ok(Hosts::Known(known))
+    Ok(HostSource::Known(known))
 }
 
 /// The server could not be asked, or refused.
-fn unasked(failure: Failure) -> Fault {
-    if failure.code == Failure::USAGE { Fault::Usage(failure.message) } else { Fault::Failed(failure.message) }
+fn unasked(failure: Failure) -> UsageFault {
+    if failure.code == Failure::USAGE {
+        UsageFault::Usage(failure.message)
+    } else {
+        UsageFault::Failed(failure.message)
+    }
 }
 
 /// Hosts as `hosts --format json` writes them.
-fn inventory(text: &str, name: &str) -> Result<Vec<Known>, Fault> {
-    let wrong =
-        |error| Fault::Failed(format!("{name}: {error}; expected what `teleport-fleet hosts --format json` writes"));
-    let hosts: Vec<Host> = serde_json::from_str(text).map_err(wrong)?;
+fn inventory(text: &str, name: &str) -> Result<Vec<KnownHost>, UsageFault> {
+    let wrong = |error| {
+        UsageFault::Failed(format!("{name}: {error}; expected what `teleport-fleet hosts --format json` writes"))
+    };
+    let hosts: Vec<HostView> = serde_json::from_str(text).map_err(wrong)?;
     Ok(hosts.into_iter().map(known).collect())
 }

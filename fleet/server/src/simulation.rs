@@ -1,9 +1,9 @@
 //! What a simulation takes of a server, by the command line and by the dashboard.
 
 use fleet_engine::resource::Kind;
-use fleet_simulator::forecast::Known;
+use fleet_simulator::forecast::KnownHost;
 use fleet_wire::answers::ids;
-use fleet_wire::api::Host;
+use fleet_wire::api::HostView;
 
 /// Hosts that are made up where nobody says how many.
 pub(crate) const MADE_UP: u32 = 1000;
@@ -11,8 +11,8 @@ pub(crate) const MADE_UP: u32 = 1000;
 pub(crate) const KINDS: [Kind; 3] = [Kind::Config, Kind::Maintenance, Kind::Version];
 
 /// A host, as far as a simulation goes.
-pub(crate) fn known(host: Host) -> Known {
-    Known {
+pub(crate) fn known(host: HostView) -> KnownHost {
+    KnownHost {
         id: ids::parse(&host.host),
         group: host.declared_group,
         assigned: Some(host.assigned_group).filter(|group| !group.is_empty()),

@@ -13,9 +13,9 @@ const PREFIX: &str = "tfleet_";
 
 /// The tokens that are known.
 #[derive(Clone, Default)]
-pub(crate) struct Tokens(Arc<ArcSwap<Vec<StoredToken>>>);
+pub(crate) struct TokenSet(Arc<ArcSwap<Vec<StoredToken>>>);
 
-impl Tokens {
+impl TokenSet {
     /// Those that the store has now.
     pub(crate) fn set(&self, tokens: Vec<StoredToken>) {
         self.0.store(Arc::new(tokens));
@@ -84,7 +84,7 @@ mod tests {
         let now: Timestamp = "2026-01-05T00:00:00Z".parse().unwrap();
         let (first, second) = (new(), new());
         assert_ne!(first, second);
-        let tokens = Tokens::default();
+        let tokens = TokenSet::default();
         let kept = |name: &str, text: &str, expires: Option<Timestamp>| StoredToken {
             name: name.to_owned(),
             digest: digest(text),

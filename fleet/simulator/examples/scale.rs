@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use fleet_engine::answer::Question;
-use fleet_engine::book::Book;
-use fleet_engine::fleet::{Change, Fleet, Report};
+use fleet_engine::book::RolloutState;
+use fleet_engine::fleet::{Fleet, HostChange, HostReport};
 use fleet_engine::host::{HostId, Outcome};
-use fleet_engine::shelf::Shelf;
+use fleet_engine::shelf::ResourceSet;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -60,8 +60,9 @@ fn steps(hosts: usize) {
             fleet.report(&report(number, OLD), book.rollout.as_ref(), now);
         }
         for id in going.drain(..) {
-            let last = Change { outcome: Outcome::Updated, to: NEW.to_owned(), code: String::new() };
-            let report = Report { host: id, version: Some(NEW.to_owned()), last: Some(last), ..Report::default() };
+            let last = HostChange { outcome: Outcome::Updated, to: NEW.to_owned(), code: String::new() };
+            let report =
+                HostReport { host: id, version: Some(NEW.to_owned()), last: Some(last), ..HostReport::default() };
             fleet.report(&report, book.rollout.as_ref(), now);
         }
         let ids: Vec<HostId> = fleet.hosts().iter().map(|host| host.id).collect();
@@ -94,13 +95,13 @@ fn steps(hosts: usize) {
 }
 
 /// Twenty groups by label that begin at noon, ten in a hundred at a time.
-fn book() -> Book {
+fn book() -> RolloutState {
     let group = |number: usize| {
         json!({ "name": format!("group-{number}"), "start_hour": 12, "max_in_flight": "10%",
             "agents": { "node_labels_expression": format!("labels[\"group\"] == \"{number}\"") } })
     };
     let groups: Vec<_> = (0..GROUPS).map(group).collect();
-    let (mut shelf, mut book) = (Shelf::default(), Book::default());
+    let (mut shelf, mut book) = (ResourceSet::default(), RolloutState::default());
     let mut put = |kind: &str, spec: serde_json::Value| {
         shelf.put_json(&json!({ "kind": kind, "version": "v1", "spec": spec }), 1, &mut book).unwrap();
     };
@@ -110,7 +111,7 @@ fn book() -> Book {
 }
 
 /// Host `number`: eight labels, of few values.
-fn report(number: usize, version: &str) -> Report {
+fn report(number: usize, version: &str) -> HostReport {
     let id = fleet_wire::answers::ids::made(&[&number.to_be_bytes()]);
     let labels = [
         ("group", number % GROUPS),
@@ -124,7 +125,13 @@ fn report(number: usize, version: &str) -> Report {
     ];
     let labels: BTreeMap<String, String> =
         labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_string())).collect();
-    Report { host: id, update_id: !id, version: Some(version.to_owned()), labels: Some(labels), ..Report::default() }
+    HostReport {
+        host: id,
+        update_id: !id,
+        version: Some(version.to_owned()),
+        labels: Some(labels),
+        ..HostReport::default()
+    }
 }
 
 /// Five groups by name of `hosts` hosts, an hour after one another; 1 % of the hosts break. The rollout is done before `end`.

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fleet_engine::answer::Question;
-use fleet_engine::book::Book;
-use fleet_engine::fleet::{Change, Fleet, Report};
+use fleet_engine::book::RolloutState;
+use fleet_engine::fleet::{Fleet, HostChange, HostReport};
 use fleet_engine::host::{HostId, Outcome};
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
 use protocol::report::code::UNHEALTHY;
 
-use crate::forecast::Share;
+use crate::forecast::HostShare;
 use fleet_wire::answers::ids;
 
 /// Hosts of one kind.
-pub(crate) struct Kind {
+pub(crate) struct ScriptHosts {
     /// Hosts.
     pub count: u32,
     /// The group that they declare.
@@ -25,7 +25,7 @@ pub(crate) struct Kind {
     /// Their labels.
     pub labels: BTreeMap<String, String>,
     /// How many of them the target breaks.
-    pub breaks: Share,
+    pub breaks: HostShare,
     /// From being told to the outcome.
     pub update_in: SignedDuration,
     /// Between two questions.
@@ -35,7 +35,7 @@ pub(crate) struct Kind {
 /// All made-up hosts, and what each does next.
 pub(crate) struct Crowd {
     seed: u64,
-    kinds: Vec<Kind>,
+    kinds: Vec<ScriptHosts>,
     hosts: Vec<Member>,
     /// When, and then in the order in which it was planned: who, what.
     next: BTreeMap<Timestamp, VecDeque<(u32, Does)>>,
@@ -72,7 +72,7 @@ impl Crowd {
     }
 
     /// Adds hosts: they report at `now`, and each asks for the first time within its interval from then on.
-    pub(crate) fn add(&mut self, kind: Kind, book: &Book, fleet: &mut Fleet, now: Timestamp) {
+    pub(crate) fn add(&mut self, kind: ScriptHosts, book: &RolloutState, fleet: &mut Fleet, now: Timestamp) {
         let place = self.kinds.len();
         let number = u64::try_from(place).unwrap_or(u64::MAX) + 1;
         let (seed, kinds) = (self.seed.to_be_bytes(), number.to_be_bytes());
@@ -110,7 +110,7 @@ impl Crowd {
     }
 
     /// Does what is due first.
-    pub(crate) fn act(&mut self, book: &Book, fleet: &mut Fleet) {
+    pub(crate) fn act(&mut self, book: &RolloutState, fleet: &mut Fleet) {
         let Some(mut first) = self.next.first_entry() else { return };
         let now = *first.key();
         let due = first.get_mut().pop_front();
@@ -127,7 +127,7 @@ impl Crowd {
         }
     }
 
-    fn ask(&mut self, who: usize, book: &Book, fleet: &mut Fleet, now: Timestamp) {
+    fn ask(&mut self, who: usize, book: &RolloutState, fleet: &mut Fleet, now: Timestamp) {
         self.report(who, None, book, fleet, now);
         let Some(host) = self.hosts.get(who) else { return };
         let Some(kind) = self.kinds.get(host.kind) else { return };
@@ -163,7 +163,7 @@ impl Crowd {
         }
     }
 
-    fn end(&mut self, who: usize, book: &Book, fleet: &mut Fleet, now: Timestamp) {
+    fn end(&mut self, who: usize, book: &RolloutState, fleet: &mut Fleet, now: Timestamp) {
         let Some(host) = self.hosts.get_mut(who) else { return };
         let Some((version, attempt)) = host.changes_to.clone() else { return };
         let is_back = host.refuses.as_ref().is_some_and(|(refused, _)| *refused == host.version);
@@ -180,21 +180,21 @@ impl Crowd {
     }
 
     /// A report; what has not changed since the last one is not said again, and stays as it is known.
-    fn report(&mut self, who: usize, outcome: Option<Outcome>, book: &Book, fleet: &mut Fleet, now: Timestamp) {
+    fn report(&mut self, who: usize, outcome: Option<Outcome>, book: &RolloutState, fleet: &mut Fleet, now: Timestamp) {
         let Some(host) = self.hosts.get_mut(who) else { return };
         let kind = self.kinds.get(host.kind).filter(|_| !host.is_known);
         host.is_known = true;
         let to = host.changes_to.as_ref().map(|(version, _)| version.to_string());
         let code = |outcome: Outcome| if outcome.is_failure() { UNHEALTHY } else { "" };
-        let change = |(outcome, to): (Outcome, String)| Change { outcome, to, code: code(outcome).to_owned() };
-        let report = Report {
+        let change = |(outcome, to): (Outcome, String)| HostChange { outcome, to, code: code(outcome).to_owned() };
+        let report = HostReport {
             host: host.id,
             update_id: host.update_id,
             group: kind.map(|kind| kind.group.clone()),
             version: (kind.is_some() || outcome.is_some()).then(|| host.version.to_string()),
             labels: kind.map(|kind| kind.labels.clone()),
             last: outcome.zip(to).map(change),
-            ..Report::default()
+            ..HostReport::default()
         };
         fleet.report(&report, book.rollout.as_ref(), now);
     }

@@ -10,26 +10,26 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// What a line does, or asks.
-pub(crate) enum Action {
+pub(crate) enum LineAction {
     Put(Value),
     Remove(String),
-    Report(Report),
-    Counts(Vec<Count>),
-    Hosts(Hosts),
+    Report(ReportLine),
+    Counts(Vec<CountLine>),
+    Hosts(HostsLine),
     Find(Find),
     Command(Command),
     Host {
         host: String,
-        decision: Decision,
+        decision: HostDecision,
     },
     Status,
-    Explain(Explain),
+    Explain(ExplainLine),
     /// What `fleet_wire::answers::graph` reads.
     Graph(Value),
 }
 
 /// An operator's decision on a host.
-pub(crate) enum Decision {
+pub(crate) enum HostDecision {
     Hold,
     Release,
     Assign(Option<String>),
@@ -37,7 +37,7 @@ pub(crate) enum Decision {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Report {
+pub(crate) struct ReportLine {
     pub host: String,
     pub group: Option<String>,
     pub version: Option<String>,
@@ -45,12 +45,12 @@ pub(crate) struct Report {
     pub update_id: Option<String>,
     pub pinned: Option<bool>,
     pub disabled: Option<bool>,
-    pub last: Option<Last>,
+    pub last: Option<LastLine>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Last {
+pub(crate) struct LastLine {
     pub outcome: Outcome,
     pub to: String,
     #[serde(default)]
@@ -59,7 +59,7 @@ pub(crate) struct Last {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Count {
+pub(crate) struct CountLine {
     pub group: String,
     pub version: String,
     /// Not more than a report may say: sums of them have room.
@@ -68,7 +68,7 @@ pub(crate) struct Count {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Hosts {
+pub(crate) struct HostsLine {
     pub count: u32,
     #[serde(default)]
     pub group: String,
@@ -94,7 +94,7 @@ pub(crate) struct Find {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Explain {
+pub(crate) struct ExplainLine {
     pub host: String,
 }
 
@@ -107,13 +107,13 @@ struct Start {
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Groups {
+struct GroupsLine {
     groups: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Rollback {
+struct RollbackLine {
     groups: Vec<String>,
     all_started: bool,
     at_once: bool,
@@ -121,40 +121,40 @@ struct Rollback {
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct GroupsOrAll {
+struct GroupsOrAllLine {
     groups: Vec<String>,
     all: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Approve {
+struct ApproveLine {
     group: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Gate {
+struct GateLine {
     group: String,
     answer: GateAnswer,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OnHost {
+struct OnHostLine {
     host: String,
     group: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct NothingLine {}
 
 /// The time and the action of a line.
 ///
 /// # Errors
 /// What is wrong with it; the time where it has one.
-pub(crate) fn parse(text: &str) -> Result<(Timestamp, Action), (Option<Timestamp>, String)> {
+pub(crate) fn parse(text: &str) -> Result<(Timestamp, LineAction), (Option<Timestamp>, String)> {
     let value: Value = serde_json::from_str(text).map_err(|error| (None, format!("not a JSON object: {error}")))?;
     let Value::Object(mut keys) = value else { return Err((None, "not a JSON object".to_owned())) };
     let Some(at) = keys.shift_remove("at") else { return Err((None, "\"at\" is missing".to_owned())) };
@@ -168,58 +168,58 @@ pub(crate) fn parse(text: &str) -> Result<(Timestamp, Action), (Option<Timestamp
     action(&key, value).map(|action| (at, action)).map_err(|what| (Some(at), what))
 }
 
-fn action(key: &str, value: Value) -> Result<Action, String> {
+fn action(key: &str, value: Value) -> Result<LineAction, String> {
     fn read<T: serde::de::DeserializeOwned>(key: &str, value: Value) -> Result<T, String> {
         serde_json::from_value(value).map_err(|error| format!("{key}: {error}"))
     }
     Ok(match key {
-        "put" => Action::Put(value),
-        "rm" => Action::Remove(read(key, value)?),
-        "report" => Action::Report(read(key, value)?),
-        "counts" => Action::Counts(read(key, value)?),
-        "hosts" => Action::Hosts(read(key, value)?),
-        "find" => Action::Find(read(key, value)?),
-        "explain" => Action::Explain(read(key, value)?),
-        "graph" => Action::Graph(value),
+        "put" => LineAction::Put(value),
+        "rm" => LineAction::Remove(read(key, value)?),
+        "report" => LineAction::Report(read(key, value)?),
+        "counts" => LineAction::Counts(read(key, value)?),
+        "hosts" => LineAction::Hosts(read(key, value)?),
+        "find" => LineAction::Find(read(key, value)?),
+        "explain" => LineAction::Explain(read(key, value)?),
+        "graph" => LineAction::Graph(value),
         "status" => {
-            let Nothing {} = read(key, value)?;
-            Action::Status
+            let NothingLine {} = read(key, value)?;
+            LineAction::Status
         }
         "start" => {
             let Start { groups, force } = read(key, value)?;
-            Action::Command(Command::Start { groups, force })
+            LineAction::Command(Command::Start { groups, force })
         }
         "mark_done" => {
-            let Groups { groups } = read(key, value)?;
-            Action::Command(Command::MarkDone { groups })
+            let GroupsLine { groups } = read(key, value)?;
+            LineAction::Command(Command::MarkDone { groups })
         }
         "rollback" => {
-            let Rollback { groups, all_started, at_once } = read(key, value)?;
+            let RollbackLine { groups, all_started, at_once } = read(key, value)?;
             // As `tctl autoupdate agents rollback` without a group.
             let all_started = all_started || groups.is_empty();
-            Action::Command(Command::Rollback { groups, all_started, at_once })
+            LineAction::Command(Command::Rollback { groups, all_started, at_once })
         }
         "halt" => {
-            let GroupsOrAll { groups, all } = read(key, value)?;
-            Action::Command(Command::Halt { groups, all })
+            let GroupsOrAllLine { groups, all } = read(key, value)?;
+            LineAction::Command(Command::Halt { groups, all })
         }
         "run" => {
-            let GroupsOrAll { groups, all } = read(key, value)?;
-            Action::Command(Command::Run { groups, all })
+            let GroupsOrAllLine { groups, all } = read(key, value)?;
+            LineAction::Command(Command::Run { groups, all })
         }
         "approve" => {
-            let Approve { group } = read(key, value)?;
-            Action::Command(Command::Approve { groups: vec![group], digest: None })
+            let ApproveLine { group } = read(key, value)?;
+            LineAction::Command(Command::Approve { groups: vec![group], digest: None })
         }
         "gate" => {
-            let Gate { group, answer } = read(key, value)?;
-            Action::Command(Command::Gate { group, answer })
+            let GateLine { group, answer } = read(key, value)?;
+            LineAction::Command(Command::Gate { group, answer })
         }
-        "hold" => Action::Host { host: read::<OnHost>(key, value)?.host, decision: Decision::Hold },
-        "release" => Action::Host { host: read::<OnHost>(key, value)?.host, decision: Decision::Release },
+        "hold" => LineAction::Host { host: read::<OnHostLine>(key, value)?.host, decision: HostDecision::Hold },
+        "release" => LineAction::Host { host: read::<OnHostLine>(key, value)?.host, decision: HostDecision::Release },
         "assign" => {
-            let OnHost { host, group } = read(key, value)?;
-            Action::Host { host, decision: Decision::Assign(group) }
+            let OnHostLine { host, group } = read(key, value)?;
+            LineAction::Host { host, decision: HostDecision::Assign(group) }
         }
         other => return Err(format!("{other:?} is no action")),
     })

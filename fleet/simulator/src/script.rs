@@ -3,12 +3,12 @@
 use fleet_engine::plain::is_unsafe;
 
 use fleet_engine::answer::Question;
-use fleet_engine::book::Book;
-use fleet_engine::fleet::{Change, Counted, Fleet, Report};
+use fleet_engine::book::RolloutState;
+use fleet_engine::fleet::{Fleet, HostChange, HostReport, ReportedCounts};
 use fleet_engine::host::Host;
 use fleet_engine::resource;
-use fleet_engine::shelf::{self, Shelf};
-use fleet_engine::tally::Look;
+use fleet_engine::shelf::{self, ResourceSet};
+use fleet_engine::tally::TallyContext;
 use fleet_wire::answers::graph::{self, Catalogue};
 use fleet_wire::answers::{ids, show};
 use fleet_wire::rollout::AgentRollout;
@@ -16,9 +16,9 @@ use fleet_wire::text;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::crowd::{Crowd, Kind};
-use crate::forecast::Share;
-use crate::line::{self, Action, Decision, Find};
+use crate::crowd::{Crowd, ScriptHosts};
+use crate::forecast::HostShare;
+use crate::line::{self, Find, HostDecision, LineAction};
 
 /// Between two steps of the engine.
 const MINUTE: i64 = 60;
@@ -84,8 +84,8 @@ fn shown(said: &Value) -> String {
 }
 
 struct World {
-    shelf: Shelf,
-    book: Book,
+    shelf: ResourceSet,
+    book: RolloutState,
     fleet: Fleet,
     crowd: Crowd,
     /// The time of the line before.
@@ -94,7 +94,7 @@ struct World {
 }
 
 /// Why a line was refused.
-struct Refused {
+struct LineRefusal {
     code: &'static str,
     message: String,
 }
@@ -102,8 +102,8 @@ struct Refused {
 impl World {
     fn new(seed: u64) -> Self {
         Self {
-            shelf: Shelf::default(),
-            book: Book { seed, ..Book::default() },
+            shelf: ResourceSet::default(),
+            book: RolloutState { seed, ..RolloutState::default() },
             fleet: Fleet::default(),
             crowd: Crowd::new(seed),
             now: None,
@@ -114,7 +114,7 @@ impl World {
     /// What a line is answered.
     fn line(&mut self, text: &str, number: usize) -> Option<Value> {
         let bad = |what: String, at: Option<Timestamp>| {
-            Some(Refused { code: "bad_line", message: format!("line {number}: {what}") }.show(at))
+            Some(LineRefusal { code: "bad_line", message: format!("line {number}: {what}") }.show(at))
         };
         let (at, action) = match line::parse(text) {
             Ok(parsed) => parsed,
@@ -158,40 +158,40 @@ impl World {
     }
 
     /// The line acts, the engine steps, the question is answered.
-    fn act(&mut self, action: Action, now: Timestamp, number: usize) -> Result<Option<Value>, Refused> {
+    fn act(&mut self, action: LineAction, now: Timestamp, number: usize) -> Result<Option<Value>, LineRefusal> {
         match action {
-            Action::Put(resource) => self.put(&resource, now, number)?,
-            Action::Remove(kind) => self.remove(&kind)?,
-            Action::Report(report) => self.report(&report, now)?,
-            Action::Counts(counts) => self.count(&counts, now, number)?,
-            Action::Hosts(hosts) => self.make_up(&hosts, now)?,
-            Action::Command(command) => {
+            LineAction::Put(resource) => self.put(&resource, now, number)?,
+            LineAction::Remove(kind) => self.remove(&kind)?,
+            LineAction::Report(report) => self.report(&report, now)?,
+            LineAction::Counts(counts) => self.count(&counts, now, number)?,
+            LineAction::Hosts(hosts) => self.make_up(&hosts, now)?,
+            LineAction::Command(command) => {
                 self.book.count(&self.fleet, now);
-                let refused = |refusal: fleet_engine::command::Refusal| Refused {
+                let refused = |refusal: fleet_engine::command::CommandRefusal| LineRefusal {
                     code: refusal.code.name(),
                     message: refusal.message,
                 };
                 self.book.command(&command, &self.fleet, now).map_err(refused)?;
             }
-            Action::Host { host, decision } => self.decide(&host, &decision, now, number)?,
-            Action::Find(find) => return self.find(&find, now).map(Some),
-            Action::Status => {
+            LineAction::Host { host, decision } => self.decide(&host, &decision, now, number)?,
+            LineAction::Find(find) => return self.find(&find, now).map(Some),
+            LineAction::Status => {
                 self.step(now);
                 let rollout =
                     AgentRollout::present(&self.book, &self.shelf, &self.fleet, now).ok_or_else(no_rollout)?;
                 return Ok(Some(json!({ "at": text::second(now), "status": rollout })));
             }
-            Action::Explain(explain) => return self.explain(&explain.host, now).map(Some),
-            Action::Graph(question) => return self.graph(&question, now).map(Some),
+            LineAction::Explain(explain) => return self.explain(&explain.host, now).map(Some),
+            LineAction::Graph(question) => return self.graph(&question, now).map(Some),
         }
         self.step(now);
         Ok(None)
     }
 
-    fn put(&mut self, json: &Value, now: Timestamp, number: usize) -> Result<(), Refused> {
+    fn put(&mut self, json: &Value, now: Timestamp, number: usize) -> Result<(), LineRefusal> {
         let resource = resource::read_json(json, number);
-        let resource = resource.map_err(|faults| Refused::of(shelf::Refused::Faults(faults.to_string())))?;
-        self.shelf.put_all_for(vec![resource], &mut self.book, &self.fleet).map_err(Refused::of)?;
+        let resource = resource.map_err(|faults| LineRefusal::of(shelf::Refused::Faults(faults.to_string())))?;
+        self.shelf.put_all_for(vec![resource], &mut self.book, &self.fleet).map_err(LineRefusal::of)?;
         // Another server's counts are good for a minute from now on.
         if json.get("kind").and_then(Value::as_str) == Some(resource::Kind::Report.as_str()) {
             self.fleet.set_counts(self.shelf.counted(), now);
@@ -199,20 +199,20 @@ impl World {
         Ok(())
     }
 
-    fn remove(&mut self, kind: &str) -> Result<(), Refused> {
-        self.shelf.remove(kind, &mut self.book).map_err(Refused::of)
+    fn remove(&mut self, kind: &str) -> Result<(), LineRefusal> {
+        self.shelf.remove(kind, &mut self.book).map_err(LineRefusal::of)
     }
 
-    fn report(&mut self, report: &line::Report, now: Timestamp) -> Result<(), Refused> {
+    fn report(&mut self, report: &line::ReportLine, now: Timestamp) -> Result<(), LineRefusal> {
         if report.host.is_empty() {
-            return Err(Refused { code: "bad_request", message: "a report names its host".to_owned() });
+            return Err(LineRefusal { code: "bad_request", message: "a report names its host".to_owned() });
         }
         let version = report.version.as_deref().map(plain_version).transpose()?;
-        let change = |last: &line::Last| {
-            Ok(Change { outcome: last.outcome, to: plain_version(&last.to)?, code: last.code.clone() })
+        let change = |last: &line::LastLine| {
+            Ok(HostChange { outcome: last.outcome, to: plain_version(&last.to)?, code: last.code.clone() })
         };
         let last = report.last.as_ref().map(change).transpose()?;
-        let taken = Report {
+        let taken = HostReport {
             host: ids::parse(&report.host),
             update_id: report.update_id.as_deref().map_or(0, ids::parse),
             group: report.group.clone(),
@@ -226,12 +226,12 @@ impl World {
         Ok(())
     }
 
-    fn count(&mut self, counts: &[line::Count], now: Timestamp, number: usize) -> Result<(), Refused> {
-        let mut by_group = Counted::new();
+    fn count(&mut self, counts: &[line::CountLine], now: Timestamp, number: usize) -> Result<(), LineRefusal> {
+        let mut by_group = ReportedCounts::new();
         for (index, count) in counts.iter().enumerate() {
             let wrong = |key: &str, what: String| {
                 let message = format!("line {number}: counts[{index}].{key}: {what}");
-                Refused { code: "bad_request", message }
+                LineRefusal { code: "bad_request", message }
             };
             if count.group.is_empty() {
                 return Err(wrong("group", "is empty".to_owned()));
@@ -243,14 +243,14 @@ impl World {
         Ok(())
     }
 
-    fn make_up(&mut self, hosts: &line::Hosts, now: Timestamp) -> Result<(), Refused> {
-        let wrong = |what: &str| Refused { code: "bad_request", message: format!("hosts: {what}") };
+    fn make_up(&mut self, hosts: &line::HostsLine, now: Timestamp) -> Result<(), LineRefusal> {
+        let wrong = |what: &str| LineRefusal { code: "bad_request", message: format!("hosts: {what}") };
         self.made_up += usize::try_from(hosts.count).unwrap_or(usize::MAX);
         if self.made_up > MOST_HOSTS {
             return Err(wrong("more than 2,000,000 made-up hosts"));
         }
         let length = |value: &Value, default: &str| duration(value, default).filter(|length| length.as_secs() > 0);
-        let kind = Kind {
+        let kind = ScriptHosts {
             count: hosts.count,
             group: hosts.group.clone(),
             version: plain_version(&hosts.version)?,
@@ -267,36 +267,42 @@ impl World {
         Ok(())
     }
 
-    fn decide(&mut self, host: &str, decision: &Decision, now: Timestamp, number: usize) -> Result<(), Refused> {
+    fn decide(
+        &mut self,
+        host: &str,
+        decision: &HostDecision,
+        now: Timestamp,
+        number: usize,
+    ) -> Result<(), LineRefusal> {
         self.known_group(decision, number)?;
         let id = ids::parse(host);
         let rollout = self.book.rollout.as_ref();
-        if matches!(decision, Decision::Hold | Decision::Assign(Some(_))) && !self.fleet.expect(id, rollout) {
+        if matches!(decision, HostDecision::Hold | HostDecision::Assign(Some(_))) && !self.fleet.expect(id, rollout) {
             let message = "too many hosts were decided on that never came: release some".to_owned();
-            return Err(Refused { code: "conflict", message });
+            return Err(LineRefusal { code: "conflict", message });
         }
         let is_known = match decision {
-            Decision::Hold => self.fleet.decide(id, rollout, now, |flags| flags.held = true),
-            Decision::Release => self.fleet.decide(id, rollout, now, |flags| flags.held = false),
-            Decision::Assign(group) => self.fleet.assign(id, group.as_deref(), rollout, now),
+            HostDecision::Hold => self.fleet.decide(id, rollout, now, |flags| flags.held = true),
+            HostDecision::Release => self.fleet.decide(id, rollout, now, |flags| flags.held = false),
+            HostDecision::Assign(group) => self.fleet.assign(id, group.as_deref(), rollout, now),
         };
         // Nothing is left of one that never came.
         if self.fleet.host(id).is_some_and(Host::is_nobody) {
             self.fleet.forget(|host| host.id == id);
         }
         let message = || format!("no host {host:?} was heard of");
-        if is_known { Ok(()) } else { Err(Refused { code: "not_found", message: message() }) }
+        if is_known { Ok(()) } else { Err(LineRefusal { code: "not_found", message: message() }) }
     }
 
     /// Refuses to put a host into a group that there is not.
-    fn known_group(&self, decision: &Decision, number: usize) -> Result<(), Refused> {
-        let Decision::Assign(Some(group)) = decision else { return Ok(()) };
+    fn known_group(&self, decision: &HostDecision, number: usize) -> Result<(), LineRefusal> {
+        let HostDecision::Assign(Some(group)) = decision else { return Ok(()) };
         let known = self.book.group_names();
         if known.contains(&group.as_str()) {
             return Ok(());
         }
         let message = format!("line {number}: there is no group {group:?}; known are {}", known.join(", "));
-        Err(Refused { code: "not_found", message })
+        Err(LineRefusal { code: "not_found", message })
     }
 
     fn question(find: &Find) -> Question {
@@ -307,7 +313,7 @@ impl World {
         }
     }
 
-    fn find(&mut self, find: &Find, now: Timestamp) -> Result<Value, Refused> {
+    fn find(&mut self, find: &Find, now: Timestamp) -> Result<Value, LineRefusal> {
         let question = Self::question(find);
         // Who asks is known before the step, so that its turn can come with it.
         self.book.meet(&mut self.fleet, &question, now);
@@ -316,21 +322,21 @@ impl World {
         Ok(json!({ "at": text::second(now), "find": show::find(&answer) }))
     }
 
-    fn graph(&mut self, question: &Value, now: Timestamp) -> Result<Value, Refused> {
+    fn graph(&mut self, question: &Value, now: Timestamp) -> Result<Value, LineRefusal> {
         self.step(now);
-        let refused = |fault: graph::Fault| Refused { code: fault.kind(), message: fault.to_string() };
+        let refused = |fault: graph::GraphFault| LineRefusal { code: fault.kind(), message: fault.to_string() };
         let graph = graph::script(&Catalogue::of(&self.shelf), question, now).map_err(refused)?;
         Ok(json!({ "at": text::second(now), "graph": graph }))
     }
 
-    fn explain(&mut self, host: &str, now: Timestamp) -> Result<Value, Refused> {
+    fn explain(&mut self, host: &str, now: Timestamp) -> Result<Value, LineRefusal> {
         self.step(now);
         let id = ids::parse(host);
         let question = Question { host: Some(id), ..Question::default() };
         let answer = self.book.answer(&self.fleet, &question, now).ok_or_else(no_rollout)?;
         let known = self.fleet.host(id);
         let state = known.zip(self.book.rollout.as_ref()).and_then(|(host, rollout)| {
-            Some(Look::new(rollout, rollout.group(host.place)?, &self.fleet, now).state(host))
+            Some(TallyContext::new(rollout, rollout.group(host.place)?, &self.fleet, now).state(host))
         });
         let state = match (known, state) {
             (None, _) => "unknown",
@@ -343,7 +349,7 @@ impl World {
     }
 }
 
-impl Refused {
+impl LineRefusal {
     fn of(refused: shelf::Refused) -> Self {
         let code = match refused {
             shelf::Refused::Faults(_) => "bad_resource",
@@ -358,21 +364,21 @@ impl Refused {
     }
 }
 
-fn no_rollout() -> Refused {
-    Refused { code: "no_rollout", message: "there is no rollout, and none was done before".to_owned() }
+fn no_rollout() -> LineRefusal {
+    LineRefusal { code: "no_rollout", message: "there is no rollout, and none was done before".to_owned() }
 }
 
 /// A version without the `v` that it may be written with.
-fn plain_version(text: &str) -> Result<String, Refused> {
+fn plain_version(text: &str) -> Result<String, LineRefusal> {
     let parsed: Result<protocol::Version, _> = text.parse();
     parsed
         .map(|version| version.to_string())
-        .map_err(|error| Refused { code: "bad_request", message: error.to_string() })
+        .map_err(|error| LineRefusal { code: "bad_request", message: error.to_string() })
 }
 
 /// `"2%"`, `"0.5%"` or a number of percent; absent: none.
-fn share(value: &Value) -> Option<Share> {
-    Share::parse(&text_or_number(value, "0")?).ok()
+fn share(value: &Value) -> Option<HostShare> {
+    HostShare::parse(&text_or_number(value, "0")?).ok()
 }
 
 fn duration(value: &Value, default: &str) -> Option<SignedDuration> {

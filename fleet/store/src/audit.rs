@@ -2,20 +2,24 @@
 
 use std::path::Path;
 
-use fleet_wire::api::{Entry, Head, Verified};
+use fleet_wire::api::{AuditEntry, AuditHead, Verified};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use crate::chain::{Link, START};
 use crate::column::{signed, unreadable, unsigned};
 use crate::error::{Error, Result};
-use crate::state::Record;
+use crate::state::NewAuditRecord;
 
 /// Most records at once, count.
 const MOST: u32 = 10_000;
 const COLUMNS: &str = "seq, at, who, origin, action, subject, done, detail, before, after, previous, hash";
 
 /// Writes records after the newest one.
-pub(crate) fn append(transaction: &Transaction<'_>, path: &Path, records: &[Record]) -> Result<Vec<Entry>> {
+pub(crate) fn append(
+    transaction: &Transaction<'_>,
+    path: &Path,
+    records: &[NewAuditRecord],
+) -> Result<Vec<AuditEntry>> {
     if records.is_empty() {
         return Ok(Vec::new());
     }
@@ -23,7 +27,7 @@ pub(crate) fn append(transaction: &Transaction<'_>, path: &Path, records: &[Reco
     let mut insert = transaction
         .prepare(&format!("INSERT INTO audit ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"))
         .map_err(sql)?;
-    let Head { mut seq, mut hash } = head(transaction, path)?;
+    let AuditHead { mut seq, mut hash } = head(transaction, path)?;
     // Behind what somebody forged: that stays visible, and keeps no decision from being written.
     let last: i64 =
         transaction.query_row("SELECT coalesce(max(seq), 0) FROM audit", [], |row| row.get(0)).map_err(sql)?;
@@ -33,7 +37,7 @@ pub(crate) fn append(transaction: &Transaction<'_>, path: &Path, records: &[Reco
         seq += 1;
         let entry = chained(record, seq, hash);
         let (at, detail) = (entry.at.to_string(), entry.detail.to_string());
-        let Entry { who, from, action, subject, done, before, after, previous, hash: own, .. } = &entry;
+        let AuditEntry { who, from, action, subject, done, before, after, previous, hash: own, .. } = &entry;
         let number = signed(path, seq)?;
         insert
             .execute((number, at, who, from, action, subject, done, detail, before, after, previous, own))
@@ -45,7 +49,7 @@ pub(crate) fn append(transaction: &Transaction<'_>, path: &Path, records: &[Reco
     Ok(entries)
 }
 
-fn chained(record: &Record, seq: u64, previous: String) -> Entry {
+fn chained(record: &NewAuditRecord, seq: u64, previous: String) -> AuditEntry {
     let (at, detail) = (record.at.to_string(), record.detail.to_string());
     let hash = Link {
         previous: &previous,
@@ -61,26 +65,26 @@ fn chained(record: &Record, seq: u64, previous: String) -> Entry {
         after: &record.after,
     }
     .hash();
-    let Record { at, who, from, action, subject, done, detail, before, after } = record.clone();
-    Entry { seq, at, who, from, action, subject, done, detail, before, after, previous, hash }
+    let NewAuditRecord { at, who, from, action, subject, done, detail, before, after } = record.clone();
+    AuditEntry { seq, at, who, from, action, subject, done, detail, before, after, previous, hash }
 }
 
 /// The newest record, as the store remembers it.
-pub(crate) fn head(connection: &Connection, path: &Path) -> Result<Head> {
+pub(crate) fn head(connection: &Connection, path: &Path) -> Result<AuditHead> {
     let (seq, hash): (i64, String) = connection
         .query_row("SELECT head_seq, head_hash FROM store", [], |row| Ok((row.get(0)?, row.get(1)?)))
         .map_err(|error| Error::sql(path, &error))?;
-    Ok(Head { seq: unsigned(path, seq)?, hash })
+    Ok(AuditHead { seq: unsigned(path, seq)?, hash })
 }
 
 /// Records after number `after`.
-pub(crate) fn page(connection: &Connection, path: &Path, after: u64, limit: u32) -> Result<Vec<Entry>> {
+pub(crate) fn page(connection: &Connection, path: &Path, after: u64, limit: u32) -> Result<Vec<AuditEntry>> {
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let read = || {
         connection
             .prepare(&format!("SELECT {COLUMNS} FROM audit WHERE seq > ?1 ORDER BY seq LIMIT ?2"))?
             .query_map((after, limit.min(MOST)), entry)?
-            .collect::<rusqlite::Result<Vec<Entry>>>()
+            .collect::<rusqlite::Result<Vec<AuditEntry>>>()
     };
     read().map_err(|error| unread(path, &error))
 }
@@ -93,7 +97,7 @@ pub(crate) fn latest(
     before: Option<u64>,
     subject: Option<&str>,
     limit: u32,
-) -> Result<Vec<Entry>> {
+) -> Result<Vec<AuditEntry>> {
     let before = before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
     let limit = limit.min(MOST);
     let read = || {
@@ -101,7 +105,7 @@ pub(crate) fn latest(
         None => connection
             .prepare(&format!("SELECT {COLUMNS} FROM audit WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2"))?
             .query_map((before, limit), entry)?
-            .collect::<rusqlite::Result<Vec<Entry>>>(),
+            .collect::<rusqlite::Result<Vec<AuditEntry>>>(),
         Some(subject) => connection
             .prepare(&format!(
                 "SELECT {COLUMNS} FROM audit WHERE seq < ?1 AND seq > (SELECT head_seq FROM store) - ?2 AND subject = ?3 \
@@ -115,7 +119,7 @@ pub(crate) fn latest(
 }
 
 /// The newest record of an action.
-pub(crate) fn newest(connection: &Connection, path: &Path, action: &str) -> Result<Option<Entry>> {
+pub(crate) fn newest(connection: &Connection, path: &Path, action: &str) -> Result<Option<AuditEntry>> {
     let sql = format!("SELECT {COLUMNS} FROM audit WHERE action = ?1 ORDER BY seq DESC LIMIT 1");
     connection.query_row(&sql, [action], entry).optional().map_err(|error| unread(path, &error))
 }
@@ -129,12 +133,12 @@ fn unread(path: &Path, error: &rusqlite::Error) -> Error {
     }
 }
 
-fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
     let cannot = |column: usize, error: Box<dyn std::error::Error + Send + Sync>| {
         rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error)
     };
     let (seq, at, detail): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(7)?);
-    Ok(Entry {
+    Ok(AuditEntry {
         seq: u64::try_from(seq).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, seq))?,
         at: at.parse().map_err(|error: jiff::Error| cannot(1, error.into()))?,
         who: row.get(2)?,
@@ -173,14 +177,14 @@ struct Walk<'a> {
     /// The record of a restore that names the expected hash as the one that it left.
     left_by: Option<u64>,
     records: u64,
-    head: Head,
+    head: AuditHead,
     fault: Option<String>,
 }
 
 impl<'a> Walk<'a> {
     fn new(expected: Option<&'a str>) -> Self {
         let expected = expected.map(str::trim);
-        let head = Head { seq: 0, hash: START.to_owned() };
+        let head = AuditHead { seq: 0, hash: START.to_owned() };
         Self { is_found: expected == Some(START), expected, left_by: None, records: 0, head, fault: None }
     }
 
@@ -197,7 +201,7 @@ impl<'a> Walk<'a> {
                         self.left_by = Some(link.seq);
                     }
                 }
-                self.head = Head { seq: link.seq, hash: hash.to_owned() };
+                self.head = AuditHead { seq: link.seq, hash: hash.to_owned() };
             }
             Err(error) => {
                 self.note(Some(format!("record {supposed} cannot be read: {error}")));
@@ -222,8 +226,8 @@ impl<'a> Walk<'a> {
         self.fault = self.fault.take().or(fault);
     }
 
-    fn end(mut self, remembered: &Head) -> Verified {
-        let Head { seq, hash } = &self.head;
+    fn end(mut self, remembered: &AuditHead) -> Verified {
+        let AuditHead { seq, hash } = &self.head;
         if *remembered != self.head {
             let fault = format!(
                 "the log ends with record {seq} ({hash}), but {} was written last ({})",

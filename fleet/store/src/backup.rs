@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
 use crate::error::{Error, Result};
-use crate::files::{self, Place};
+use crate::files::{self, DataDir};
 use crate::{connection, schema};
 
 /// How long the database may be locked by others in all: SQLite locks it only while it begins its log anew.
@@ -20,14 +20,14 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// beside the server that writes `dir`, in any thread or process, and keeps it waiting nowhere. Errors: `Refused` where `to`
 /// exists or is a name of the database's own; then, and after any other error, nothing is left at `to`.
 pub fn backup(dir: &Path, to: &Path) -> Result<()> {
-    let place = Place::at(dir)?;
+    let place = DataDir::at(dir)?;
     if place.find()?.is_none() {
         return Err(Error::Unavailable(format!(
             "{} is not there: name the data directory",
             place.database().display()
         )));
     }
-    let target = Target::new(&place, to)?;
+    let target = BackupTarget::new(&place, to)?;
     let copied = copy(&place, &target.partial).and_then(|()| files::rename_to_free(&target.partial, &target.path));
     if let Err(error) = copied {
         files::remove_database(&target.partial)?;
@@ -39,15 +39,15 @@ pub fn backup(dir: &Path, to: &Path) -> Result<()> {
 }
 
 /// Where a backup goes.
-struct Target {
+struct BackupTarget {
     dir: PathBuf,
     path: PathBuf,
     /// Its name while it is not whole.
     partial: PathBuf,
 }
 
-impl Target {
-    fn new(place: &Place, to: &Path) -> Result<Self> {
+impl BackupTarget {
+    fn new(place: &DataDir, to: &Path) -> Result<Self> {
         let name = to.file_name().ok_or_else(|| Error::Refused(format!("{} is not a file's name", to.display())))?;
         let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let dir = parent.canonicalize().map_err(|error| Error::io("cannot open", parent, &error))?;
@@ -67,7 +67,7 @@ impl Target {
     }
 }
 
-fn copy(place: &Place, partial: &Path) -> Result<()> {
+fn copy(place: &DataDir, partial: &Path) -> Result<()> {
     let database = place.database();
     let source = connection::open_for_reading(&database)?;
     schema::refuse_newer(&source, &database)?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fleet_engine::book::{Book, Cause};
+use fleet_engine::book::{HaltCause, RolloutState};
 use fleet_engine::host::HostId;
 use fleet_engine::record::HostRecord;
 use jiff::Timestamp;
@@ -74,7 +74,7 @@ fn refuse_answered(transaction: &Transaction<'_>, path: &Path, id: &str) -> Resu
 
 /// Writes the book. A rollout that it does not have any more is kept among the past ones. The hold of a restore ends where
 /// an operator ended it.
-pub(crate) fn put_book(transaction: &Transaction<'_>, path: &Path, book: &Book) -> Result<()> {
+pub(crate) fn put_book(transaction: &Transaction<'_>, path: &Path, book: &RolloutState) -> Result<()> {
     let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let number = book.rollout.as_ref().map(|rollout| signed(path, rollout.number)).transpose()?;
     let json = serde_json::to_string(book).map_err(|error| unreadable(path, "the new book", &error.to_string()))?;
@@ -93,7 +93,7 @@ pub(crate) fn put_book(transaction: &Transaction<'_>, path: &Path, book: &Book) 
         )
         .map_err(sql)?;
     transaction.execute("UPDATE book SET json = ?1", [json]).map_err(sql)?;
-    if !book.holds.all || book.holds.cause == Cause::Operator {
+    if !book.holds.all || book.holds.cause == HaltCause::Operator {
         transaction.execute("UPDATE store SET restored_held = 0 WHERE restored_held <> 0", []).map_err(sql)?;
     }
     Ok(())

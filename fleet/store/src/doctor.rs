@@ -3,14 +3,14 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use fleet_engine::book::{Book, Cause};
+use fleet_engine::book::{HaltCause, RolloutState};
 use jiff::{SignedDuration, Timestamp, Unit};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::column::parse;
 use crate::error::Error;
-use crate::files::{self, Place, beside};
+use crate::files::{self, DataDir, beside};
 use crate::taken::Strange;
 use crate::{audit, connection, schema};
 
@@ -26,7 +26,7 @@ const OLD_BACKUP: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub enum FindingLevel {
     /// As it should be.
     Ok,
     /// It works, but look at it.
@@ -39,7 +39,7 @@ pub enum Level {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// How bad it is.
-    pub level: Level,
+    pub level: FindingLevel,
     /// What was found.
     pub what: String,
     /// What to do; empty: nothing.
@@ -48,15 +48,15 @@ pub struct Finding {
 
 impl Finding {
     fn ok(what: impl Into<String>) -> Self {
-        Self { level: Level::Ok, what: what.into(), advice: String::new() }
+        Self { level: FindingLevel::Ok, what: what.into(), advice: String::new() }
     }
 
     fn warning(what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { level: Level::Warning, what: what.into(), advice: advice.into() }
+        Self { level: FindingLevel::Warning, what: what.into(), advice: advice.into() }
     }
 
     fn problem(what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { level: Level::Problem, what: what.into(), advice: advice.into() }
+        Self { level: FindingLevel::Problem, what: what.into(), advice: advice.into() }
     }
 
     fn of(error: &Error) -> Self {
@@ -83,12 +83,12 @@ pub fn doctor(dir: &Path, owner: impl FnOnce() -> Option<Vec<Finding>>) -> Vec<F
 
 /// What [`doctor`] says of a data directory that others may write; `None`: nobody may, or there is none.
 pub fn writable_by_others(dir: &Path) -> Option<Finding> {
-    let place = Place::at(dir).ok()?;
-    modes(place.dir(), 0).ok().filter(|finding| finding.level == Level::Problem)
+    let place = DataDir::at(dir).ok()?;
+    modes(place.dir(), 0).ok().filter(|finding| finding.level == FindingLevel::Problem)
 }
 
 fn look(dir: &Path, findings: &mut Vec<Finding>) -> Result<(), Error> {
-    let place = Place::at(dir)?;
+    let place = DataDir::at(dir)?;
     findings.push(modes(place.dir(), 0o077)?);
     let Some(found) = place.find()? else {
         findings.push(Finding::problem(
@@ -225,12 +225,12 @@ fn holds(connection: &Connection, path: &Path) -> Result<Finding, Error> {
     let (json, is_restored): (Option<String>, bool) = connection
         .query_row("SELECT json, restored_held FROM book, store", [], |row| Ok((row.get(0)?, row.get(1)?)))
         .map_err(|error| Error::sql(path, &error))?;
-    let book: Book = json.map(|json| parse(path, "the book", &json)).transpose()?.unwrap_or_default();
+    let book: RolloutState = json.map(|json| parse(path, "the book", &json)).transpose()?.unwrap_or_default();
     let groups: Vec<&str> = book.holds.groups.iter().map(String::as_str).collect();
     let advice = "if that is no longer meant, end it with `teleport-fleet autoupdate agents run --all`";
     let names = "if that is no longer meant, end it with `teleport-fleet autoupdate agents run GROUP`";
     let look = "look at `status`, then `autoupdate agents run --all`";
-    Ok(if book.holds.all && book.holds.cause == Cause::StoreLost {
+    Ok(if book.holds.all && book.holds.cause == HaltCause::StoreLost {
         Finding::warning("everything is held: the store lost decisions, perhaps a stop", look)
     } else if book.holds.all && is_restored {
         Finding::warning("everything is held since a restore", look)
@@ -244,7 +244,7 @@ fn holds(connection: &Connection, path: &Path) -> Result<Finding, Error> {
 }
 
 /// What the server finds strange when it starts.
-fn strange(connection: &Connection, place: &Place) -> Result<Option<Finding>, Error> {
+fn strange(connection: &Connection, place: &DataDir) -> Result<Option<Finding>, Error> {
     let Some(strange) = Strange::of(connection, place)? else { return Ok(None) };
     let what = strange.line(&audit::head(connection, &place.database())?);
     let advice = "put the newer database back, or start the server: it holds everything until `run --all`";

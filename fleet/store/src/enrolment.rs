@@ -9,7 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 use crate::column::{parse, signed, time, unreadable, unsigned};
 use crate::error::{Error, Result};
 use crate::state::{
-    Candidate, Enrolled, EnrolmentChanges, Enrolments, Fixed, History, JoinToken, Progress, StoredReport,
+    Candidate, EnrolledHost, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress, Enrolments, Fixed, JoinTokenRecord,
+    StoredReport,
 };
 
 /// Changes of a host that are kept, count (FLEET §5).
@@ -39,7 +40,7 @@ pub(crate) fn forget(transaction: &Transaction<'_>, hosts: &[HostId]) -> rusqlit
     Ok(())
 }
 
-fn put_enrolled(transaction: &Transaction<'_>, path: &Path, hosts: &[Enrolled]) -> Result<()> {
+fn put_enrolled(transaction: &Transaction<'_>, path: &Path, hosts: &[EnrolledHost]) -> Result<()> {
     if hosts.is_empty() {
         return Ok(());
     }
@@ -58,7 +59,7 @@ fn put_enrolled(transaction: &Transaction<'_>, path: &Path, hosts: &[Enrolled]) 
     Ok(())
 }
 
-fn put_progress(transaction: &Transaction<'_>, path: &Path, hosts: &[Progress]) -> Result<()> {
+fn put_progress(transaction: &Transaction<'_>, path: &Path, hosts: &[EnrolmentProgress]) -> Result<()> {
     if hosts.is_empty() {
         return Ok(());
     }
@@ -107,7 +108,7 @@ fn put_reports(transaction: &Transaction<'_>, reports: &[StoredReport]) -> rusql
     Ok(())
 }
 
-fn put_join(transaction: &Transaction<'_>, path: &Path, name: &str, token: Option<&JoinToken>) -> Result<()> {
+fn put_join(transaction: &Transaction<'_>, path: &Path, name: &str, token: Option<&JoinTokenRecord>) -> Result<()> {
     let sql = |error: rusqlite::Error| Error::sql(path, &error);
     transaction.execute("DELETE FROM join_token WHERE name = ?1", [name]).map_err(sql)?;
     let Some(token) = token else { return Ok(()) };
@@ -148,7 +149,7 @@ pub(crate) fn load(connection: &Connection, path: &Path) -> Result<Enrolments> {
 }
 
 /// What a host said last, and its changes.
-pub(crate) fn history(connection: &Connection, path: &Path, host: HostId) -> Result<History> {
+pub(crate) fn history(connection: &Connection, path: &Path, host: HostId) -> Result<EnrolmentHistory> {
     let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let pair = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
     let id = host.to_be_bytes();
@@ -159,7 +160,7 @@ pub(crate) fn history(connection: &Connection, path: &Path, host: HostId) -> Res
     let mut changes =
         connection.prepare("SELECT at, json FROM host_change WHERE host = ?1 ORDER BY number DESC").map_err(sql)?;
     let changes = changes.query_map([id], pair).and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>).map_err(sql)?;
-    Ok(History {
+    Ok(EnrolmentHistory {
         enrolled: enrolled.map(timed).transpose()?,
         report: report.map(timed).transpose()?,
         changes: changes.into_iter().map(timed).collect::<Result<_>>()?,
@@ -182,12 +183,12 @@ fn rows<T>(
     Ok(all)
 }
 
-fn enrolled(row: &Row<'_>, path: &Path) -> Result<Enrolled> {
+fn enrolled(row: &Row<'_>, path: &Path) -> Result<EnrolledHost> {
     let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let (host, key): ([u8; 16], [u8; KEY_BYTES]) = (row.get(0).map_err(sql)?, row.get(1).map_err(sql)?);
     let (sequence, change): (i64, i64) = (row.get(2).map_err(sql)?, row.get(6).map_err(sql)?);
     let (since, fixed): (String, Option<String>) = (row.get(4).map_err(sql)?, row.get(5).map_err(sql)?);
-    Ok(Enrolled {
+    Ok(EnrolledHost {
         host: u128::from_be_bytes(host),
         key: Key(key),
         sequence: unsigned(path, sequence)?,
@@ -205,11 +206,11 @@ fn candidate(row: &Row<'_>, path: &Path) -> Result<Candidate> {
     Ok(Candidate { host: u128::from_be_bytes(host), key: Key(key), since: time(path, &since)? })
 }
 
-fn join(row: &Row<'_>, path: &Path) -> Result<JoinToken> {
+fn join(row: &Row<'_>, path: &Path) -> Result<JoinTokenRecord> {
     let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let (created, expires): (String, Option<String>) = (row.get(2).map_err(sql)?, row.get(3).map_err(sql)?);
     let (uses, fixed): (Option<i64>, Option<String>) = (row.get(4).map_err(sql)?, row.get(5).map_err(sql)?);
-    Ok(JoinToken {
+    Ok(JoinTokenRecord {
         name: row.get(0).map_err(sql)?,
         digest: row.get(1).map_err(sql)?,
         created: time(path, &created)?,

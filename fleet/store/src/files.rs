@@ -34,18 +34,18 @@ const EMPTY_LOG: u64 = 32;
 const UUID: usize = 36;
 
 /// A file, whatever its name: device and inode.
-pub(crate) type FileId = (u64, u64);
+pub(crate) type StoreFileId = (u64, u64);
 /// User and group.
-pub(crate) type Owner = (u32, u32);
+pub(crate) type FileOwner = (u32, u32);
 
 /// A data directory.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct DataDir {
     dir: PathBuf,
-    owner: Owner,
+    owner: FileOwner,
 }
 
-impl Place {
+impl DataDir {
     /// The directory as it is. Errors: `Unavailable` where there is none, `Foreign` where it is not a directory.
     pub(crate) fn at(dir: &Path) -> Result<Self> {
         // SQLite is told to follow no link at all, so links above the database are followed here, once.
@@ -77,7 +77,7 @@ impl Place {
         &self.dir
     }
 
-    pub(crate) fn dir_owner(&self) -> Owner {
+    pub(crate) fn dir_owner(&self) -> FileOwner {
         self.owner
     }
 
@@ -106,7 +106,7 @@ impl Place {
 
     /// The log, where it is another database's: SQLite would read it into this one. That is so beside a file that no log was ever
     /// written for, as a backup is, and beside one of a generation that was not the newest here; `generations`: none is known.
-    pub(crate) fn foreign_log(&self, header: &Header, generations: &[i32]) -> Result<Option<PathBuf>> {
+    pub(crate) fn foreign_log(&self, header: &DatabaseHeader, generations: &[i32]) -> Result<Option<PathBuf>> {
         let log = beside(&self.database(), "-wal");
         let is_own = generations.is_empty() || generations.contains(&header.generation);
         let has_records = metadata(&log)?.is_some_and(|found| found.len() > EMPTY_LOG);
@@ -208,12 +208,12 @@ pub(crate) fn metadata(path: &Path) -> Result<Option<Metadata>> {
     }
 }
 
-pub(crate) fn id(metadata: &Metadata) -> FileId {
+pub(crate) fn id(metadata: &Metadata) -> StoreFileId {
     (metadata.dev(), metadata.ino())
 }
 
 /// Opens a file for reading and writing, made where there is none; a link is not followed.
-pub(crate) fn open_or_make(path: &Path, owner: Owner) -> Result<File> {
+pub(crate) fn open_or_make(path: &Path, owner: FileOwner) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     match options.open(path) {
@@ -228,7 +228,7 @@ pub(crate) fn open_or_make(path: &Path, owner: Owner) -> Result<File> {
 }
 
 /// Makes a file that only its owner may read. Where root makes it, it belongs to `owner`: the service must read it.
-pub(crate) fn make(path: &Path, owner: Owner) -> Result<File> {
+pub(crate) fn make(path: &Path, owner: FileOwner) -> Result<File> {
     let cannot = |error: io::Error| Error::io("cannot make", path, &error);
     let file = OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(path).map_err(cannot)?;
     let made = file.set_permissions(std::fs::Permissions::from_mode(FILE_MODE)).and_then(|()| {
@@ -248,14 +248,14 @@ fn set_mode(path: &Path, mode: u32) -> Result<()> {
 }
 
 /// What the first bytes of a database say.
-pub(crate) struct Header {
+pub(crate) struct DatabaseHeader {
     has_log: bool,
     generation: i32,
 }
 
 /// Refuses what does not begin as a database of ours, without changing it. Not while this process has it open: closing the
 /// file would end SQLite's locks on it.
-pub(crate) fn check_header(path: &Path) -> Result<Header> {
+pub(crate) fn check_header(path: &Path) -> Result<DatabaseHeader> {
     let file = open_for_reading(path)?;
     let mut header = [0; HEADER];
     let is_long_enough = match file.read_exact_at(&mut header, 0) {
@@ -266,7 +266,7 @@ pub(crate) fn check_header(path: &Path) -> Result<Header> {
     let number = |at: usize| header.get(at..).and_then(<[u8]>::first_chunk).copied().map_or(0, i32::from_be_bytes);
     if is_long_enough && header.starts_with(b"SQLite format 3\0") && number(APPLICATION_ID_AT) == APPLICATION_ID {
         let has_log = header.get(WRITTEN_BY_AT) == Some(&2);
-        return Ok(Header { has_log, generation: number(GENERATION_AT) });
+        return Ok(DatabaseHeader { has_log, generation: number(GENERATION_AT) });
     }
     Err(Error::Foreign(format!(
         "{} is not a database of teleport-fleet, or its beginning is damaged; it was left as it is: move it away, or restore \
@@ -277,7 +277,7 @@ pub(crate) fn check_header(path: &Path) -> Result<Header> {
 
 /// Puts a small file in the place of the one that has its name, if there is one: at any time one of both is there, whole. A power cut
 /// may bring back the one before, unless [`sync_dir`] follows.
-pub(crate) fn replace(path: &Path, bytes: &[u8], owner: Owner) -> Result<()> {
+pub(crate) fn replace(path: &Path, bytes: &[u8], owner: FileOwner) -> Result<()> {
     let unfinished = unfinished(path);
     remove(&unfinished)?;
     let mut file = make(&unfinished, owner)?;
@@ -294,7 +294,7 @@ pub(crate) fn open_for_reading(path: &Path) -> Result<File> {
 }
 
 /// Copies a file that nobody writes into a new one, and syncs it.
-pub(crate) fn copy(from: &Path, to: &Path, owner: Owner) -> Result<()> {
+pub(crate) fn copy(from: &Path, to: &Path, owner: FileOwner) -> Result<()> {
     let mut source = File::open(from).map_err(|error| Error::io("cannot read", from, &error))?;
     let mut target = make(to, owner)?;
     let copied = io::copy(&mut source, &mut target).and_then(|_| target.sync_all());

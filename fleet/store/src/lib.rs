@@ -25,13 +25,13 @@ mod taken;
 mod witness;
 
 pub use backup::backup;
-pub use doctor::{Finding, Level, doctor, writable_by_others};
+pub use doctor::{Finding, FindingLevel, doctor, writable_by_others};
 pub use error::{Error, Result};
 pub use place_in_log::{Noted, PlaceInLog};
-pub use reader::Reader;
+pub use reader::StoreReader;
 pub use restore::{Restored, restore};
 pub use state::{
-    Candidate, Change, Committed, Enrolled, EnrolmentChanges, Enrolments, Fixed, History, JoinToken, Progress, Record,
-    ResourceChange, State, StoredReport, StoredResource, StoredToken,
+    Candidate, Change, Committed, EnrolledHost, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress, Enrolments,
+    Fixed, JoinTokenRecord, NewAuditRecord, ResourceChange, StoreState, StoredReport, StoredResource, StoredToken,
 };
 pub use store::Store;

@@ -11,7 +11,7 @@ use rusqlite::{Connection, Row};
 use crate::column::{parse, unreadable, unsigned};
 use crate::enrolment;
 use crate::error::{Error, Result};
-use crate::state::{State, StoredResource, StoredToken};
+use crate::state::{StoreState, StoredResource, StoredToken};
 
 /// Most past rollouts at once, count.
 const MOST_ROLLOUTS: u32 = 1000;
@@ -21,7 +21,7 @@ pub(crate) fn load<T>(
     connection: &Connection,
     path: &Path,
     take: impl FnOnce(&mut dyn Iterator<Item = HostRecord>, u64) -> T,
-) -> Result<(State, T)> {
+) -> Result<(StoreState, T)> {
     let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let (revision, json): (i64, Option<String>) = connection
         .query_row("SELECT revision, json FROM book", [], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -38,7 +38,17 @@ pub(crate) fn load<T>(
     let taken = hosts(connection, path, |hosts| take(hosts, arrivals))?;
     let revision = unsigned(path, revision)?;
     Ok((
-        State { book, revision, resources, tokens, enrolments, hosts: Vec::new(), arrivals, epoch, is_restored_held },
+        StoreState {
+            book,
+            revision,
+            resources,
+            tokens,
+            enrolments,
+            hosts: Vec::new(),
+            arrivals,
+            epoch,
+            is_restored_held,
+        },
         taken,
     ))
 }

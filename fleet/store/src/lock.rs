@@ -5,20 +5,20 @@ use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::files::{Place, open_or_make};
+use crate::files::{DataDir, open_or_make};
 
 /// Longest text of a process id that is read from the lock's file, bytes.
 const PID_LENGTH: u64 = 20;
 
 /// The lock on a data directory; ends with the process, however that ends.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct StoreLock {
     _file: File,
 }
 
-impl Lock {
-    /// Takes it. Errors: `Locked` where another process, or another [`Lock`] of this one, has it.
-    pub(crate) fn take(place: &Place) -> Result<Self> {
+impl StoreLock {
+    /// Takes it. Errors: `Locked` where another process, or another [`StoreLock`] of this one, has it.
+    pub(crate) fn take(place: &DataDir) -> Result<Self> {
         let path = place.lock();
         let mut file = open_or_make(&path, place.dir_owner())?;
         match file.try_lock() {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::files::{self, Place};
+use crate::files::{self, DataDir};
 
 /// Most bytes of the file: a note of some hundred bytes for each of a thousand groups, and room.
 const MAX_FILE: u64 = 4 << 20;
@@ -59,7 +59,7 @@ impl PlaceInLog {
 
     /// Keeps it: when this returns, it is durable. Errors: `Unavailable`; the place before is kept.
     pub fn write(&self, dir: &Path, receiver: &str) -> Result<()> {
-        let (path, place) = (path(dir, receiver), Place::at(dir)?);
+        let (path, place) = (path(dir, receiver), DataDir::at(dir)?);
         let text = serde_json::to_vec(self).map_err(|error| Error::Unavailable(error.to_string()))?;
         files::replace(&path, &text, place.dir_owner())?;
         files::sync_dir(dir)

@@ -7,21 +7,21 @@ use fleet_engine::rollout::Rollout;
 use rusqlite::Connection;
 
 use crate::error::Result;
-use crate::files::Place;
-use crate::state::History;
+use crate::files::DataDir;
+use crate::state::EnrolmentHistory;
 use crate::{audit, connection, enrolment, load, schema};
 
 /// A connection that only reads: for another thread than the store's, where a walk through a long log keeps nobody waiting.
 #[derive(Debug)]
-pub struct Reader {
+pub struct StoreReader {
     connection: Connection,
     database: PathBuf,
 }
 
-impl Reader {
+impl StoreReader {
     /// Opens the database in `dir`, which the server may have open. Errors: as [`crate::Store::open`], but for `Locked`.
     pub fn open(dir: &Path) -> Result<Self> {
-        let place = Place::at(dir)?;
+        let place = DataDir::at(dir)?;
         place.find()?;
         let database = place.database();
         let connection = connection::open_for_reading(&database)?;
@@ -30,7 +30,7 @@ impl Reader {
     }
 
     /// As [`crate::Store::audit`].
-    pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<fleet_wire::api::Entry>> {
+    pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<fleet_wire::api::AuditEntry>> {
         audit::page(&self.connection, &self.database, after, limit)
     }
 
@@ -41,17 +41,17 @@ impl Reader {
         before: Option<u64>,
         subject: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<fleet_wire::api::Entry>> {
+    ) -> Result<Vec<fleet_wire::api::AuditEntry>> {
         audit::latest(&self.connection, &self.database, before, subject, limit)
     }
 
     /// The newest record, as the store remembers it.
-    pub fn head(&self) -> Result<fleet_wire::api::Head> {
+    pub fn head(&self) -> Result<fleet_wire::api::AuditHead> {
         audit::head(&self.connection, &self.database)
     }
 
     /// The newest record of an action such as `restore`; `None`: there is none.
-    pub fn newest(&self, action: &str) -> Result<Option<fleet_wire::api::Entry>> {
+    pub fn newest(&self, action: &str) -> Result<Option<fleet_wire::api::AuditEntry>> {
         audit::newest(&self.connection, &self.database, action)
     }
 
@@ -61,7 +61,7 @@ impl Reader {
     }
 
     /// What a host reported last, and its last 50 changes.
-    pub fn history(&self, host: HostId) -> Result<History> {
+    pub fn history(&self, host: HostId) -> Result<EnrolmentHistory> {
         enrolment::history(&self.connection, &self.database, host)
     }
 

@@ -6,9 +6,9 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use fleet_engine::book::{Book, Cause, Holds};
+use fleet_engine::book::{HaltCause, Holds, RolloutState};
 use fleet_engine::record::HostRecord;
-use fleet_wire::api::Head;
+use fleet_wire::api::AuditHead;
 use jiff::Timestamp;
 use rusqlite::{Connection, TransactionBehavior};
 use serde_json::json;
@@ -16,9 +16,9 @@ use serde_json::json;
 use crate::column::{signed, unsigned};
 use crate::commit::{put_book, put_hosts};
 use crate::error::{Error, Result};
-use crate::files::{self, Place, SIDECARS, beside};
-use crate::lock::Lock;
-use crate::state::Record;
+use crate::files::{self, DataDir, SIDECARS, beside};
+use crate::lock::StoreLock;
+use crate::state::NewAuditRecord;
 use crate::{audit, connection, load, schema, witness};
 
 /// What a restore did.
@@ -33,7 +33,7 @@ pub struct Restored {
     /// Where the replaced database is; `None`: there was none.
     pub replaced: Option<PathBuf>,
     /// The newest audit record of the replaced database; `None`: there was none, or it cannot be read.
-    pub left: Option<Head>,
+    pub left: Option<AuditHead>,
 }
 
 /// Puts the backup `from` in the place of the database in `dir`, with a new epoch and everything held. The server must be
@@ -44,8 +44,8 @@ pub fn restore(from: &Path, dir: &Path, force: bool) -> Result<Restored> {
     // What is no backup leaves nothing behind, not even a directory.
     check_source(from)?;
     let is_new = files::metadata(dir)?.is_none();
-    let place = Place::make(dir)?;
-    let lock = Lock::take(&place)?;
+    let place = DataDir::make(dir)?;
+    let lock = StoreLock::take(&place)?;
     let restored = restore_at(from, &place, force);
     if is_new && restored.is_err() {
         files::remove(&place.lock())?;
@@ -55,7 +55,7 @@ pub fn restore(from: &Path, dir: &Path, force: bool) -> Result<Restored> {
     restored
 }
 
-fn restore_at(from: &Path, place: &Place, force: bool) -> Result<Restored> {
+fn restore_at(from: &Path, place: &DataDir, force: bool) -> Result<Restored> {
     let found = place.find()?;
     place.clean(found.as_ref())?;
     refuse_itself(from, place)?;
@@ -67,7 +67,7 @@ fn restore_at(from: &Path, place: &Place, force: bool) -> Result<Restored> {
     restored
 }
 
-fn prepare_and_swap(from: &Path, place: &Place, force: bool) -> Result<Restored> {
+fn prepare_and_swap(from: &Path, place: &DataDir, force: bool) -> Result<Restored> {
     let unfinished = place.unfinished();
     let owner = place.find()?.map_or(place.dir_owner(), |found| {
         use std::os::unix::fs::MetadataExt;
@@ -82,7 +82,7 @@ fn prepare_and_swap(from: &Path, place: &Place, force: bool) -> Result<Restored>
     let now = Timestamp::now();
     let detail = json!({ "backup": from.display().to_string(), "force": force });
     let record = describe(now, "restore", "command line", detail);
-    let revision = hold(&mut new, &unfinished, backup.clone(), Cause::Restore, &old, &record)?;
+    let revision = hold(&mut new, &unfinished, backup.clone(), HaltCause::Restore, &old, &record)?;
     let hosts = count_hosts(&new, &unfinished)?;
     let head = audit::head(&new, &unfinished)?;
     connection::settle(&new, &unfinished)?;
@@ -95,7 +95,7 @@ fn prepare_and_swap(from: &Path, place: &Place, force: bool) -> Result<Restored>
     Ok(Restored { revision, rollout, hosts, replaced, left: old.head().cloned() })
 }
 
-fn refuse_itself(from: &Path, place: &Place) -> Result<()> {
+fn refuse_itself(from: &Path, place: &DataDir) -> Result<()> {
     let found = from.metadata().map_err(|error| Error::io("cannot read", from, &error))?;
     let own = files::metadata(&place.database())?;
     if own.as_ref().map(files::id) == Some(files::id(&found)) {
@@ -142,7 +142,7 @@ fn named(error: &Error, unfinished: &Path, from: &Path) -> Error {
     }
 }
 
-fn read_backup(path: &Path, force: bool) -> Result<(Connection, Option<Book>)> {
+fn read_backup(path: &Path, force: bool) -> Result<(Connection, Option<RolloutState>)> {
     let mut new = connection::open(path)?;
     schema::refuse_newer(&new, path)?;
     connection::check_all(&new, path)?;
@@ -164,13 +164,13 @@ fn read_backup(path: &Path, force: bool) -> Result<(Connection, Option<Book>)> {
 pub(crate) enum Old {
     Absent,
     /// It is gone; its newest record that was seen.
-    Seen(Head),
+    Seen(AuditHead),
     /// Why it cannot be read.
     Unreadable(String),
     Whole {
         number: u64,
         revision: u64,
-        head: Head,
+        head: AuditHead,
         /// The newest record of a decision that a person made.
         decided: u64,
         /// What is held.
@@ -183,7 +183,7 @@ pub(crate) enum Old {
 
 impl Old {
     /// Reads it. One of ours becomes one file: what was in its log is in the database then.
-    fn read(place: &Place) -> Result<Self> {
+    fn read(place: &DataDir) -> Result<Self> {
         let path = place.database();
         if place.find()?.is_none() {
             return Ok(Self::Absent);
@@ -212,7 +212,7 @@ impl Old {
         }
     }
 
-    fn refuse_if_newer(&self, backup: Option<&Book>, decided: u64, place: &Place) -> Result<()> {
+    fn refuse_if_newer(&self, backup: Option<&RolloutState>, decided: u64, place: &DataDir) -> Result<()> {
         let shown = place.database();
         let shown = shown.display();
         let number = backup.map_or(0, |book| book.number);
@@ -232,7 +232,7 @@ impl Old {
         }
     }
 
-    fn head(&self) -> Option<&Head> {
+    fn head(&self) -> Option<&AuditHead> {
         match self {
             Self::Seen(head) | Self::Whole { head, .. } => Some(head),
             Self::Absent | Self::Unreadable(_) => None,
@@ -248,8 +248,8 @@ impl Old {
 }
 
 /// The record of what was taken as the data `from` there.
-pub(crate) fn describe(now: Timestamp, action: &str, from: &str, detail: serde_json::Value) -> Record {
-    Record {
+pub(crate) fn describe(now: Timestamp, action: &str, from: &str, detail: serde_json::Value) -> NewAuditRecord {
+    NewAuditRecord {
         at: now,
         who: format!("uid {}", rustix::process::getuid().as_raw()),
         from: from.to_owned(),
@@ -274,10 +274,10 @@ fn last_decision(connection: &Connection, path: &Path) -> Result<u64> {
 pub(crate) fn hold(
     new: &mut Connection,
     path: &Path,
-    book: Option<Book>,
-    cause: Cause,
+    book: Option<RolloutState>,
+    cause: HaltCause,
     old: &Old,
-    record: &Record,
+    record: &NewAuditRecord,
 ) -> Result<u64> {
     let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let mut book = book.unwrap_or_default();
@@ -326,7 +326,7 @@ fn count_hosts(connection: &Connection, path: &Path) -> Result<u64> {
 }
 
 /// Puts the new database in the place of the old one, which keeps another name.
-fn swap(place: &Place, unfinished: &Path, now: Timestamp) -> Result<Option<PathBuf>> {
+fn swap(place: &DataDir, unfinished: &Path, now: Timestamp) -> Result<Option<PathBuf>> {
     let database = place.database();
     let replaced = place.replaced(now);
     let is_replacing = files::metadata(&database)?.is_some();

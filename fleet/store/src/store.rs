@@ -7,34 +7,34 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::commit::write;
 use crate::connection::{self, LOG_LIMIT};
 use crate::error::{Error, Result};
-use crate::files::{self, FileId, Place};
-use crate::lock::Lock;
-use crate::reader::Reader;
-use crate::state::{Change, Committed, State};
+use crate::files::{self, DataDir, StoreFileId};
+use crate::lock::StoreLock;
+use crate::reader::StoreReader;
+use crate::state::{Change, Committed, StoreState};
 use crate::{audit, backup, load, schema, taken, witness};
 use fleet_engine::record::HostRecord;
 use fleet_engine::rollout::Rollout;
-use fleet_wire::api::Head;
+use fleet_wire::api::AuditHead;
 
 /// One open database, and the lock on its directory.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
-    place: Place,
+    place: DataDir,
     database: PathBuf,
     /// The files that are open, by name: a name that is gone or means another file must not be written through.
-    files: Vec<(PathBuf, FileId)>,
+    files: Vec<(PathBuf, StoreFileId)>,
     /// Of which generation the file may be.
     generations: Vec<i32>,
     /// Bytes of the log at which it is next brought into the database.
     checkpoint_at: u64,
     /// The newest record that was seen and could not be noted yet, and why not.
-    unwitnessed: Option<(Head, Error)>,
+    unwitnessed: Option<(AuditHead, Error)>,
     /// Why everything was held when it was opened.
     strange: Option<String>,
     /// After an error that leaves open what was written, nothing goes on before [`Store::reopen`].
     is_in_doubt: bool,
-    _lock: Option<Lock>,
+    _lock: Option<StoreLock>,
 }
 
 impl Store {
@@ -42,8 +42,8 @@ impl Store {
     /// schema is migrated. One that is older than what was seen here, another one, or a backup comes up with everything held
     /// ([`Store::strange`]). Errors: `Locked`, `Newer`, `Foreign`, `Unavailable`.
     pub fn open(dir: &Path) -> Result<Self> {
-        let place = Place::make(dir)?;
-        let lock = Lock::take(&place)?;
+        let place = DataDir::make(dir)?;
+        let lock = StoreLock::take(&place)?;
         let found = place.find()?;
         place.clean(found.as_ref())?;
         let seen = witness::read(&place)?;
@@ -76,7 +76,7 @@ impl Store {
 
     /// From now on the file is of another generation than any copy of it, so that a copy that is put back beside a later log is told
     /// from it. Whatever a power cut leaves, the file's generation is one of those that are noted; where that fails, it stays.
-    fn begin_generation(&mut self, head: &Head) -> rusqlite::Result<()> {
+    fn begin_generation(&mut self, head: &AuditHead) -> rusqlite::Result<()> {
         if !connection::checkpoint(&self.connection).unwrap_or(false) {
             return Ok(());
         }
@@ -101,7 +101,7 @@ impl Store {
 
     /// Notes that a record was seen. What fails is tried again with the next write: the decision is made, and this only tells an older
     /// database from this one.
-    fn witness(&mut self, head: Option<Head>) {
+    fn witness(&mut self, head: Option<AuditHead>) {
         let before = self.unwitnessed.take().map(|(head, _)| head);
         let Some(head) = head.or(before) else { return };
         self.unwitnessed = witness::write(&self.place, &head, &self.generations).err().map(|error| (head, error));
@@ -149,7 +149,7 @@ impl Store {
         Ok(())
     }
 
-    fn connect(place: Place, lock: Option<Lock>, is_after_doubt: bool) -> Result<Self> {
+    fn connect(place: DataDir, lock: Option<StoreLock>, is_after_doubt: bool) -> Result<Self> {
         let database = place.database();
         let sql = |error: rusqlite::Error| Error::sql(&database, &error);
         let mut connection = connection::open(&database)?;
@@ -186,7 +186,7 @@ impl Store {
     }
 
     /// Everything that is kept, hosts among them.
-    pub fn load(&mut self) -> Result<State> {
+    pub fn load(&mut self) -> Result<StoreState> {
         let (mut state, hosts) = self.load_with(|hosts, _| hosts.collect())?;
         state.hosts = hosts;
         Ok(state)
@@ -197,7 +197,7 @@ impl Store {
     pub fn load_with<T>(
         &mut self,
         take: impl FnOnce(&mut dyn Iterator<Item = HostRecord>, u64) -> T,
-    ) -> Result<(State, T)> {
+    ) -> Result<(StoreState, T)> {
         let transaction = self.connection.transaction().map_err(|error| Error::sql(&self.database, &error))?;
         load::load(&transaction, &self.database, take)
     }
@@ -221,7 +221,7 @@ impl Store {
             self.is_in_doubt = true;
             return Err(Error::Unknown(line));
         }
-        let newest = committed.entries.last().map(|entry| Head { seq: entry.seq, hash: entry.hash.clone() });
+        let newest = committed.entries.last().map(|entry| AuditHead { seq: entry.seq, hash: entry.hash.clone() });
         self.witness(newest);
         self.shorten(log);
         Ok(committed)
@@ -237,7 +237,7 @@ impl Store {
     }
 
     /// Audit records after number `after`, at most `limit` and 10,000.
-    pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<fleet_wire::api::Entry>> {
+    pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<fleet_wire::api::AuditEntry>> {
         audit::page(&self.connection, &self.database, after, limit)
     }
 
@@ -263,8 +263,8 @@ impl Store {
     }
 
     /// Another connection, for another thread: what takes long there keeps nobody waiting here.
-    pub fn reader(&self) -> Result<Reader> {
-        Reader::open(self.place.dir())
+    pub fn reader(&self) -> Result<StoreReader> {
+        StoreReader::open(self.place.dir())
     }
 
     /// Whether the names still mean the files that are open; the log's length, bytes.
@@ -304,7 +304,7 @@ fn gone(path: &Path) -> Error {
 }
 
 /// Makes the database under another name, and gives it its own when it is whole.
-fn create(place: &Place) -> Result<()> {
+fn create(place: &DataDir) -> Result<()> {
     let path = place.database();
     for sidecar in ["-wal", "-journal"] {
         let left = files::beside(&path, sidecar);

@@ -3,22 +3,22 @@
 
 use std::path::Path;
 
-use fleet_engine::book::Cause;
-use fleet_wire::api::Head;
+use fleet_engine::book::HaltCause;
+use fleet_wire::api::AuditHead;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use serde_json::json;
 
 use crate::column::parse;
 use crate::error::{Error, Result};
-use crate::files::Place;
+use crate::files::DataDir;
 use crate::restore::{Old, describe, hold};
 use crate::{audit, witness};
 
 /// What is not as the server left it.
 pub(crate) enum Strange {
     /// The database does not have the record that was seen last.
-    Lost(Head),
+    Lost(AuditHead),
     /// It is a backup.
     Backup,
     /// The log beside it was another database's.
@@ -27,7 +27,7 @@ pub(crate) enum Strange {
 
 impl Strange {
     /// Looks at an open database; `None`: it is as it was left. Errors: `Foreign`, `Unavailable`.
-    pub(crate) fn of(connection: &Connection, place: &Place) -> Result<Option<Self>> {
+    pub(crate) fn of(connection: &Connection, place: &DataDir) -> Result<Option<Self>> {
         let path = place.database();
         let sql = |error: rusqlite::Error| Error::sql(&path, &error);
         let seen = witness::read(place)?.map(|seen| seen.head);
@@ -42,7 +42,7 @@ impl Strange {
     }
 
     /// What happened, as a line for people.
-    pub(crate) fn line(&self, ends: &Head) -> String {
+    pub(crate) fn line(&self, ends: &AuditHead) -> String {
         match self {
             Self::Lost(seen) => format!(
                 "the store lost decisions: record {} of the audit log was seen here, and the database ends with {}",
@@ -53,17 +53,17 @@ impl Strange {
         }
     }
 
-    fn cause(&self) -> Cause {
+    fn cause(&self) -> HaltCause {
         match self {
-            Self::Lost(_) | Self::Log => Cause::StoreLost,
-            Self::Backup => Cause::Restore,
+            Self::Lost(_) | Self::Log => HaltCause::StoreLost,
+            Self::Backup => HaltCause::Restore,
         }
     }
 }
 
 /// A restore was cut short between the new database and the note of its newest record: what was seen is of the one before, and
 /// everything is held.
-fn is_restored(connection: &Connection, place: &Place) -> Result<bool> {
+fn is_restored(connection: &Connection, place: &DataDir) -> Result<bool> {
     let path = place.database();
     let (is_restored, json): (bool, Option<String>) = connection
         .query_row("SELECT restored_held, json FROM store, book", [], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -71,12 +71,13 @@ fn is_restored(connection: &Connection, place: &Place) -> Result<bool> {
     let newest = audit::newest(connection, &path, "restore")?;
     let is_last =
         newest.is_some_and(|restore| audit::head(connection, &path).is_ok_and(|head| head.seq == restore.seq));
-    let book: Option<fleet_engine::book::Book> = json.map(|json| parse(&path, "the book", &json)).transpose()?;
+    let book: Option<fleet_engine::book::RolloutState> =
+        json.map(|json| parse(&path, "the book", &json)).transpose()?;
     Ok(is_restored && is_last && book.is_some_and(|book| book.holds.all && book.holds.released.is_empty()))
 }
 
 /// Holds everything where the database is strange, or another's log, `aside` by now, was beside it. Returns what happened, as a line; `None`: nothing.
-pub(crate) fn take(connection: &mut Connection, place: &Place, aside: Option<&Path>) -> Result<Option<String>> {
+pub(crate) fn take(connection: &mut Connection, place: &DataDir, aside: Option<&Path>) -> Result<Option<String>> {
     let path = place.database();
     let Some(strange) = Strange::of(connection, place)?.or(aside.map(|_| Strange::Log)) else { return Ok(None) };
     let mut line = strange.line(&audit::head(connection, &path)?);

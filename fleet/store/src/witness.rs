@@ -5,13 +5,13 @@
 
 use std::io::Read;
 
-use fleet_wire::api::Head;
+use fleet_wire::api::AuditHead;
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 use crate::column::signed;
 use crate::error::{Error, Result};
-use crate::files::{self, Place};
+use crate::files::{self, DataDir};
 
 /// Most bytes of the file: a number and a hash.
 const MAX_FILE: u64 = 4096;
@@ -20,7 +20,7 @@ const MAX_FILE: u64 = 4096;
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Witness {
     #[serde(flatten)]
-    pub(crate) head: Head,
+    pub(crate) head: AuditHead,
     /// The generations of which the database's file may be; empty: not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) generations: Vec<i32>,
@@ -28,7 +28,7 @@ pub(crate) struct Witness {
 
 /// What was seen last in `place`; `None`: nothing ever was. Errors: `Unavailable`; `Foreign` where the file is not what was
 /// written.
-pub(crate) fn read(place: &Place) -> Result<Option<Witness>> {
+pub(crate) fn read(place: &DataDir) -> Result<Option<Witness>> {
     let path = place.witness();
     let Some(found) = files::metadata(&path)? else { return Ok(None) };
     let shown = path.display();
@@ -46,7 +46,7 @@ pub(crate) fn read(place: &Place) -> Result<Option<Witness>> {
 }
 
 /// Notes that `head` was seen. Errors: `Unavailable`; the one before is kept.
-pub(crate) fn write(place: &Place, head: &Head, generations: &[i32]) -> Result<()> {
+pub(crate) fn write(place: &DataDir, head: &AuditHead, generations: &[i32]) -> Result<()> {
     let witness = Witness { head: head.clone(), generations: generations.to_vec() };
     let mut text = serde_json::to_vec(&witness).map_err(|error| Error::Unavailable(error.to_string()))?;
     text.push(b'\n');
@@ -54,7 +54,7 @@ pub(crate) fn write(place: &Place, head: &Head, generations: &[i32]) -> Result<(
 }
 
 /// Whether the database has the record that was `seen`.
-pub(crate) fn has(connection: &Connection, place: &Place, seen: &Head) -> Result<bool> {
+pub(crate) fn has(connection: &Connection, place: &DataDir, seen: &AuditHead) -> Result<bool> {
     if seen.seq == 0 {
         return Ok(true);
     }

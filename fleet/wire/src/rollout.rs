@@ -3,12 +3,12 @@
 //! writes besides is left alone, what an older one does not write is empty.
 
 use fleet_engine::advice::Advice;
-use fleet_engine::book::{Book, Holds};
+use fleet_engine::book::{Holds, RolloutState};
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::HostId;
 use fleet_engine::policy::{Schedule, Strategy};
 use fleet_engine::rollout::{Canary, GroupStatus, Rollout};
-use fleet_engine::shelf::Shelf;
+use fleet_engine::shelf::ResourceSet;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -213,7 +213,7 @@ const WITH_CATCH_ALL: [&str; 2] = ["halt-on-error", "time-based"];
 
 impl AgentRollout {
     /// The present rollout at `now`. `None`: there is none.
-    pub fn present(book: &Book, shelf: &Shelf, fleet: &Fleet, now: Timestamp) -> Option<Self> {
+    pub fn present(book: &RolloutState, shelf: &ResourceSet, fleet: &Fleet, now: Timestamp) -> Option<Self> {
         let mut shown = Self::past(book.rollout.as_ref()?);
         let status = &mut shown.status;
         let advice = |index| -> Option<Advice> { book.advice(shelf, fleet, index, now) };

@@ -7,7 +7,7 @@ use clap::{ArgAction, Args, Subcommand};
 pub enum Autoupdate {
     /// Steer the rollout to agents
     #[command(subcommand)]
-    Agents(Agents),
+    Agents(AgentsVerb),
     /// Versions of tsh and tctl
     #[command(subcommand)]
     ClientTools(ClientTools),
@@ -27,7 +27,7 @@ pub enum Autoupdate {
 
 /// What `autoupdate agents` does.
 #[derive(Debug, Clone, Subcommand)]
-pub enum Agents {
+pub enum AgentsVerb {
     /// Show how far each group is, why it waits, and until when
     Status,
     /// Show how many agents run which version, by group
@@ -35,18 +35,18 @@ pub enum Agents {
     /// Start groups now, whatever their window and the groups before them say
     StartUpdate(StartUpdate),
     /// Call groups done, so that those after them may start
-    MarkDone(Groups),
+    MarkDone(GroupsArgs),
     /// Send agents back to the start version
-    Rollback(Rollback),
+    Rollback(RollbackArgs),
     /// Stop: from now on nobody in these groups is told to update, until `run`
-    Halt(GroupsOrAll),
+    Halt(GroupsOrAllArgs),
     /// End a halt with another attempt, or start groups that have not begun
-    Run(GroupsOrAll),
+    Run(GroupsOrAllArgs),
 }
 
 /// Groups.
 #[derive(Debug, Clone, Args)]
-pub struct Groups {
+pub struct GroupsArgs {
     /// Names of groups
     #[arg(value_name = "GROUP")]
     pub groups: Vec<String>,
@@ -57,7 +57,7 @@ pub struct Groups {
 
 /// Groups, or all of them.
 #[derive(Debug, Clone, Args)]
-pub struct GroupsOrAll {
+pub struct GroupsOrAllArgs {
     /// Names of groups
     #[arg(value_name = "GROUP")]
     pub groups: Vec<String>,
@@ -85,7 +85,7 @@ pub struct StartUpdate {
 
 /// Options of `rollback`.
 #[derive(Debug, Clone, Args)]
-pub struct Rollback {
+pub struct RollbackArgs {
     /// Names of groups; none: all that have started
     #[arg(value_name = "GROUP")]
     pub groups: Vec<String>,

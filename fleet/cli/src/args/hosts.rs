@@ -13,7 +13,7 @@ const HASH: usize = 64;
 
 /// Options of `explain`.
 #[derive(Debug, Clone, Args)]
-pub struct Explain {
+pub struct ExplainArgs {
     /// The host's UUID
     #[arg(long, value_name = "UUID")]
     pub host: String,
@@ -104,7 +104,7 @@ pub struct Events {
 
 /// Options of `rollouts`.
 #[derive(Debug, Clone, Args)]
-pub struct Rollouts {
+pub struct RolloutsArgs {
     /// Only those before this number
     #[arg(long, value_name = "NUMBER")]
     pub before: Option<u64>,
@@ -115,7 +115,7 @@ pub struct Rollouts {
 
 /// Options of `audit`.
 #[derive(Debug, Clone, Args)]
-pub struct Audit {
+pub struct AuditArgs {
     /// Only those behind this number
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub after: u64,
@@ -137,7 +137,7 @@ pub enum AuditVerb {
 
 /// Options of `approve`.
 #[derive(Debug, Clone, Args)]
-pub struct Approve {
+pub struct ApproveArgs {
     /// The group
     pub group: String,
     /// The digest of what was looked at (`approval_digest`): refused if the group was changed since

@@ -11,12 +11,13 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use autoupdate::{
-    Agents, Autoupdate, ClientTools, FlatGroup, FlatStatus, FlatUpdate, Groups, GroupsOrAll, Rollback, StartUpdate,
+    AgentsVerb, Autoupdate, ClientTools, FlatGroup, FlatStatus, FlatUpdate, GroupsArgs, GroupsOrAllArgs, RollbackArgs,
+    StartUpdate,
 };
-pub use hosts::{Approve, Audit, AuditVerb, Events, Explain, HostVerb, HostsFilter, OneHost, Rollouts};
-pub use resources::{Create, Edit, Files, Get, Rm, UpdateFile};
-pub use serve::{Doctor, Lint, Restore, Serve, Simulate};
-pub use tokens::{Join, NewToken, Tokens};
+pub use hosts::{ApproveArgs, AuditArgs, AuditVerb, Events, ExplainArgs, HostVerb, HostsFilter, OneHost, RolloutsArgs};
+pub use resources::{Create, EditArgs, Files, Get, Rm, UpdateFile};
+pub use serve::{Doctor, Lint, Restore, Serve, SimulateArgs};
+pub use tokens::{Join, TokensArgs, TokensVerb};
 
 /// Where the server's admin socket is unless something else is said (FLEET §1).
 pub const ADMIN_SOCKET: &str = "/run/teleport-fleet/admin.sock";
@@ -40,10 +41,10 @@ pub const CONFIG: &str = "/etc/teleport-fleet.yaml";
                   Commands ask the server on this host through its admin socket (as root or as a member of the group\n\
                   teleport-fleet), or another one with --server and --token-file."
 )]
-pub struct Cli {
+pub struct FleetCli {
     /// What holds for every verb
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalArgs,
     /// What to do
     #[command(subcommand)]
     pub verb: Verb,
@@ -52,7 +53,7 @@ pub struct Cli {
 /// Options of every verb, before or after it.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
-pub struct Global {
+pub struct GlobalArgs {
     /// The server's admin socket [default: /run/teleport-fleet/admin.sock]
     #[arg(long, global = true, value_name = "PATH", env = "TELEPORT_FLEET_ADMIN_SOCKET", hide_env_values = true)]
     pub admin_socket: Option<PathBuf>,
@@ -67,7 +68,7 @@ pub struct Global {
     pub ca_file: Option<PathBuf>,
     /// Output format [default: text; yaml for get]
     #[arg(long, global = true, value_enum, value_name = "FORMAT")]
-    pub format: Option<Format>,
+    pub format: Option<PrintFormat>,
 }
 
 /// Standard input can be read once.
@@ -84,7 +85,7 @@ const NO_HELP: Option<&str> = None;
 
 /// Formats of what goes to standard output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum PrintFormat {
     /// For people
     #[value(help = NO_HELP)]
     #[default]
@@ -112,15 +113,15 @@ pub enum Verb {
     /// Write resources that are there already
     Update(UpdateFile),
     /// Change a resource in an editor
-    Edit(Edit),
+    Edit(EditArgs),
     /// Remove a resource
     Rm(Rm),
     /// Check resources without a server: unknown keys, values out of range, groups that can never start
     Lint(Lint),
     /// Show what a host is told now, why, and when that changes
-    Explain(Explain),
+    Explain(ExplainArgs),
     /// Show what a release would do to this fleet; with --script question the engine line by line
-    Simulate(Box<Simulate>),
+    Simulate(Box<SimulateArgs>),
     /// List hosts
     Hosts(HostsFilter),
     /// Show one host, or decide on it
@@ -128,13 +129,13 @@ pub enum Verb {
     /// Show what people and the engine decided, as it happens
     Events(Events),
     /// Show the audit log, or check its chain of hashes
-    Audit(Audit),
+    Audit(AuditArgs),
     /// Show the present rollout and past ones
-    Rollouts(Rollouts),
+    Rollouts(RolloutsArgs),
     /// Approve a group that waits for it
-    Approve(Approve),
+    Approve(ApproveArgs),
     /// List, make and remove tokens for --token-file
-    Tokens(Tokens),
+    Tokens(TokensArgs),
     /// Copy the server's data to a file, while it runs
     Backup {
         /// The file, here; it must not be there yet

@@ -68,7 +68,7 @@ pub struct UpdateFile {
 /// Options of `edit`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "The editor is $VISUAL, else $EDITOR, else vi. What the server refuses is kept in its file.")]
-pub struct Edit {
+pub struct EditArgs {
     /// The resource; a kind of which there is but one needs no name
     #[arg(value_name = "KIND[/NAME]")]
     pub what: String,

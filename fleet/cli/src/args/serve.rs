@@ -126,7 +126,7 @@ pub struct Lint {
                   given at once. The same options give the same output.\n\n\
                   A script: {\"at\":\"2026-01-05T02:00:00Z\",\"put\":{\"kind\":\"autoupdate_version\",\"spec\":{…}}}\n\
                             {\"at\":\"2026-01-05T03:00:00Z\",\"status\":{}}")]
-pub struct Simulate {
+pub struct SimulateArgs {
     /// Questions the engine with this script instead, JSON Lines in and out; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "files", "named", "to", "hosts", "inventory", "bad", "bad_label", "bad_after", "vanish", "network_cut", "server_down",

@@ -12,15 +12,15 @@ use jiff::Span;
                   teleport-fleet tokens create ci --role operator --expires-in 90d > token\n  \
                   teleport-fleet tokens rm ci\n  \
                   teleport-fleet tokens join create rack-7 --uses 40 --group prod > join-token   # 40 hosts enrol with it")]
-pub struct Tokens {
+pub struct TokensArgs {
     /// What to do instead of listing them
     #[command(subcommand)]
-    pub verb: Option<NewToken>,
+    pub verb: Option<TokensVerb>,
 }
 
 /// What `tokens` does besides listing.
 #[derive(Debug, Clone, Subcommand)]
-pub enum NewToken {
+pub enum TokensVerb {
     /// Make a token; its secret is shown this once
     Create {
         /// Its name: letters, digits, `.`, `_` and `-`

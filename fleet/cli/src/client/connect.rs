@@ -14,24 +14,24 @@ use ureq::unversioned::transport::{
 
 use super::CONNECT;
 use super::group;
-use super::target::Target;
+use super::target::ServerAddress;
 use crate::failure::Failure;
 
 /// Connects to the admin socket where there is one, else to the address that is asked for.
 #[derive(Debug)]
-pub(super) struct Reach {
+pub(super) struct ApiConnector {
     pub(super) socket: Option<PathBuf>,
     pub(super) network: DefaultConnector,
     /// Set by each connection that was made: what fails before was sent to nobody.
     pub(super) connected: Arc<AtomicBool>,
 }
 
-impl Connector for Reach {
-    type Out = Either<Box<dyn Transport>, Socket>;
+impl Connector for ApiConnector {
+    type Out = Either<Box<dyn Transport>, AdminStream>;
 
     fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Self::Out>, Error> {
         let made = match &self.socket {
-            Some(path) => Some(Either::B(Socket::connect(path, details)?)),
+            Some(path) => Some(Either::B(AdminStream::connect(path, details)?)),
             None => self.network.connect(details, None)?.map(Either::A),
         };
         self.connected.store(true, Ordering::Relaxed);
@@ -41,12 +41,12 @@ impl Connector for Reach {
 
 /// A connection over the admin socket.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct AdminStream {
     stream: UnixStream,
     buffers: LazyBuffers,
 }
 
-impl Socket {
+impl AdminStream {
     fn connect(path: &Path, details: &ConnectionDetails<'_>) -> Result<Self, Error> {
         let buffers = LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
         // It waits as long as a server that hangs takes nobody in, and has no time-out of its own.
@@ -66,7 +66,7 @@ fn in_time<T>(done: io::Result<T>, timeout: NextTimeout) -> Result<T, Error> {
     }
 }
 
-impl Transport for Socket {
+impl Transport for AdminStream {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
     }
@@ -95,7 +95,7 @@ impl Transport for Socket {
 }
 
 /// Why there is no connection: said so that the operator knows what to do.
-pub(super) fn unreachable(target: &Target, error: Error) -> Failure {
+pub(super) fn unreachable(target: &ServerAddress, error: Error) -> Failure {
     let hint = hint(&error);
     let error = match error {
         Error::Timeout(_) => io::Error::other(format!("no connection within {} s", CONNECT.as_secs())),
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn who_may_not_use_the_socket_is_told_which_group_may() {
-        let target = Target::socket("/run/teleport-fleet-of-a-test/admin.sock".into());
+        let target = ServerAddress::socket("/run/teleport-fleet-of-a-test/admin.sock".into());
         let failure = unreachable(&target, Error::Io(io::ErrorKind::PermissionDenied.into()));
         assert_eq!(failure.code, "forbidden");
         let message = "no permission on the admin socket /run/teleport-fleet-of-a-test/admin.sock: run as root or as a \

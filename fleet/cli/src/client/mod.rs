@@ -19,10 +19,10 @@ use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, Error};
 
-use crate::args::Global;
+use crate::args::GlobalArgs;
 use crate::failure::Failure;
-use connect::Reach;
-use target::Target;
+use connect::ApiConnector;
+use target::ServerAddress;
 
 /// Longest wait for a connection with its TLS handshake, seconds: a host near or far answers within one.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ const LARGEST: u64 = 32 << 20;
 
 /// A question.
 #[derive(Debug, Clone)]
-pub(crate) struct Question {
+pub(crate) struct ApiCall {
     method: Method,
     /// Path and query.
     path: String,
@@ -46,7 +46,7 @@ pub(crate) struct Question {
     is_dry: bool,
 }
 
-impl Question {
+impl ApiCall {
     /// Asks for what is at `path`.
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self { method: Method::GET, path: path.into(), body: None, is_dry: false }
@@ -77,7 +77,7 @@ impl Question {
 }
 
 /// Where a question failed: what may have happened decides whether it is sent again.
-enum Fault {
+enum CallFault {
     /// Nothing was sent, or it would be answered alike again.
     Final(Failure),
     /// The connection broke after it was sent.
@@ -86,22 +86,22 @@ enum Fault {
 
 /// The server that verbs ask.
 #[derive(Debug)]
-pub struct Client {
+pub struct ApiClient {
     agent: Agent,
-    target: Target,
+    target: ServerAddress,
     /// A connection was made since a question was sent.
     connected: Arc<AtomicBool>,
     /// The server answered that it changed something.
     has_changed: Cell<bool>,
 }
 
-impl Client {
+impl ApiClient {
     /// The server that `global` names.
     ///
     /// # Errors
     /// An address that cannot be asked, and a file of token or certificates that cannot be read.
-    pub fn new(global: &Global) -> Result<Self, Failure> {
-        let target = Target::of(global)?;
+    pub fn new(global: &GlobalArgs) -> Result<Self, Failure> {
+        let target = ServerAddress::of(global)?;
         let config = Agent::config_builder()
             // The token goes to the server that was named, and to nobody else.
             .proxy(None)
@@ -116,8 +116,11 @@ impl Client {
             .tls_config(target.tls.clone().unwrap_or_default())
             .build();
         let connected = Arc::new(AtomicBool::new(false));
-        let reach =
-            Reach { socket: target.socket.clone(), network: DefaultConnector::new(), connected: connected.clone() };
+        let reach = ApiConnector {
+            socket: target.socket.clone(),
+            network: DefaultConnector::new(),
+            connected: connected.clone(),
+        };
         let agent = Agent::with_parts(config, reach, DefaultResolver::default());
         Ok(Self { agent, target, connected, has_changed: Cell::new(false) })
     }
@@ -126,7 +129,7 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal; or why it could not be asked, or understood.
-    pub(crate) fn ask<T: DeserializeOwned>(&self, question: &Question) -> Result<T, Failure> {
+    pub(crate) fn ask<T: DeserializeOwned>(&self, question: &ApiCall) -> Result<T, Failure> {
         let bytes = self.until_answered(question)?;
         self.has_changed.set(self.has_changed.get() || question.changes());
         serde_json::from_slice(&bytes).map_err(|error| self.misunderstood(&error.to_string()))
@@ -135,12 +138,12 @@ impl Client {
     /// Asks for an answer that is read as it comes, and may never end: a stream of lines, or a file.
     ///
     /// # Errors
-    /// As [`Client::ask`].
-    pub(crate) fn open(&self, question: &Question) -> Result<impl Read + use<>, Failure> {
+    /// As [`ApiClient::ask`].
+    pub(crate) fn open(&self, question: &ApiCall) -> Result<impl Read + use<>, Failure> {
         match self.send(question, None) {
             Ok(answer) => Ok(answer.into_body().into_reader()),
-            Err(Fault::Final(failure)) => Err(failure),
-            Err(Fault::Broken(why)) => Err(self.broken(question, &why)),
+            Err(CallFault::Final(failure)) => Err(failure),
+            Err(CallFault::Broken(why)) => Err(self.broken(question, &why)),
         }
     }
 
@@ -150,16 +153,16 @@ impl Client {
     }
 
     /// Sends the question again where its connection broke: its id makes that a change is made once.
-    fn until_answered(&self, question: &Question) -> Result<Vec<u8>, Failure> {
+    fn until_answered(&self, question: &ApiCall) -> Result<Vec<u8>, Failure> {
         let mut again = AGAIN.into_iter();
         let mut broke = false;
         loop {
             let why = match self.once(question) {
                 Ok(bytes) => return Ok(bytes),
                 // It may have stopped while it answered.
-                Err(Fault::Final(failure)) if broke && failure.code == Failure::UNREACHABLE => failure.message,
-                Err(Fault::Final(failure)) => return Err(failure),
-                Err(Fault::Broken(why)) => why,
+                Err(CallFault::Final(failure)) if broke && failure.code == Failure::UNREACHABLE => failure.message,
+                Err(CallFault::Final(failure)) => return Err(failure),
+                Err(CallFault::Broken(why)) => why,
             };
             broke = true;
             match again.next() {
@@ -169,13 +172,13 @@ impl Client {
         }
     }
 
-    fn once(&self, question: &Question) -> Result<Vec<u8>, Fault> {
+    fn once(&self, question: &ApiCall) -> Result<Vec<u8>, CallFault> {
         let answer = self.send(question, Some(ANSWER))?;
         self.read(answer).map_err(|error| self.fault(question, error))
     }
 
     /// Sends the question and waits for the head of its answer, which is no refusal; `body`: the time for the rest.
-    fn send(&self, question: &Question, body: Option<Duration>) -> Result<Response<Body>, Fault> {
+    fn send(&self, question: &ApiCall, body: Option<Duration>) -> Result<Response<Body>, CallFault> {
         self.connected.store(false, Ordering::Relaxed);
         let answer = self.run(question, body).map_err(|error| self.fault(question, error))?;
         if answer.status().is_success() {
@@ -183,10 +186,10 @@ impl Client {
         }
         let status = answer.status();
         let said = self.read(answer).map_err(|error| self.fault(question, error))?;
-        Err(Fault::Final(self.refusal(status, &said)))
+        Err(CallFault::Final(self.refusal(status, &said)))
     }
 
-    fn run(&self, question: &Question, body: Option<Duration>) -> Result<Response<Body>, Error> {
+    fn run(&self, question: &ApiCall, body: Option<Duration>) -> Result<Response<Body>, Error> {
         let mut request = Request::builder()
             .method(question.method.clone())
             .uri(format!("{}{}", self.target.url, question.path))
@@ -207,14 +210,16 @@ impl Client {
         answer.into_body().into_with_config().limit(LARGEST).read_to_vec()
     }
 
-    fn fault(&self, question: &Question, error: Error) -> Fault {
+    fn fault(&self, question: &ApiCall, error: Error) -> CallFault {
         match error {
-            error if !self.connected.load(Ordering::Relaxed) => Fault::Final(connect::unreachable(&self.target, error)),
-            Error::BodyExceedsLimit(_) => {
-                Fault::Final(self.misunderstood(&format!("its answer is larger than {LARGEST} bytes")))
+            error if !self.connected.load(Ordering::Relaxed) => {
+                CallFault::Final(connect::unreachable(&self.target, error))
             }
-            Error::Timeout(_) => Fault::Final(self.late(question)),
-            error => Fault::Broken(error.into_io().to_string()),
+            Error::BodyExceedsLimit(_) => {
+                CallFault::Final(self.misunderstood(&format!("its answer is larger than {LARGEST} bytes")))
+            }
+            Error::Timeout(_) => CallFault::Final(self.late(question)),
+            error => CallFault::Broken(error.into_io().to_string()),
         }
     }
 
@@ -240,13 +245,13 @@ impl Client {
         Failure::new(Failure::BAD_ANSWER, message)
     }
 
-    fn late(&self, question: &Question) -> Failure {
+    fn late(&self, question: &ApiCall) -> Failure {
         let message =
             format!("{self} did not answer within {} s{}", ANSWER.as_secs(), what_happened(question.changes()));
         Failure::new(Failure::NO_ANSWER, message)
     }
 
-    fn broken(&self, question: &Question, why: &str) -> Failure {
+    fn broken(&self, question: &ApiCall, why: &str) -> Failure {
         let message = format!("the connection to {self} broke ({why}){}", what_happened(question.changes()));
         Failure::new(Failure::NO_ANSWER, message)
     }
@@ -256,7 +261,7 @@ fn what_happened(changes: bool) -> &'static str {
     if changes { ": whether the change was made is not known; look before you try again" } else { "" }
 }
 
-impl std::fmt::Display for Client {
+impl std::fmt::Display for ApiClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.target.fmt(f)
     }

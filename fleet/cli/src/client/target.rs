@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use ureq::http::Uri;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
-use crate::args::{ADMIN_SOCKET, Global};
+use crate::args::{ADMIN_SOCKET, GlobalArgs};
 use crate::failure::Failure;
 
 /// Longest file of a token, bytes.
@@ -22,7 +22,7 @@ const LONGEST_CA_FILE: u64 = 4 << 20;
 
 /// Where the server is, and how it is asked.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct ServerAddress {
     /// Its admin socket, if that is asked.
     pub(super) socket: Option<PathBuf>,
     /// What stands before the path of each question, without a slash. Nobody connects to that of the socket.
@@ -33,12 +33,12 @@ pub(super) struct Target {
     pub(super) authorization: Option<String>,
 }
 
-impl Target {
+impl ServerAddress {
     /// `--server`, else the admin socket.
     ///
     /// # Errors
     /// An address that cannot be asked, and files that cannot be read.
-    pub(super) fn of(global: &Global) -> Result<Self, Failure> {
+    pub(super) fn of(global: &GlobalArgs) -> Result<Self, Failure> {
         let Some(url) = &global.server else {
             return Ok(Self::socket(global.admin_socket.clone().unwrap_or_else(|| ADMIN_SOCKET.into())));
         };
@@ -120,7 +120,7 @@ fn token(file: &Path) -> Result<String, Failure> {
     Ok(token.to_owned())
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.socket {
             Some(path) => write!(f, "{}", path.display()),
@@ -133,8 +133,8 @@ impl fmt::Display for Target {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<Target, Failure> {
-        Target::address(url, Some("t".to_owned()), None)
+    fn parse(url: &str) -> Result<ServerAddress, Failure> {
+        ServerAddress::address(url, Some("t".to_owned()), None)
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::client::{Client, Question};
+use crate::client::{ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{text, value};
@@ -17,7 +17,7 @@ const HEAD: &[u8] = b"SQLite format 3\0";
 
 /// Asks for the copy and writes it to `file`, which must not be there yet: under another name first, so that a file of this name
 /// is a whole one. `-`: to standard output, and nothing else goes there.
-pub(super) fn backup(file: &Path, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn backup(file: &Path, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     if file.as_os_str() == "-" {
         return copy(client, |chunk| Ok(screen.out().write_all(chunk)?)).map(drop);
     }
@@ -26,7 +26,7 @@ pub(super) fn backup(file: &Path, client: &Client, screen: &mut Screen<'_, '_>) 
         let message = format!("{} is there already: name a new file, or remove it first", file.display());
         return Err(Failure::new(Failure::LOCAL, message));
     }
-    let part = Part::new(file).map_err(failed)?;
+    let part = PartialFile::new(file).map_err(failed)?;
     let length = copy(client, |chunk| (&part.file).write_all(chunk).map_err(failed))?;
     part.keep(file).map_err(failed)?;
     let name = file.display().to_string();
@@ -36,8 +36,8 @@ pub(super) fn backup(file: &Path, client: &Client, screen: &mut Screen<'_, '_>) 
 }
 
 /// Asks for the copy, and gives it to `write` part by part; its length, bytes.
-fn copy(client: &Client, mut write: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<usize, Failure> {
-    let mut answer = client.open(&Question::get("/v1/fleet/backup"))?;
+fn copy(client: &ApiClient, mut write: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<usize, Failure> {
+    let mut answer = client.open(&ApiCall::get("/v1/fleet/backup"))?;
     let (mut chunk, mut length) = (vec![0; 64 << 10], 0);
     loop {
         let broken = |error| Failure::new(Failure::LOCAL, format!("the copy broke off ({error}): run it again"));
@@ -55,12 +55,12 @@ fn copy(client: &Client, mut write: impl FnMut(&[u8]) -> Result<(), Failure>) ->
 }
 
 /// A copy that is not whole yet; removed unless it is kept.
-struct Part {
+struct PartialFile {
     file: File,
     path: PathBuf,
 }
 
-impl Part {
+impl PartialFile {
     #[allow(clippy::disallowed_methods, reason = "it is synced before it gets its name")]
     fn new(file: &Path) -> io::Result<Self> {
         let mut name = file.as_os_str().to_owned();
@@ -80,7 +80,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for PartialFile {
     #[allow(clippy::disallowed_methods, reason = "a name of ours alone")]
     fn drop(&mut self) {
         // Nothing more can be done about it.

@@ -11,8 +11,8 @@ use yaml::Node;
 
 use super::resources::{What, show};
 use super::{id, swap};
-use crate::args::Edit;
-use crate::client::Client;
+use crate::args::EditArgs;
+use crate::client::ApiClient;
 use crate::console::{Editor, Screen};
 use crate::failure::Failure;
 use crate::show::text;
@@ -31,7 +31,7 @@ fn open(editor: &Editor, file: &Path) -> Result<(), Failure> {
 }
 
 /// `edit KIND[/NAME]`.
-pub(super) fn edit(edit: &Edit, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn edit(edit: &EditArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let what = What::parse(&edit.what);
     what.may_change(client)?;
     let name = what.one()?;

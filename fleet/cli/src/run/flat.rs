@@ -2,12 +2,12 @@
 
 use fleet_engine::command::Command;
 use fleet_engine::resource::Kind;
-use fleet_wire::api::Written;
+use fleet_wire::api::WriteResult;
 use yaml::{Node, Value};
 
 use super::{agents, swap};
 use crate::args::{FlatStatus, FlatUpdate};
-use crate::client::Client;
+use crate::client::ApiClient;
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{acted, flat, status as whole, value, written};
@@ -23,7 +23,7 @@ const AUTO_UPDATE: &str = "agent_auto_update";
 const GROUPS: &str = "agent_auto_update_groups";
 
 /// `update --set-…`: policy first, so that a version never goes by the old one.
-pub(super) fn update(update: &FlatUpdate, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn update(update: &FlatUpdate, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let (settings, dry_run) = (settings(update), update.dry_run);
     if update.set_agent_auto_update.is_none() && update.set_agent_version.is_none() && settings.is_empty() {
         return Err(Failure::new(Failure::USAGE, "nothing to set: give at least one --set-… option"));
@@ -63,7 +63,7 @@ pub(super) fn update(update: &FlatUpdate, client: &Client, screen: &mut Screen<'
 /// The seed's sentence, and what each write did to the fleet, or would do. For programs the writes alone.
 pub(super) fn said(
     sentence: &str,
-    done: &[Written],
+    done: &[WriteResult],
     dry_run: bool,
     screen: &mut Screen<'_, '_>,
 ) -> Result<(), Failure> {
@@ -98,7 +98,7 @@ fn settings(update: &FlatUpdate) -> Vec<(&'static str, Node)> {
 }
 
 /// Turns updates on or off where the policy that rules says so.
-fn switch(client: &Client, is_on: bool, dry_run: bool) -> Result<Option<Written>, Failure> {
+fn switch(client: &ApiClient, is_on: bool, dry_run: bool) -> Result<Option<WriteResult>, Failure> {
     if swap::only(client, Kind::Maintenance)?.is_none()
         && let Some(config) = swap::only(client, Kind::Config)?
         && config.json.pointer("/spec/agents").is_some()
@@ -161,7 +161,7 @@ fn set_group(
 }
 
 /// `reset`: the policy goes, the maintenance window stays.
-pub(super) fn reset(dry_run: bool, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn reset(dry_run: bool, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let mut done = None;
     if swap::only(client, Kind::Maintenance)?.is_some() {
         done = swap::change(client, Kind::Maintenance, dry_run, |document| {
@@ -177,7 +177,7 @@ pub(super) fn reset(dry_run: bool, client: &Client, screen: &mut Screen<'_, '_>)
 }
 
 /// `status [--group]`.
-pub(super) fn status(status: &FlatStatus, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn status(status: &FlatStatus, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let (rollout, stops) = agents::rollout(client)?;
     value::show(screen, &whole::value(rollout.as_ref(), &stops), |out, look| {
         let Some(rollout) = &rollout else { return whole::text(out, None, &stops, look) };
@@ -198,7 +198,7 @@ pub(super) fn status(status: &FlatStatus, client: &Client, screen: &mut Screen<'
 }
 
 /// `run --group`.
-pub(super) fn run(group: &str, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn run(group: &str, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let acted = agents::send(Command::Run { groups: vec![group.to_owned()], all: false }, false, client)?;
     let look = screen.look();
     acted::run(screen.out(), group, &acted, &look)

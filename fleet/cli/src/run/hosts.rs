@@ -1,10 +1,10 @@
 //! `hosts`, `host` and `explain`.
 
-use fleet_wire::api::{Decided, Decision, Explained, Hosts};
+use fleet_wire::api::{Decided, Decision, Explained, HostList};
 
 use super::{id, path};
-use crate::args::{Explain, Format, HostVerb, HostsFilter, OneHost};
-use crate::client::{Client, Question};
+use crate::args::{ExplainArgs, HostVerb, HostsFilter, OneHost, PrintFormat};
+use crate::client::{ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{explain as shown, hosts as table, value};
@@ -18,13 +18,13 @@ const PAGE: u32 = 1000;
 const LONGEST_HOST: usize = 64;
 
 /// `explain --host`.
-pub(super) fn explain(explain: &Explain, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let explained: Explained = client.ask(&Question::get(place(&explain.host)?))?;
+pub(super) fn explain(explain: &ExplainArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let explained: Explained = client.ask(&ApiCall::get(place(&explain.host)?))?;
     value::show(screen, &explained.answer, |out, look| shown::text(out, &explained, look))
 }
 
 /// `host UUID [DECISION]`.
-pub(super) fn one(host: &OneHost, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn one(host: &OneHost, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let decision = host.decision.as_ref().map(|verb| match verb {
         HostVerb::Hold => Decision::Hold,
         HostVerb::Release => Decision::Release,
@@ -34,40 +34,40 @@ pub(super) fn one(host: &OneHost, client: &Client, screen: &mut Screen<'_, '_>) 
         HostVerb::Forget => Decision::Forget,
     });
     let question = match decision {
-        Some(decision) => Question::post(place(&host.host)?, &Decided { id: id(), decision })?,
-        None => Question::get(place(&host.host)?),
+        Some(decision) => ApiCall::post(place(&host.host)?, &Decided { id: id(), decision })?,
+        None => ApiCall::get(place(&host.host)?),
     };
     let explained: Explained = client.ask(&question)?;
     value::show(screen, &explained, |out, look| shown::detail(out, &explained, look))
 }
 
 /// `hosts`: page after page, so that a large fleet need not fit into memory.
-pub(super) fn list(filter: &HostsFilter, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn list(filter: &HostsFilter, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let (format, is_colourful) = (screen.format(), screen.console.is_colourful);
     let mut table = table::table();
     let mut after = None;
     let mut count = 0_u64;
     loop {
-        let page: Hosts = client.ask(&Question::get(page_of(filter, after)))?;
+        let page: HostList = client.ask(&ApiCall::get(page_of(filter, after)))?;
         for host in &page.hosts {
-            if format == Format::Text {
+            if format == PrintFormat::Text {
                 table::add(&mut table, host);
             } else {
                 let separator = match (format, count) {
-                    (Format::Json, 0) => "[\n",
-                    (Format::Json, _) => ",\n",
+                    (PrintFormat::Json, 0) => "[\n",
+                    (PrintFormat::Json, _) => ",\n",
                     _ => "---\n",
                 };
                 write!(screen.out(), "{separator}")?;
                 match format {
                     // Without the line's end: a comma may follow.
-                    Format::Json => write!(screen.out(), "{}", value::json(host)?)?,
+                    PrintFormat::Json => write!(screen.out(), "{}", value::json(host)?)?,
                     _ => value::write(screen.out(), format, host)?,
                 }
             }
             count += 1;
         }
-        if format == Format::Text && count > 0 {
+        if format == PrintFormat::Text && count > 0 {
             table.write(screen.out(), is_colourful)?;
         }
         after = page.hosts.last().map(|host| host.host.clone());
@@ -76,9 +76,9 @@ pub(super) fn list(filter: &HostsFilter, client: &Client, screen: &mut Screen<'_
         }
     }
     match (format, count) {
-        (Format::Json, 0) => writeln!(screen.out(), "[]")?,
-        (Format::Json, _) => writeln!(screen.out(), "\n]")?,
-        (Format::Text, 0) => writeln!(screen.out(), "No host is known that matches.")?,
+        (PrintFormat::Json, 0) => writeln!(screen.out(), "[]")?,
+        (PrintFormat::Json, _) => writeln!(screen.out(), "\n]")?,
+        (PrintFormat::Text, 0) => writeln!(screen.out(), "No host is known that matches.")?,
         _ => {}
     }
     Ok(())

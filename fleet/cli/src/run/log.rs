@@ -5,11 +5,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::thread;
 use std::time::Duration;
 
-use fleet_wire::api::{AuditPage, Entry, Verified};
+use fleet_wire::api::{AuditEntry, AuditPage, Verified};
 
 use super::path;
-use crate::args::{Audit, AuditVerb, Events, Format};
-use crate::client::{Client, Question};
+use crate::args::{AuditArgs, AuditVerb, Events, PrintFormat};
+use crate::client::{ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{entries, text, value};
@@ -28,7 +28,7 @@ const AGAIN: [Duration; 5] = [
 ];
 
 /// `audit`, and `audit verify`.
-pub(super) fn audit(audit: &Audit, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn audit(audit: &AuditArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     if let Some(AuditVerb::Verify { head }) = &audit.verb {
         return verify(head.clone(), client, screen);
     }
@@ -36,10 +36,14 @@ pub(super) fn audit(audit: &Audit, client: &Client, screen: &mut Screen<'_, '_>)
 }
 
 /// Hands over every record behind `after`, page after page.
-fn pages(mut after: u64, client: &Client, mut each: impl FnMut(Entry) -> Result<(), Failure>) -> Result<(), Failure> {
+fn pages(
+    mut after: u64,
+    client: &ApiClient,
+    mut each: impl FnMut(AuditEntry) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     loop {
         let query = [("after", Some(after.to_string())), ("limit", Some(PAGE.to_string()))];
-        let page: AuditPage = client.ask(&Question::get(path::with_query("/v1/fleet/audit", query)))?;
+        let page: AuditPage = client.ask(&ApiCall::get(path::with_query("/v1/fleet/audit", query)))?;
         let Some(last) = page.entries.last().map(|entry| entry.seq) else { return Ok(()) };
         for entry in page.entries {
             each(entry)?;
@@ -51,9 +55,9 @@ fn pages(mut after: u64, client: &Client, mut each: impl FnMut(Entry) -> Result<
     }
 }
 
-fn verify(head: Option<String>, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn verify(head: Option<String>, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let place = path::with_query("/v1/fleet/audit/verify", [("head", head)]);
-    let verified: Verified = client.ask(&Question::get(place))?;
+    let verified: Verified = client.ask(&ApiCall::get(place))?;
     if let Some(fault) = &verified.fault {
         return Err(Failure::new("audit_broken", format!("the audit log was changed: {fault}")));
     }
@@ -61,7 +65,7 @@ fn verify(head: Option<String>, client: &Client, screen: &mut Screen<'_, '_>) ->
 }
 
 /// `events [--follow]`: the past by pages, so that none is left out, then what comes.
-pub(super) fn events(events: &Events, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn events(events: &Events, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let mut after = events.after.unwrap_or(0);
     let most = if events.after.is_some() { usize::MAX } else { usize::try_from(events.last).unwrap_or(usize::MAX) };
     let mut newest = VecDeque::new();
@@ -80,13 +84,13 @@ pub(super) fn events(events: &Events, client: &Client, screen: &mut Screen<'_, '
 }
 
 /// Shows what comes behind `after`, also after the server was started again.
-fn follow(mut after: u64, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn follow(mut after: u64, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let mut again = AGAIN.into_iter();
     loop {
         screen.out().flush()?;
         let place = format!("/v1/fleet/events?after={after}&follow=true");
         let before = after;
-        let ended = client.open(&Question::get(place)).and_then(|answer| lines(answer, &mut after, client, screen));
+        let ended = client.open(&ApiCall::get(place)).and_then(|answer| lines(answer, &mut after, client, screen));
         if after != before {
             again = AGAIN.into_iter();
         }
@@ -104,7 +108,7 @@ fn follow(mut after: u64, client: &Client, screen: &mut Screen<'_, '_>) -> Resul
 }
 
 /// Shows the lines of an answer as they come; `after` follows the numbers.
-fn lines(answer: impl Read, after: &mut u64, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn lines(answer: impl Read, after: &mut u64, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let mut answer = BufReader::new(answer);
     loop {
         let mut line = Vec::new();
@@ -121,20 +125,20 @@ fn lines(answer: impl Read, after: &mut u64, client: &Client, screen: &mut Scree
 }
 
 /// Empty lines keep a connection alive.
-fn event(line: &[u8], after: &mut u64, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn event(line: &[u8], after: &mut u64, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     if line.trim_ascii().is_empty() {
         return Ok(());
     }
-    let entry: Entry = serde_json::from_slice(line).map_err(|error| client.misunderstood(&error.to_string()))?;
+    let entry: AuditEntry = serde_json::from_slice(line).map_err(|error| client.misunderstood(&error.to_string()))?;
     show(&entry, screen)?;
     *after = entry.seq;
     Ok(())
 }
 
 /// A record: a line; in YAML a document.
-fn show(entry: &Entry, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn show(entry: &AuditEntry, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     match screen.format() {
-        Format::Text => writeln!(screen.out(), "{}", text::clean(&entries::line(entry)))?,
+        PrintFormat::Text => writeln!(screen.out(), "{}", text::clean(&entries::line(entry)))?,
         format => value::write_one(screen.out(), format, entry)?,
     }
     Ok(())

@@ -21,8 +21,8 @@ use clap::CommandFactory;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use crate::args::{Autoupdate, Cli, Format, Global, Verb};
-use crate::client::Client;
+use crate::args::{Autoupdate, FleetCli, GlobalArgs, PrintFormat, Verb};
+use crate::client::ApiClient;
 use crate::console::{Console, Editor, Screen};
 use crate::failure::Failure;
 use crate::show::{text, value};
@@ -35,7 +35,7 @@ const USAGE: u8 = 2;
 /// Carries `verb` out with this process's input and output; the exit status is `tctl`'s, 0 or 1; or 2 for wrong usage.
 ///
 /// `serve`, `lint`, `simulate`, `restore` and `doctor` are not for it: it refuses them.
-pub fn run(verb: &Verb, global: &Global) -> ExitCode {
+pub fn run(verb: &Verb, global: &GlobalArgs) -> ExitCode {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     let is_colourful = io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb;
@@ -47,7 +47,7 @@ pub fn run(verb: &Verb, global: &Global) -> ExitCode {
 }
 
 /// Carries `verb` out with the input and output of `console`; gives the exit status.
-pub fn run_on(verb: &Verb, global: &Global, mut console: Console<'_>) -> u8 {
+pub fn run_on(verb: &Verb, global: &GlobalArgs, mut console: Console<'_>) -> u8 {
     let mut screen = Screen { console: &mut console, format: global.format };
     let done = carry_out(verb, global, &mut screen);
     match done {
@@ -62,7 +62,7 @@ pub fn run_on(verb: &Verb, global: &Global, mut console: Console<'_>) -> u8 {
 ///
 /// # Errors
 /// Why the server could not be asked, or what it refused: a line.
-pub fn asked(verb: &Verb, format: Format, global: &Global) -> Result<String, Failure> {
+pub fn asked(verb: &Verb, format: PrintFormat, global: &GlobalArgs) -> Result<String, Failure> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let (input, editor) = (&mut io::empty(), Editor::of_environment());
     let mut console = Console { input, out: &mut out, err: &mut err, is_colourful: false, editor, zone: TimeZone::UTC };
@@ -75,10 +75,10 @@ pub fn asked(verb: &Verb, format: Format, global: &Global) -> Result<String, Fai
 
 /// Writes `error: …` to standard error; where JSON or YAML was asked for, also `{"error":{code,message}}` to standard output,
 /// in place of what it would hold. Gives the exit status.
-pub(crate) fn report_failure(failure: &Failure, global: &Global, console: &mut Console<'_>) -> u8 {
+pub(crate) fn report_failure(failure: &Failure, global: &GlobalArgs, console: &mut Console<'_>) -> u8 {
     // There is nobody else to tell when this cannot be written.
     let _ = writeln!(console.err, "error: {}", text::clean_lines(&failure.message));
-    if let Some(format @ (Format::Json | Format::Yaml)) = global.format {
+    if let Some(format @ (PrintFormat::Json | PrintFormat::Yaml)) = global.format {
         let error = json!({ "error": { "code": failure.code, "message": failure.message } });
         let _ = value::write(console.out, format, &error);
         let _ = console.out.flush();
@@ -86,17 +86,17 @@ pub(crate) fn report_failure(failure: &Failure, global: &Global, console: &mut C
     if failure.code == Failure::USAGE { USAGE } else { FAILED }
 }
 
-fn carry_out(verb: &Verb, global: &Global, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn carry_out(verb: &Verb, global: &GlobalArgs, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     if let Verb::Completion { shell } = verb {
         // It panics where it cannot write: into memory it can.
         let mut script = Vec::new();
-        clap_complete::generate(*shell, &mut Cli::command(), "teleport-fleet", &mut script);
+        clap_complete::generate(*shell, &mut FleetCli::command(), "teleport-fleet", &mut script);
         return Ok(screen.out().write_all(&script)?);
     }
     if let Verb::Man = verb {
-        return Ok(man::render(&Cli::command(), screen.out())?);
+        return Ok(man::render(&FleetCli::command(), screen.out())?);
     }
-    let client = Client::new(global)?;
+    let client = ApiClient::new(global)?;
     let done = ask(verb, &client, screen).and_then(|()| Ok(screen.out().flush()?));
     done.map_err(|failure| {
         if !failure.is_unwritten() || !client.has_changed() {
@@ -107,7 +107,7 @@ fn carry_out(verb: &Verb, global: &Global, screen: &mut Screen<'_, '_>) -> Resul
     })
 }
 
-fn ask(verb: &Verb, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     match verb {
         Verb::Autoupdate(verb) => autoupdate(verb, client, screen),
         Verb::Get(get) => resources::get(get, client, screen),
@@ -134,7 +134,7 @@ fn ask(verb: &Verb, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), 
     }
 }
 
-fn autoupdate(verb: &Autoupdate, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn autoupdate(verb: &Autoupdate, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     match verb {
         Autoupdate::Agents(verb) => agents::run(verb, client, screen),
         Autoupdate::ClientTools(verb) => tools::run(verb, client, screen),

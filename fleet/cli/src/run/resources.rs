@@ -5,13 +5,13 @@ use std::path::Path;
 
 use fleet_engine::resource::{self, Kind};
 use fleet_listener::{read_open, read_text};
-use fleet_wire::api::{Code, How, Kept, Written};
+use fleet_wire::api::{Code, How, KeptResource, WriteResult};
 use serde_json::Value;
 
 use super::swap::{self, RESOURCES};
 use super::{id, path};
-use crate::args::{Create, Files, Format, Get, Rm, UpdateFile};
-use crate::client::{Client, Question};
+use crate::args::{Create, Files, Get, PrintFormat, Rm, UpdateFile};
+use crate::client::{ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{text, value, written};
@@ -43,7 +43,7 @@ impl What {
     ///
     /// # Errors
     /// It is such a kind.
-    pub(super) fn may_change(&self, client: &Client) -> Result<(), Failure> {
+    pub(super) fn may_change(&self, client: &ApiClient) -> Result<(), Failure> {
         match (self.known, self.known.and_then(Kind::is_made_here)) {
             (_, Some(why)) => Err(Failure::new("bad_request", why)),
             (Some(_), None) => Ok(()),
@@ -71,19 +71,19 @@ impl What {
 }
 
 /// `get`: YAML unless told otherwise, with the revision, so that it can be written back.
-pub(super) fn get(get: &Get, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn get(get: &Get, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let what = What::parse(&get.what);
     let kept = swap::read(client, &what.kind, what.name.as_deref())?;
     if kept.is_empty() && what.is_one() {
         return Err(Failure::new("not_found", format!("there is no {}", what.kind)));
     }
     match screen.format {
-        Some(Format::Json) => {
+        Some(PrintFormat::Json) => {
             let mut all: Vec<Value> = kept.into_iter().map(with_revision).collect();
             let value = if what.is_one() && all.len() == 1 { all.remove(0) } else { Value::Array(all) };
-            value::write(screen.out(), Format::Json, &value)
+            value::write(screen.out(), PrintFormat::Json, &value)
         }
-        None | Some(Format::Yaml | Format::Text) => {
+        None | Some(PrintFormat::Yaml | PrintFormat::Text) => {
             for (index, kept) in kept.iter().enumerate() {
                 let separator = if index > 0 { "---\n" } else { "" };
                 write!(screen.out(), "{separator}{}", text::clean_document(&swap::document(kept)?.emit()))?;
@@ -93,7 +93,7 @@ pub(super) fn get(get: &Get, client: &Client, screen: &mut Screen<'_, '_>) -> Re
     }
 }
 
-fn with_revision(kept: Kept) -> Value {
+fn with_revision(kept: KeptResource) -> Value {
     let mut json = kept.json;
     if json.is_object() && !kept.revision.is_empty() {
         json["metadata"]["revision"] = kept.revision.into();
@@ -102,19 +102,25 @@ fn with_revision(kept: Kept) -> Value {
 }
 
 /// `create [--force] -f`.
-pub(super) fn create(create: &Create, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn create(create: &Create, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let how = if create.force { How::Replace } else { How::Create };
     write(&create.files, how, create.dry_run, client, screen)
 }
 
 /// `update -f`.
-pub(super) fn update(update: &UpdateFile, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn update(update: &UpdateFile, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     write(&update.files, How::Update, update.dry_run, client, screen)
 }
 
 /// All files as one change.
-fn write(files: &Files, how: How, is_dry: bool, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let joined = Joined::read(files, screen)?;
+fn write(
+    files: &Files,
+    how: How,
+    is_dry: bool,
+    client: &ApiClient,
+    screen: &mut Screen<'_, '_>,
+) -> Result<(), Failure> {
+    let joined = JoinedText::read(files, screen)?;
     let written = swap::write(client, joined.text.clone(), how, is_dry).map_err(|failure| joined.named(failure))?;
     value::show(screen, &written, |out, _| {
         written::text_of(out, &written, is_dry, &|unwise| joined.place(unwise.line?))
@@ -122,30 +128,30 @@ fn write(files: &Files, how: How, is_dry: bool, client: &Client, screen: &mut Sc
 }
 
 /// `rm`.
-pub(super) fn remove(rm: &Rm, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn remove(rm: &Rm, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let what = What::parse(&rm.what);
     what.may_change(client)?;
     let place = format!("{RESOURCES}/{}/{}", path::encoded(&what.kind), path::encoded(what.one()?));
     let dry_run = rm.dry_run.then(|| "true".to_owned());
-    let question = Question::delete(path::with_query(&place, [("id", Some(id())), ("dry_run", dry_run)]));
+    let question = ApiCall::delete(path::with_query(&place, [("id", Some(id())), ("dry_run", dry_run)]));
     let question = question.dry(rm.dry_run);
     let written = client.ask(&question)?;
     show(&written, rm.dry_run, screen)
 }
 
 /// What a write did.
-pub(super) fn show(written: &Written, is_dry: bool, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn show(written: &WriteResult, is_dry: bool, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     value::show(screen, written, |out, _| written::text(out, written, is_dry))
 }
 
 /// Several files as one text.
-struct Joined {
+struct JoinedText {
     text: String,
     /// The name of each file, its text, and the line of the whole before its first.
     parts: Vec<(String, String, usize)>,
 }
 
-impl Joined {
+impl JoinedText {
     fn read(files: &Files, screen: &mut Screen<'_, '_>) -> Result<Self, Failure> {
         crate::args::read_once(files.all()).map_err(|fault| Failure::new(Failure::USAGE, fault))?;
         let mut joined = Self { text: String::new(), parts: Vec::new() };

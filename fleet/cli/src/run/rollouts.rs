@@ -3,30 +3,31 @@
 use serde_json::Value;
 
 use super::path;
-use crate::args::Rollouts;
-use crate::client::{Client, Question};
+use crate::args::RolloutsArgs;
+use crate::client::{ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
-use crate::show::table::{Cell, Table};
+use crate::show::table::{TableCell, TextTable};
 use crate::show::{text, value};
 
 /// Carries it out.
-pub(super) fn run(rollouts: &Rollouts, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn run(rollouts: &RolloutsArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let query =
         [("before", rollouts.before.map(|before| before.to_string())), ("limit", Some(rollouts.last.to_string()))];
-    let found: Vec<Value> = client.ask(&Question::get(path::with_query("/v1/fleet/rollouts", query)))?;
-    let mut table = Table::new(["Number", "Start Version", "Target Version", "Schedule", "Began", "State", "Groups"]);
+    let found: Vec<Value> = client.ask(&ApiCall::get(path::with_query("/v1/fleet/rollouts", query)))?;
+    let mut table =
+        TextTable::new(["Number", "Start Version", "Target Version", "Schedule", "Began", "State", "Groups"]);
     for rollout in &found {
         let (spec, status) = (&rollout["spec"], &rollout["status"]);
-        let word = |value: &Value| Cell::new(value.as_str().unwrap_or_default());
+        let word = |value: &Value| TableCell::new(value.as_str().unwrap_or_default());
         table.row(vec![
-            Cell::new(&rollout["metadata"]["number"].to_string()),
+            TableCell::new(&rollout["metadata"]["number"].to_string()),
             word(&spec["start_version"]),
             word(&spec["target_version"]),
             word(&spec["schedule"]),
-            Cell::new(&text::time_of(status["start_time"].as_str().unwrap_or_default())),
-            Cell::new(&state(rollout)),
-            Cell::new(&groups(&status["groups"])),
+            TableCell::new(&text::time_of(status["start_time"].as_str().unwrap_or_default())),
+            TableCell::new(&state(rollout)),
+            TableCell::new(&groups(&status["groups"])),
         ]);
     }
     value::show(screen, &found, |out, _| Ok(table.write(out, false)?))

@@ -1,11 +1,11 @@
 //! Changes a resource as it is: read, changed, written with the revision that was read (FLEET §2).
 
 use fleet_engine::resource::Kind;
-use fleet_wire::api::{Code, How, Kept, Write, Written};
+use fleet_wire::api::{Code, How, KeptResource, Write, WriteResult};
 use yaml::Node;
 
 use super::{id, path};
-use crate::client::{Client, Question};
+use crate::client::{ApiCall, ApiClient};
 use crate::failure::Failure;
 
 /// How often a change is tried where somebody else writes in between, as `tctl` does (FLEET §6).
@@ -18,19 +18,19 @@ pub(super) const RESOURCES: &str = "/v1/fleet/resources";
 ///
 /// # Errors
 /// The server's refusals; where a name is given, that there is none.
-pub(super) fn read(client: &Client, kind: &str, name: Option<&str>) -> Result<Vec<Kept>, Failure> {
+pub(super) fn read(client: &ApiClient, kind: &str, name: Option<&str>) -> Result<Vec<KeptResource>, Failure> {
     let mut place = format!("{RESOURCES}/{}", path::encoded(kind));
     if let Some(name) = name {
         place.push_str(&format!("/{}", path::encoded(name)));
     }
-    client.ask(&Question::get(place))
+    client.ask(&ApiCall::get(place))
 }
 
 /// The only resource of `kind`; `None`: it was not written.
 ///
 /// # Errors
 /// The server's refusals.
-pub(super) fn only(client: &Client, kind: Kind) -> Result<Option<Kept>, Failure> {
+pub(super) fn only(client: &ApiClient, kind: Kind) -> Result<Option<KeptResource>, Failure> {
     match read(client, kind.as_str(), None) {
         Ok(kept) => Ok(kept.into_iter().next()),
         Err(failure) if failure.is(Code::NotFound) => Ok(None),
@@ -42,7 +42,7 @@ pub(super) fn only(client: &Client, kind: Kind) -> Result<Option<Kept>, Failure>
 ///
 /// # Errors
 /// The server gave no YAML.
-pub(super) fn document(kept: &Kept) -> Result<Node, Failure> {
+pub(super) fn document(kept: &KeptResource) -> Result<Node, Failure> {
     let mut document = Node::parse(&kept.yaml).map_err(|fault| {
         Failure::new(Failure::BAD_ANSWER, format!("the server's {}/{} is no YAML: {fault}", kept.kind, kept.name))
     })?;
@@ -57,8 +57,8 @@ pub(super) fn document(kept: &Kept) -> Result<Node, Failure> {
 ///
 /// # Errors
 /// The server's refusals.
-pub(super) fn write(client: &Client, text: String, how: How, dry_run: bool) -> Result<Written, Failure> {
-    client.ask(&Question::post(RESOURCES, &Write { id: id(), text, how, dry_run })?.dry(dry_run))
+pub(super) fn write(client: &ApiClient, text: String, how: How, dry_run: bool) -> Result<WriteResult, Failure> {
+    client.ask(&ApiCall::post(RESOURCES, &Write { id: id(), text, how, dry_run })?.dry(dry_run))
 }
 
 /// Changes the only resource of `kind`, which is made where it is not there; `dry_run`: it is only checked. `change` says whether there is anything to write.
@@ -66,11 +66,11 @@ pub(super) fn write(client: &Client, text: String, how: How, dry_run: bool) -> R
 /// # Errors
 /// Those of `change`, and the server's refusals.
 pub(super) fn change(
-    client: &Client,
+    client: &ApiClient,
     kind: Kind,
     dry_run: bool,
     change: impl Fn(&mut Node) -> Result<bool, Failure>,
-) -> Result<Option<Written>, Failure> {
+) -> Result<Option<WriteResult>, Failure> {
     let mut tries = TRIES;
     loop {
         tries -= 1;

@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{id, path};
-use crate::args::{Format, Join, NewToken, Tokens};
-use crate::client::{Client, Question};
+use crate::args::{Join, PrintFormat, TokensArgs, TokensVerb};
+use crate::client::{ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
-use crate::show::table::{Cell, Table};
+use crate::show::table::{TableCell, TextTable};
 use crate::show::{text, value};
 
 /// Where tokens are.
@@ -20,16 +20,16 @@ const TOKENS: &str = "/v1/fleet/tokens";
 const JOIN_TOKENS: &str = "/v1/fleet/join-tokens";
 
 /// Carries it out.
-pub(super) fn run(tokens: &Tokens, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn run(tokens: &TokensArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     match &tokens.verb {
         None => list(client, screen),
-        Some(NewToken::Create { name, role, expires_in }) => create(name, *role, *expires_in, client, screen),
-        Some(NewToken::Rm { name }) => {
+        Some(TokensVerb::Create { name, role, expires_in }) => create(name, *role, *expires_in, client, screen),
+        Some(TokensVerb::Rm { name }) => {
             remove(TOKENS, name, client)?;
             Ok(writeln!(screen.out(), "removed token {}", text::clean(name))?)
         }
-        Some(NewToken::Join { verb: None }) => list_join(client, screen),
-        Some(NewToken::Join { verb: Some(Join::Create { name, uses, group, labels, expires_in }) }) => {
+        Some(TokensVerb::Join { verb: None }) => list_join(client, screen),
+        Some(TokensVerb::Join { verb: Some(Join::Create { name, uses, group, labels, expires_in }) }) => {
             let new = NewJoinToken {
                 id: id(),
                 name: name.clone(),
@@ -38,49 +38,49 @@ pub(super) fn run(tokens: &Tokens, client: &Client, screen: &mut Screen<'_, '_>)
                 group: group.clone(),
                 labels: labels.iter().cloned().collect(),
             };
-            let made: MadeToken<JoinToken> = client.ask(&Question::post(JOIN_TOKENS, &new)?)?;
+            let made: MadeToken<JoinToken> = client.ask(&ApiCall::post(JOIN_TOKENS, &new)?)?;
             let what = format!("join token {}", text::clean(name));
             tell_or_remove(JOIN_TOKENS, name, &what, client, tell(&made, &made.secret, &what, screen))
         }
-        Some(NewToken::Join { verb: Some(Join::Rm { name }) }) => {
+        Some(TokensVerb::Join { verb: Some(Join::Rm { name }) }) => {
             remove(JOIN_TOKENS, name, client)?;
             Ok(writeln!(screen.out(), "removed join token {}", text::clean(name))?)
         }
     }
 }
 
-fn remove(place: &str, name: &str, client: &Client) -> Result<(), Failure> {
+fn remove(place: &str, name: &str, client: &ApiClient) -> Result<(), Failure> {
     let place = format!("{place}/{}", path::encoded(name));
-    let _: Value = client.ask(&Question::delete(path::with_query(&place, [("id", Some(id()))])))?;
+    let _: Value = client.ask(&ApiCall::delete(path::with_query(&place, [("id", Some(id()))])))?;
     Ok(())
 }
 
-fn list_join(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let tokens: Vec<JoinToken> = client.ask(&Question::get(JOIN_TOKENS))?;
-    let mut table = Table::new(["Name", "Uses Left", "Group", "Labels", "Created", "Expires"]);
+fn list_join(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let tokens: Vec<JoinToken> = client.ask(&ApiCall::get(JOIN_TOKENS))?;
+    let mut table = TextTable::new(["Name", "Uses Left", "Group", "Labels", "Created", "Expires"]);
     for token in &tokens {
         let labels: Vec<String> = token.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         table.row(vec![
-            Cell::new(&token.name),
-            Cell::new(&token.uses.map_or_else(|| "any number".to_owned(), |uses| uses.to_string())),
-            Cell::new(token.group.as_deref().unwrap_or_default()),
-            Cell::new(&labels.join(", ")),
-            Cell::new(&text::time(token.created)),
-            Cell::new(&token.expires.map_or_else(|| "never".to_owned(), text::time)),
+            TableCell::new(&token.name),
+            TableCell::new(&token.uses.map_or_else(|| "any number".to_owned(), |uses| uses.to_string())),
+            TableCell::new(token.group.as_deref().unwrap_or_default()),
+            TableCell::new(&labels.join(", ")),
+            TableCell::new(&text::time(token.created)),
+            TableCell::new(&token.expires.map_or_else(|| "never".to_owned(), text::time)),
         ]);
     }
     value::show(screen, &tokens, |out, _| Ok(table.write(out, false)?))
 }
 
-fn list(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let tokens: Vec<Token> = client.ask(&Question::get(TOKENS))?;
-    let mut table = Table::new(["Name", "Role", "Created", "Expires"]);
+fn list(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    let tokens: Vec<Token> = client.ask(&ApiCall::get(TOKENS))?;
+    let mut table = TextTable::new(["Name", "Role", "Created", "Expires"]);
     for token in &tokens {
         table.row(vec![
-            Cell::new(&token.name),
-            Cell::new(&token.role.to_string()),
-            Cell::new(&text::time(token.created)),
-            Cell::new(&token.expires.map_or_else(|| "never".to_owned(), text::time)),
+            TableCell::new(&token.name),
+            TableCell::new(&token.role.to_string()),
+            TableCell::new(&text::time(token.created)),
+            TableCell::new(&token.expires.map_or_else(|| "never".to_owned(), text::time)),
         ]);
     }
     value::show(screen, &tokens, |out, _| Ok(table.write(out, false)?))
@@ -90,11 +90,11 @@ fn create(
     name: &str,
     role: Role,
     expires_in: Option<Span>,
-    client: &Client,
+    client: &ApiClient,
     screen: &mut Screen<'_, '_>,
 ) -> Result<(), Failure> {
     let new = fleet_wire::api::NewToken { id: id(), name: name.to_owned(), role, expires: end(expires_in)? };
-    let made: MadeToken = client.ask(&Question::post(TOKENS, &new)?)?;
+    let made: MadeToken = client.ask(&ApiCall::post(TOKENS, &new)?)?;
     let told = tell(&made, &made.secret, &format!("token {} ({role})", text::clean(name)), screen);
     tell_or_remove(TOKENS, name, &format!("token {}", text::clean(name)), client, told)
 }
@@ -108,7 +108,7 @@ fn end(after: Option<Span>) -> Result<Option<Timestamp>, Failure> {
 /// The secret alone goes to standard output, so that it can be led into a file.
 fn tell(made: &impl Serialize, secret: &str, what: &str, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     match screen.format() {
-        Format::Text => {
+        PrintFormat::Text => {
             writeln!(screen.out(), "{}", text::clean(secret))?;
             screen.out().flush()?;
             // The secret is out: that is what counts.
@@ -127,7 +127,7 @@ fn tell_or_remove(
     place: &str,
     name: &str,
     what: &str,
-    client: &Client,
+    client: &ApiClient,
     told: Result<(), Failure>,
 ) -> Result<(), Failure> {
     let Err(unread) = told else { return Ok(()) };

@@ -1,14 +1,14 @@
 //! `autoupdate client-tools …` (FLEET §6).
 
 use fleet_engine::resource::Kind;
-use fleet_wire::api::Written;
+use fleet_wire::api::WriteResult;
 use serde_json::{Value, json};
 use yaml::Node;
 
 use super::flat::said;
 use super::swap;
 use crate::args::ClientTools;
-use crate::client::Client;
+use crate::client::ApiClient;
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{text, value};
@@ -19,7 +19,7 @@ const MODE: [&str; 3] = ["spec", "tools", "mode"];
 const VERSION: [&str; 3] = ["spec", "tools", "target_version"];
 
 /// Carries one of its verbs out.
-pub(super) fn run(verb: &ClientTools, client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn run(verb: &ClientTools, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let (sentence, done) = match verb {
         ClientTools::Status => return status(client, screen),
         ClientTools::Enable => set_mode(client, "enabled")?,
@@ -40,19 +40,19 @@ pub(super) fn run(verb: &ClientTools, client: &Client, screen: &mut Screen<'_, '
     said(sentence, done.as_slice(), false, screen)
 }
 
-fn set_mode(client: &Client, mode: &str) -> Result<(&'static str, Option<Written>), Failure> {
+fn set_mode(client: &ApiClient, mode: &str) -> Result<(&'static str, Option<WriteResult>), Failure> {
     let done = set(client, Kind::Config, &MODE, mode)?;
     Ok(("client tools auto update mode has been changed", done))
 }
 
-fn set(client: &Client, kind: Kind, path: &[&str], to: &str) -> Result<Option<Written>, Failure> {
+fn set(client: &ApiClient, kind: Kind, path: &[&str], to: &str) -> Result<Option<WriteResult>, Failure> {
     swap::change(client, kind, false, |document| {
         document.set(path, Node::text(to));
         Ok(true)
     })
 }
 
-fn status(client: &Client, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn status(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let of = |kind, pointer: &str| -> Result<Option<String>, Failure> {
         let kept = swap::only(client, kind)?;
         let value = kept.as_ref().and_then(|kept| kept.json.pointer(pointer));

@@ -6,11 +6,11 @@ use fleet_engine::command::Command;
 use fleet_wire::api::{Acted, Effects};
 use fleet_wire::words::effects;
 
-use super::reason::Subject;
+use super::reason::ReasonSubject;
 use super::rollout::Stops;
 use super::status;
 use super::text::clean;
-use crate::console::Look;
+use crate::console::Palette;
 use crate::failure::Failure;
 
 /// The sentence, the rollout afterwards, and what it does to hosts.
@@ -22,7 +22,7 @@ pub(crate) fn text(
     command: &Command,
     acted: &Acted,
     is_dry: bool,
-    look: &Look,
+    look: &Palette,
 ) -> Result<(), Failure> {
     if is_dry {
         writeln!(out, "Nothing was changed (--dry-run). Groups that would change: {}.", effects::names(&acted.groups))?;
@@ -49,12 +49,12 @@ fn touched(out: &mut dyn Write, effects: &Effects) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn run(out: &mut dyn Write, group: &str, acted: &Acted, look: &Look) -> Result<(), Failure> {
+pub(crate) fn run(out: &mut dyn Write, group: &str, acted: &Acted, look: &Palette) -> Result<(), Failure> {
     let mut groups = acted.rollout.iter().flat_map(|rollout| &rollout.status.groups);
     let waits = groups.find(|found| found.name == group && found.state == "unstarted");
     match waits {
         Some(waits) => {
-            let reason = waits.reason().line(Subject::Group(group), &look.zone);
+            let reason = waits.reason().line(ReasonSubject::Group(group), &look.zone);
             writeln!(out, "The stop of group '{}' is ended. It has not begun: {reason}", clean(group))?;
         }
         None => writeln!(out, "{}", executing(group))?,

@@ -1,12 +1,12 @@
 //! What was decided: a line a record.
 
-use fleet_wire::api::{Entry, Verified};
+use fleet_wire::api::{AuditEntry, Verified};
 use serde_json::Value;
 
 use super::text::{clean, counted, time};
 
 /// `41 2025-01-15 02:00:00 uid 0 (root): halt group prod`, with what else is known of it.
-pub(crate) fn line(entry: &Entry) -> String {
+pub(crate) fn line(entry: &AuditEntry) -> String {
     let from = if entry.from.is_empty() { String::new() } else { format!(" from {}", clean(&entry.from)) };
     let refused = if entry.done { "" } else { " REFUSED" };
     let mut line = format!(

@@ -2,21 +2,21 @@
 
 use std::io::Write;
 
-use fleet_wire::api::{Explained, History, Host};
+use fleet_wire::api::{Explained, History, HostView};
 use fleet_wire::reason::advice::accept;
 use serde_json::Value;
 
-use super::reason::{Reason, Subject};
+use super::reason::{Reason, ReasonSubject};
 use super::reported;
 use super::text::{clean, time, time_to_come};
-use crate::console::Look;
+use crate::console::Palette;
 use crate::failure::Failure;
 
 /// The answer to the host, and its reason.
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn text(out: &mut dyn Write, explained: &Explained, look: &Look) -> Result<(), Failure> {
+pub(crate) fn text(out: &mut dyn Write, explained: &Explained, look: &Palette) -> Result<(), Failure> {
     let answer = &explained.answer;
     let of = |key: &str| answer.get(key).and_then(Value::as_str).unwrap_or_default();
     let group = of("group");
@@ -28,7 +28,7 @@ pub(crate) fn text(out: &mut dyn Write, explained: &Explained, look: &Look) -> R
     writeln!(out, "Told: {}", if updates { format!("update to {version}") } else { format!("no update ({version})") })?;
     let mut reason = Reason::read(answer.get("why").unwrap_or(&Value::Null));
     reason.until = None;
-    writeln!(out, "Why: {}", reason.line(Subject::Host(of("host")), &look.zone))?;
+    writeln!(out, "Why: {}", reason.line(ReasonSubject::Host(of("host")), &look.zone))?;
     let until = match of("until") {
         "" => "no time is known".to_owned(),
         until => format!("{} at the earliest", time_to_come(until, &look.zone)),
@@ -48,7 +48,7 @@ fn or_none(text: &str) -> String {
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn detail(out: &mut dyn Write, explained: &Explained, look: &Look) -> Result<(), Failure> {
+pub(crate) fn detail(out: &mut dyn Write, explained: &Explained, look: &Palette) -> Result<(), Failure> {
     text(out, explained, look)?;
     let Some(host) = &explained.known else { return Ok(()) };
     writeln!(out)?;
@@ -97,13 +97,13 @@ fn reported(out: &mut dyn Write, history: &History) -> Result<(), Failure> {
 }
 
 /// What keeps a host from updating, by a word each.
-fn flags(host: &Host) -> Vec<&'static str> {
+fn flags(host: &HostView) -> Vec<&'static str> {
     let all = [(host.held, "held"), (host.pinned, "pinned"), (host.disabled, "disabled")];
     all.into_iter().filter(|(is_set, _)| *is_set).map(|(_, word)| word).collect()
 }
 
 /// `failed, to 1.2.4 (health_failed)`.
-fn last_change(host: &Host) -> String {
+fn last_change(host: &HostView) -> String {
     if host.last_outcome.is_empty() {
         return "(none is known)".to_owned();
     }

@@ -1,17 +1,17 @@
 //! A table of hosts.
 
-use fleet_wire::api::Host;
+use fleet_wire::api::HostView;
 
-use super::table::{Cell, Paint, Table};
+use super::table::{Paint, TableCell, TextTable};
 use super::text::time;
 
 /// An empty table of hosts.
-pub(crate) fn table() -> Table {
-    Table::new(["Host", "Group", "Version", "State", "Last Seen", "Last Change"])
+pub(crate) fn table() -> TextTable {
+    TextTable::new(["Host", "Group", "Version", "State", "Last Seen", "Last Change"])
 }
 
 /// One more host.
-pub(crate) fn add(table: &mut Table, host: &Host) {
+pub(crate) fn add(table: &mut TextTable, host: &HostView) {
     let change = [&host.last_outcome, &host.last_target, &host.error_code];
     let change: Vec<&str> = change.into_iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
     // The last change may have been another failure since.
@@ -20,12 +20,12 @@ pub(crate) fn add(table: &mut Table, host: &Host) {
         [code, if host.held { "held" } else { "" }].into_iter().filter(|word| !word.is_empty()).collect();
     let state = if flags.is_empty() { host.state.clone() } else { format!("{} ({})", host.state, flags.join(", ")) };
     table.row(vec![
-        Cell::new(&host.host),
-        Cell::new(&host.group),
-        Cell::new(&host.version),
-        Cell::painted(&state, paint(&host.state)),
-        Cell::new(&host.last_seen.map_or_else(|| "never".to_owned(), time)),
-        Cell::new(&change.join(" ")),
+        TableCell::new(&host.host),
+        TableCell::new(&host.group),
+        TableCell::new(&host.version),
+        TableCell::painted(&state, paint(&host.state)),
+        TableCell::new(&host.last_seen.map_or_else(|| "never".to_owned(), time)),
+        TableCell::new(&change.join(" ")),
     ]);
 }
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use fleet_wire::api::Counts;
+use fleet_wire::api::StateCounts;
 use protocol::Version;
 use serde_json::{Value, json};
 
-use super::table::{Cell, Table};
+use super::table::{TableCell, TextTable};
 use super::text::clean;
 use crate::failure::Failure;
 
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// All reports are expired; and those of `out`.
-pub(crate) fn text(out: &mut dyn Write, counts: &Counts) -> Result<(), Failure> {
+pub(crate) fn text(out: &mut dyn Write, counts: &StateCounts) -> Result<(), Failure> {
     if counts.reports == 0 {
         writeln!(out, "No autoupdate_agent_report found.")?;
         writeln!(out, "Hosts are counted as soon as they report: `teleport-fleet hosts` lists those that are known.")?;
@@ -50,7 +50,7 @@ pub(crate) fn text(out: &mut dyn Write, counts: &Counts) -> Result<(), Failure> 
 ///
 /// # Errors
 /// All reports are expired.
-pub(crate) fn value(counts: &Counts) -> Result<Value, Failure> {
+pub(crate) fn value(counts: &StateCounts) -> Result<Value, Failure> {
     if counts.reports > 0 && counts.expired >= counts.reports {
         return Err(expired());
     }
@@ -68,12 +68,12 @@ fn expired() -> Failure {
     Failure::new("reports_expired", "reports expired")
 }
 
-fn valid(counts: &Counts) -> u64 {
+fn valid(counts: &StateCounts) -> u64 {
     counts.reports.saturating_sub(counts.expired)
 }
 
 /// Older ones first; what is no version, last.
-fn versions(counts: &Counts) -> Vec<&str> {
+fn versions(counts: &StateCounts) -> Vec<&str> {
     let all: BTreeSet<&str> = counts.counts.iter().map(|count| count.version.as_str()).collect();
     let mut all: Vec<&str> = all.into_iter().collect();
     all.sort_by_key(|version| match version.parse::<Version>() {
@@ -83,16 +83,16 @@ fn versions(counts: &Counts) -> Vec<&str> {
     all
 }
 
-fn table(counts: &Counts) -> Table {
+fn table(counts: &StateCounts) -> TextTable {
     let groups: BTreeSet<&str> = counts.counts.iter().map(|count| count.group.as_str()).collect();
     let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for count in &counts.counts {
         *sums.entry((&count.version, &count.group)).or_default() += count.count;
     }
-    let mut table = Table::new(std::iter::once("Agent Version").chain(groups.iter().copied()));
+    let mut table = TextTable::new(std::iter::once("Agent Version").chain(groups.iter().copied()));
     for version in versions(counts) {
-        let of_group = |group: &&str| Cell::from(sums.get(&(version, *group)).copied().unwrap_or(0));
-        table.row(std::iter::once(Cell::new(version)).chain(groups.iter().map(of_group)).collect());
+        let of_group = |group: &&str| TableCell::from(sums.get(&(version, *group)).copied().unwrap_or(0));
+        table.row(std::iter::once(TableCell::new(version)).chain(groups.iter().map(of_group)).collect());
     }
     table
 }

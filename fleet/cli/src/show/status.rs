@@ -5,11 +5,11 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::holds;
-use super::reason::Subject;
+use super::reason::ReasonSubject;
 use super::rollout::{self, AgentRollout, RolloutGroup, Stops};
-use super::table::{Cell, Paint, Table};
+use super::table::{Paint, TableCell, TextTable};
 use super::text::{clean, time_of};
-use crate::console::Look;
+use crate::console::Palette;
 use crate::failure::Failure;
 
 /// What there is where no rollout is.
@@ -23,7 +23,7 @@ pub(crate) fn text(
     out: &mut dyn Write,
     rollout: Option<&AgentRollout>,
     stops: &Stops,
-    look: &Look,
+    look: &Palette,
 ) -> Result<(), Failure> {
     let Some(rollout) = rollout else {
         writeln!(out, "{NONE}")?;
@@ -45,7 +45,7 @@ pub(crate) fn text(
         store(out, stops, look)?;
         let reason = rollout.status.why.as_ref().filter(|reason| reason.is_stopped());
         if let Some(reason) = reason {
-            writeln!(out, "\n{}", reason.line(Subject::Group(""), &look.zone))?;
+            writeln!(out, "\n{}", reason.line(ReasonSubject::Group(""), &look.zone))?;
         }
         return holds::text(out, &stops.holds, |_| false);
     }
@@ -60,35 +60,35 @@ pub(crate) fn text(
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn store(out: &mut dyn Write, stops: &Stops, look: &Look) -> Result<(), Failure> {
+pub(crate) fn store(out: &mut dyn Write, stops: &Stops, look: &Palette) -> Result<(), Failure> {
     if stops.stop_waits {
         writeln!(out, "\n{}", fleet_wire::words::holds::STOP_WAITS)?;
     }
     if let Some(reason) = &stops.store_unavailable {
-        writeln!(out, "\n{}", reason.line(Subject::Group(""), &look.zone))?;
+        writeln!(out, "\n{}", reason.line(ReasonSubject::Group(""), &look.zone))?;
     }
     Ok(())
 }
 
-fn groups(rollout: &AgentRollout) -> Table {
+fn groups(rollout: &AgentRollout) -> TextTable {
     let groups = &rollout.status.groups;
     let has_counts = groups.iter().any(|group| group.present_count != 0);
     let mut titles = vec!["Group Name", "State", "Start Time", "State Reason"];
     if has_counts {
         titles.extend(["Agent Count", "Up-to-date"]);
     }
-    let mut table = Table::new(titles);
+    let mut table = TextTable::new(titles);
     for (index, group) in groups.iter().enumerate() {
         let suffix = if has_counts && rollout.is_catch_all(index) { " (catch-all)" } else { "" };
         let start = group.start_time.as_deref().map(time_of).unwrap_or_default();
         let mut row = vec![
-            Cell::new(&format!("{}{suffix}", group.name)),
-            Cell::painted(&group.state_words(), paint(&group.state)),
-            Cell::new(&start),
-            Cell::new(&group.last_update_reason),
+            TableCell::new(&format!("{}{suffix}", group.name)),
+            TableCell::painted(&group.state_words(), paint(&group.state)),
+            TableCell::new(&start),
+            TableCell::new(&group.last_update_reason),
         ];
         if has_counts {
-            row.extend([Cell::from(group.present_count), Cell::from(group.up_to_date_count)]);
+            row.extend([TableCell::from(group.present_count), TableCell::from(group.up_to_date_count)]);
         }
         table.row(row);
     }
@@ -104,11 +104,12 @@ fn paint(state: &str) -> Paint {
     }
 }
 
-fn waiting(out: &mut dyn Write, rollout: &AgentRollout, look: &Look) -> Result<(), Failure> {
+fn waiting(out: &mut dyn Write, rollout: &AgentRollout, look: &Palette) -> Result<(), Failure> {
     let lines = rollout.status.groups.iter().filter_map(|group| {
         let reason = group.reason();
         let name = &group.name;
-        (!reason.is_moving()).then(|| format!("{}: {}", clean(name), reason.line(Subject::Group(name), &look.zone)))
+        (!reason.is_moving())
+            .then(|| format!("{}: {}", clean(name), reason.line(ReasonSubject::Group(name), &look.zone)))
     });
     for (index, line) in lines.enumerate() {
         if index == 0 {

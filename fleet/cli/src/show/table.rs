@@ -35,12 +35,12 @@ impl Paint {
 
 /// A cell.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cell {
+pub(crate) struct TableCell {
     text: String,
     paint: Paint,
 }
 
-impl Cell {
+impl TableCell {
     /// A cell with this text, made fit for a terminal.
     pub(crate) fn new(text: &str) -> Self {
         Self { text: text::clean(text).into_owned(), paint: Paint::None }
@@ -52,7 +52,7 @@ impl Cell {
     }
 }
 
-impl From<u64> for Cell {
+impl From<u64> for TableCell {
     fn from(number: u64) -> Self {
         Self::new(&number.to_string())
     }
@@ -60,24 +60,24 @@ impl From<u64> for Cell {
 
 /// A table that is written once, or page by page.
 #[derive(Debug)]
-pub(crate) struct Table {
-    titles: Vec<Cell>,
-    rows: Vec<Vec<Cell>>,
+pub(crate) struct TextTable {
+    titles: Vec<TableCell>,
+    rows: Vec<Vec<TableCell>>,
     /// Of the pages before.
     widths: Vec<usize>,
     has_titles: bool,
 }
 
-impl Table {
+impl TextTable {
     /// An empty table.
     pub(crate) fn new<'a>(titles: impl IntoIterator<Item = &'a str>) -> Self {
-        let titles: Vec<Cell> = titles.into_iter().map(Cell::new).collect();
+        let titles: Vec<TableCell> = titles.into_iter().map(TableCell::new).collect();
         let widths = titles.iter().map(|title| text::width(&title.text)).collect();
         Self { titles, rows: Vec::new(), widths, has_titles: false }
     }
 
     /// One more row.
-    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
+    pub(crate) fn row(&mut self, cells: Vec<TableCell>) {
         self.rows.push(cells);
     }
 
@@ -94,13 +94,13 @@ impl Table {
         }
         if !std::mem::replace(&mut self.has_titles, true) {
             self.line(out, &self.titles, false)?;
-            let dashes: Vec<Cell> = self.widths.iter().map(|width| Cell::new(&"-".repeat(*width))).collect();
+            let dashes: Vec<TableCell> = self.widths.iter().map(|width| TableCell::new(&"-".repeat(*width))).collect();
             self.line(out, &dashes, false)?;
         }
         rows.iter().try_for_each(|row| self.line(out, row, is_colourful))
     }
 
-    fn line(&self, out: &mut dyn Write, cells: &[Cell], is_colourful: bool) -> io::Result<()> {
+    fn line(&self, out: &mut dyn Write, cells: &[TableCell], is_colourful: bool) -> io::Result<()> {
         for (cell, width) in cells.iter().zip(&self.widths) {
             let paint = if is_colourful { cell.paint } else { Paint::None };
             let space = width.saturating_sub(text::width(&cell.text)) + 1;
@@ -114,7 +114,7 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn written(table: &mut Table, is_colourful: bool) -> String {
+    fn written(table: &mut TextTable, is_colourful: bool) -> String {
         let mut out = Vec::new();
         table.write(&mut out, is_colourful).unwrap();
         String::from_utf8(out).unwrap()
@@ -122,25 +122,25 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell_on_the_terminal() {
-        let mut table = Table::new(["Name", "N"]);
-        table.row(vec![Cell::new("grün"), Cell::from(7)]);
-        table.row(vec![Cell::new("日本語"), Cell::new("")]);
+        let mut table = TextTable::new(["Name", "N"]);
+        table.row(vec![TableCell::new("grün"), TableCell::from(7)]);
+        table.row(vec![TableCell::new("日本語"), TableCell::new("")]);
         assert_eq!(written(&mut table, false), "Name   N \n------ - \ngrün   7 \n日本語   \n");
     }
 
     #[test]
     fn colour_does_not_move_columns() {
-        let mut table = Table::new(["State", "N"]);
-        table.row(vec![Cell::painted("Done", Paint::Green), Cell::from(1)]);
+        let mut table = TextTable::new(["State", "N"]);
+        table.row(vec![TableCell::painted("Done", Paint::Green), TableCell::from(1)]);
         assert_eq!(written(&mut table, true), "State N \n----- - \n\u{1b}[32mDone\u{1b}[0m  1 \n");
     }
 
     #[test]
     fn pages_that_follow_have_no_titles_and_keep_the_columns() {
-        let mut table = Table::new(["A", "B"]);
-        table.row(vec![Cell::new("long"), Cell::from(1)]);
+        let mut table = TextTable::new(["A", "B"]);
+        table.row(vec![TableCell::new("long"), TableCell::from(1)]);
         written(&mut table, false);
-        table.row(vec![Cell::new("s"), Cell::from(2)]);
+        table.row(vec![TableCell::new("s"), TableCell::from(2)]);
         assert_eq!(written(&mut table, false), "s    2 \n");
     }
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 use yaml::Node;
 
 use super::text;
-use crate::args::Format;
-use crate::console::{Look, Screen};
+use crate::args::PrintFormat;
+use crate::console::{Palette, Screen};
 use crate::failure::Failure;
 
 /// What a verb found: by `text` for people, else `value`.
@@ -18,11 +18,11 @@ use crate::failure::Failure;
 pub(crate) fn show(
     screen: &mut Screen<'_, '_>,
     value: &(impl Serialize + ?Sized),
-    text: impl FnOnce(&mut dyn Write, &Look) -> Result<(), Failure>,
+    text: impl FnOnce(&mut dyn Write, &Palette) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let look = screen.look();
     match screen.format() {
-        Format::Text => text(screen.out(), &look),
+        PrintFormat::Text => text(screen.out(), &look),
         format => write(screen.out(), format, value),
     }
 }
@@ -31,10 +31,14 @@ pub(crate) fn show(
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn write(out: &mut dyn Write, format: Format, value: &(impl Serialize + ?Sized)) -> Result<(), Failure> {
+pub(crate) fn write(
+    out: &mut dyn Write,
+    format: PrintFormat,
+    value: &(impl Serialize + ?Sized),
+) -> Result<(), Failure> {
     match format {
-        Format::Json => writeln!(out, "{}", json(value)?)?,
-        Format::Yaml | Format::Text => write!(out, "{}", yaml(&tree(value)?)?)?,
+        PrintFormat::Json => writeln!(out, "{}", json(value)?)?,
+        PrintFormat::Yaml | PrintFormat::Text => write!(out, "{}", yaml(&tree(value)?)?)?,
     }
     Ok(())
 }
@@ -43,10 +47,10 @@ pub(crate) fn write(out: &mut dyn Write, format: Format, value: &(impl Serialize
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn write_one(out: &mut dyn Write, format: Format, value: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn write_one(out: &mut dyn Write, format: PrintFormat, value: &impl Serialize) -> Result<(), Failure> {
     match format {
-        Format::Json => writeln!(out, "{}", text::clean(&tree(value)?.to_string()))?,
-        Format::Yaml | Format::Text => write!(out, "---\n{}", yaml(&tree(value)?)?)?,
+        PrintFormat::Json => writeln!(out, "{}", text::clean(&tree(value)?.to_string()))?,
+        PrintFormat::Yaml | PrintFormat::Text => write!(out, "---\n{}", yaml(&tree(value)?)?)?,
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use fleet_wire::api::{Changed, Takes, Unwise, Written};
+use fleet_wire::api::{Changed, Takes, Unwise, WriteResult};
 use fleet_wire::words::effects::effects;
 
 use super::text::clean;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn text(out: &mut dyn Write, written: &Written, is_dry: bool) -> Result<(), Failure> {
+pub(crate) fn text(out: &mut dyn Write, written: &WriteResult, is_dry: bool) -> Result<(), Failure> {
     text_of(out, written, is_dry, &|unwise| unwise.line.map(|line| format!("line {line}")))
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn text(out: &mut dyn Write, written: &Written, is_dry: bool) -> Resu
 /// Those of `out`.
 pub(crate) fn text_of(
     out: &mut dyn Write,
-    written: &Written,
+    written: &WriteResult,
     is_dry: bool,
     place: &dyn Fn(&Unwise) -> Option<String>,
 ) -> Result<(), Failure> {
@@ -77,7 +77,7 @@ mod tests {
             takes: *takes,
         });
         let mut out = Vec::new();
-        text(&mut out, &Written { changed: changed.collect(), effects, advice: Vec::new() }, is_dry).unwrap();
+        text(&mut out, &WriteResult { changed: changed.collect(), effects, advice: Vec::new() }, is_dry).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -4,21 +4,21 @@ use std::path::Path;
 
 use crate::support::Server;
 use clap::{CommandFactory, Parser};
-use fleet_cli::args::{Agents, Autoupdate, Format};
-use fleet_cli::{Cli, Verb};
+use fleet_cli::args::{AgentsVerb, Autoupdate, PrintFormat};
+use fleet_cli::{FleetCli, Verb};
 
-fn parse(words: &str) -> Cli {
-    Cli::try_parse_from(format!("teleport-fleet {words}").split_whitespace()).unwrap()
+fn parse(words: &str) -> FleetCli {
+    FleetCli::try_parse_from(format!("teleport-fleet {words}").split_whitespace()).unwrap()
 }
 
 #[test]
 fn the_tree_is_sound() {
-    Cli::command().debug_assert();
+    FleetCli::command().debug_assert();
 }
 
 #[test]
 fn every_verb_and_every_option_has_a_help() {
-    let mut todo = vec![Cli::command()];
+    let mut todo = vec![FleetCli::command()];
     let mut count = 0;
     while let Some(command) = todo.pop() {
         count += 1;
@@ -39,10 +39,10 @@ fn global_options_stand_before_or_behind_the_verb() {
         "autoupdate --format json agents --admin-socket /s status",
     ] {
         let cli = parse(words);
-        assert_eq!(cli.global.format, Some(Format::Json), "{words}");
+        assert_eq!(cli.global.format, Some(PrintFormat::Json), "{words}");
         assert_eq!(cli.global.admin_socket.as_deref(), Some(Path::new("/s")), "{words}");
         let Verb::Autoupdate(verb) = cli.verb else { panic!("{words}") };
-        assert!(matches!(*verb, Autoupdate::Agents(Agents::Status)), "{words}");
+        assert!(matches!(*verb, Autoupdate::Agents(AgentsVerb::Status)), "{words}");
     }
 }
 
@@ -113,7 +113,7 @@ fn defaults_are_those_of_the_contract() {
     // What is not said may stand in the configuration: here nothing is.
     assert_eq!((serve.listen, serve.metrics, serve.data), (None, None, None));
     assert!(!serve.plain && !serve.behind_proxy);
-    let help = Cli::command().find_subcommand_mut("serve").unwrap().render_long_help().to_string();
+    let help = FleetCli::command().find_subcommand_mut("serve").unwrap().render_long_help().to_string();
     for default in ["0.0.0.0:443", "127.0.0.1:9443", "/var/lib/teleport-fleet", "/etc/teleport-fleet.yaml"] {
         assert!(help.contains(default), "{default}");
     }
@@ -121,7 +121,7 @@ fn defaults_are_those_of_the_contract() {
 
 #[test]
 fn every_option_of_serve_is_a_variable_too() {
-    let mut command = Cli::command();
+    let mut command = FleetCli::command();
     let serve = command.find_subcommand_mut("serve").unwrap();
     for argument in serve.get_arguments().filter(|argument| !argument.is_global_set() && argument.get_id() != "help") {
         let name = argument.get_long().unwrap().replace('-', "_").to_uppercase();
@@ -155,7 +155,7 @@ fn wrong_usage_is_status_2() {
         "tokens create ci --role admin --expires-in -1d",
         "--format xml hosts",
     ] {
-        let error = Cli::try_parse_from(format!("teleport-fleet {words}").split_whitespace()).unwrap_err();
+        let error = FleetCli::try_parse_from(format!("teleport-fleet {words}").split_whitespace()).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{words}");
     }
 }

@@ -6,14 +6,14 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 
 use super::Fleet;
-use crate::host::{Arrival, Enrolled, Flags, Host, HostId, Place};
+use crate::host::{ArrivalNumber, EnrolmentMark, Flags, GroupPlace, Host, HostId};
 use crate::index::Index;
 use crate::label_set::Labels;
 use crate::moment::Moment;
 use crate::names::Name;
 use crate::order;
 use crate::rollout::Rollout;
-use crate::tally::{HostState, Look};
+use crate::tally::{HostState, TallyContext};
 
 /// Most hosts on which somebody decided before they were heard of: a person's list, and no load.
 const MOST_EXPECTED: usize = 10_000;
@@ -31,7 +31,7 @@ impl Fleet {
             return at;
         }
         self.arrivals += 1;
-        let mut host = Host::new(id, Moment::of(now), Arrival::of(self.arrivals));
+        let mut host = Host::new(id, Moment::of(now), ArrivalNumber::of(self.arrivals));
         if let Some(rollout) = rollout {
             host.key = order::key(id, rollout.id);
             host.place = rollout.place_of(&host, &self.names);
@@ -45,8 +45,9 @@ impl Fleet {
 
     /// `host` as it is when it is heard of at `now`: one that was silent arrives anew.
     pub(crate) fn as_if_heard<'a>(&self, host: &'a Host, rollout: &Rollout, now: Timestamp) -> Cow<'a, Host> {
-        let state =
-            |host: &Host| rollout.group(host.place).map(|group| Look::new(rollout, group, self, now).state(host));
+        let state = |host: &Host| {
+            rollout.group(host.place).map(|group| TallyContext::new(rollout, group, self, now).state(host))
+        };
         if host.heard >= Moment::of(now) || state(host) != Some(HostState::Silent) {
             return Cow::Borrowed(host);
         }
@@ -55,7 +56,7 @@ impl Fleet {
 
     /// A silent host as it is when it is heard of: it arrives anew.
     pub(crate) fn heard_at(&self, host: &Host, now: Moment) -> Host {
-        Host { heard: now, arrival: Arrival::of(self.arrivals + 1), ..host.clone() }
+        Host { heard: now, arrival: ArrivalNumber::of(self.arrivals + 1), ..host.clone() }
     }
 
     /// Makes a host known that was never heard of, so that a decision on it acts when it comes: it is in no count until then.
@@ -77,9 +78,9 @@ impl Fleet {
         let Some(host) = self.hosts.get_mut(at).filter(|host| host.enrolled.is_none()) else { return };
         if host.mark.is_none() && host.arrival.get() < self.arrivals {
             self.arrivals += 1;
-            host.arrival = Arrival::of(self.arrivals);
+            host.arrival = ArrivalNumber::of(self.arrivals);
         }
-        host.enrolled = Some(Enrolled::at(self.arrivals));
+        host.enrolled = Some(EnrolmentMark::at(self.arrivals));
         self.note_change(at);
     }
 
@@ -108,9 +109,9 @@ impl Fleet {
             return;
         }
         self.arrivals += 1;
-        let arrivals = Arrival::of(self.arrivals);
+        let arrivals = ArrivalNumber::of(self.arrivals);
         if let Some(host) = self.hosts.get_mut(at) {
-            (host.arrival, host.joined, host.enrolled) = (arrivals, arrivals, Some(Enrolled::at(self.arrivals)));
+            (host.arrival, host.joined, host.enrolled) = (arrivals, arrivals, Some(EnrolmentMark::at(self.arrivals)));
             (host.last, host.failure, host.mark) = (None, None, None);
             (host.version, host.reports) = (Name::NONE, false);
         }
@@ -183,7 +184,7 @@ impl Host {
     }
 
     /// One of which nothing else is known.
-    pub(crate) fn new(id: HostId, heard: Moment, arrival: Arrival) -> Self {
+    pub(crate) fn new(id: HostId, heard: Moment, arrival: ArrivalNumber) -> Self {
         Self {
             id,
             update_id: 0,
@@ -203,14 +204,14 @@ impl Host {
             mark: None,
             told_back: false,
             key: 0,
-            place: Place::Nowhere,
+            place: GroupPlace::Nowhere,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::fleet::{Change, Report};
+    use crate::fleet::{HostChange, HostReport};
     use crate::host::Outcome;
 
     use super::*;
@@ -218,8 +219,9 @@ mod tests {
     #[test]
     fn a_host_of_a_new_image_brings_nothing_of_the_old_one() {
         let (now, mut fleet) = (Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(1), Fleet::default());
-        let change = Change { outcome: Outcome::RolledBack, to: "2.0.0".to_owned(), code: "unhealthy".to_owned() };
-        let report = Report { host: 1, version: Some("2.0.0".to_owned()), last: Some(change), ..Report::default() };
+        let change = HostChange { outcome: Outcome::RolledBack, to: "2.0.0".to_owned(), code: "unhealthy".to_owned() };
+        let report =
+            HostReport { host: 1, version: Some("2.0.0".to_owned()), last: Some(change), ..HostReport::default() };
         fleet.report(&report, None, now);
         fleet.assign(1, Some("dev"), None, now);
         let before = fleet.host(1).unwrap().clone();

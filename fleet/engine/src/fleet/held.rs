@@ -5,33 +5,33 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::Fleet;
-use crate::book::Book;
-use crate::host::{Host, Place};
-use crate::membership::{Known, Membership};
-use crate::names::Names;
+use crate::book::RolloutState;
+use crate::host::{GroupPlace, Host};
+use crate::membership::{Membership, MembershipFacts};
+use crate::names::NameTable;
 use crate::rollout::Rollout;
 
 /// Held groups, as a rollout has them.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Held {
+pub(super) struct HeldGroups {
     /// Each with its place; `None`: the rollout does not have it.
-    groups: BTreeMap<String, Option<Place>>,
+    groups: BTreeMap<String, Option<GroupPlace>>,
     /// Who belonged to them.
     rules: Vec<Membership>,
     /// The id of that rollout.
     rollout: u128,
 }
 
-impl Held {
+impl HeldGroups {
     /// The one that holds `host`.
-    pub(super) fn by(&self, host: &Host, names: &Names) -> Option<&str> {
+    pub(super) fn by(&self, host: &Host, names: &NameTable) -> Option<&str> {
         let is_assigned = !host.assigned.is_none();
-        let known = Known { group: names.text(host.group()), labels: Some(&host.labels), names };
+        let known = MembershipFacts { group: names.text(host.group()), labels: Some(&host.labels), names };
         self.find(&known, is_assigned, host.place)
     }
 
     /// Who is in a held group stands still with it. An assignment beats what the host was a member of.
-    fn find(&self, host: &Known<'_>, is_assigned: bool, place: Place) -> Option<&str> {
+    fn find(&self, host: &MembershipFacts<'_>, is_assigned: bool, place: GroupPlace) -> Option<&str> {
         let own = self.groups.get_key_value(host.group).filter(|(_, at)| is_assigned || at.is_none());
         let rules = self.rules.iter().filter(|_| !is_assigned).filter_map(|rule| rule.holds(host));
         let is_elsewhere = |name: &&str| self.groups.get(*name).is_some_and(|at| *at != Some(place));
@@ -39,7 +39,7 @@ impl Held {
     }
 }
 
-impl Book {
+impl RolloutState {
     /// Orders and places all hosts for the present rollout, and holds those whose group is held.
     pub fn arrange(&self, fleet: &mut Fleet, now: Timestamp) {
         if let Some(rollout) = &self.rollout {
@@ -50,7 +50,7 @@ impl Book {
     pub(crate) fn arrange_for(&self, rollout: &Rollout, fleet: &mut Fleet, now: Timestamp) {
         fleet.arrange(rollout);
         let groups = self.holds.groups.iter().map(|name| (name.clone(), rollout.place_named(name))).collect();
-        fleet.hold_groups(Held { groups, rules: self.holds.rules.clone(), rollout: rollout.id }, rollout, now);
+        fleet.hold_groups(HeldGroups { groups, rules: self.holds.rules.clone(), rollout: rollout.id }, rollout, now);
     }
 }
 
@@ -61,12 +61,12 @@ impl Fleet {
     }
 
     /// Whether the hold of another group holds somebody unknown at `place` who declares `group`.
-    pub(crate) fn holds_unknown(&self, group: &str, place: Place) -> bool {
-        self.held.find(&Known { group, labels: None, names: &self.names }, false, place).is_some()
+    pub(crate) fn holds_unknown(&self, group: &str, place: GroupPlace) -> bool {
+        self.held.find(&MembershipFacts { group, labels: None, names: &self.names }, false, place).is_some()
     }
 
     /// These groups are held from now on, and no others. Hosts that are let go again arrive anew.
-    fn hold_groups(&mut self, held: Held, rollout: &Rollout, now: Timestamp) {
+    fn hold_groups(&mut self, held: HeldGroups, rollout: &Rollout, now: Timestamp) {
         if self.held == held {
             return;
         }

@@ -6,7 +6,7 @@ use super::Fleet;
 use crate::host::{Flags, Host, HostId, Mark, Outcome};
 use crate::moment::Moment;
 use crate::rollout::{GroupStatus, Rollout, State};
-use crate::tally::{HostState, Look};
+use crate::tally::{HostState, TallyContext};
 
 impl Fleet {
     /// Marks a host as told at `now` to update; `back`: to the start version. Its turn had come when it was answered: what was decided
@@ -53,10 +53,10 @@ impl Fleet {
         }
     }
 
-    pub(super) fn look<'a>(&self, at: usize, rollout: Option<&'a Rollout>, now: Timestamp) -> Option<Look<'a>> {
+    pub(super) fn look<'a>(&self, at: usize, rollout: Option<&'a Rollout>, now: Timestamp) -> Option<TallyContext<'a>> {
         let rollout = rollout?;
         let group = rollout.group(self.hosts.get(at)?.place)?;
-        Some(Look::new(rollout, group, self, now))
+        Some(TallyContext::new(rollout, group, self, now))
     }
 
     pub(super) fn state(&self, at: usize, rollout: Option<&Rollout>, now: Timestamp) -> Option<HostState> {
@@ -65,7 +65,7 @@ impl Fleet {
 }
 
 // Here, and not beside the type, which knows one group and no fleet.
-impl<'a> Look<'a> {
+impl<'a> TallyContext<'a> {
     /// Of `group` at `now`.
     pub fn new(rollout: &'a Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
         let (start, target) = fleet.versions(rollout);

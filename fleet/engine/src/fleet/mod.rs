@@ -13,17 +13,17 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use protocol::report::DEFAULT_INTERVAL;
 
-use crate::host::{Arrival, Flags, Host, HostId, Place};
+use crate::host::{ArrivalNumber, Flags, GroupPlace, Host, HostId};
 use crate::index::Index;
 use crate::label_set::{LabelSets, Labels};
 use crate::moment::Moment;
-use crate::names::{Name, Names};
+use crate::names::{Name, NameTable};
 use crate::resource::counts_are_good;
 use crate::rollout::Rollout;
 use crate::tally::HostState;
 
 use places::Arranged;
-pub use reports::{Change, Report};
+pub use reports::{HostChange, HostReport};
 
 /// All hosts that are known.
 #[derive(Debug, Clone)]
@@ -34,14 +34,14 @@ pub struct Fleet {
     /// (`on_halt: rollback`, FLEET §3).
     pub is_proven: bool,
     /// Texts of hosts.
-    pub names: Names,
+    pub names: NameTable,
     hosts: Vec<Host>,
     by_id: Index,
     by_update_id: Index,
     /// Update ids that hosts had before the one that they have.
     former: HashMap<u128, u32>,
     /// Groups by whose names hosts are held.
-    held: held::Held,
+    held: held::HeldGroups,
     /// Groups that hosts stay in though they declare others: the number of the rollout, and the group.
     stays: HashMap<HostId, (u64, Name)>,
     labels: LabelSets,
@@ -53,7 +53,7 @@ pub struct Fleet {
     arrivals: u64,
     /// A bit for each host: whether what a store keeps of it has changed.
     changed: Vec<u64>,
-    counts: Option<Counts>,
+    counts: Option<HostCounts>,
     /// The rollout that keys and places are of.
     arranged: Option<Arranged>,
 }
@@ -63,12 +63,12 @@ impl Default for Fleet {
         Self {
             interval: DEFAULT_INTERVAL,
             is_proven: true,
-            names: Names::default(),
+            names: NameTable::default(),
             hosts: Vec::new(),
             by_id: Index::default(),
             by_update_id: Index::default(),
             former: HashMap::new(),
-            held: held::Held::default(),
+            held: held::HeldGroups::default(),
             stays: HashMap::new(),
             labels: LabelSets::default(),
             used_names: 0,
@@ -82,12 +82,12 @@ impl Default for Fleet {
 }
 
 /// Hosts by group and version, as another server counts them (`autoupdate_agent_report`).
-pub type Counted = BTreeMap<String, BTreeMap<String, u64>>;
+pub type ReportedCounts = BTreeMap<String, BTreeMap<String, u64>>;
 
 #[derive(Debug, Clone)]
-struct Counts {
+struct HostCounts {
     at: Moment,
-    by_group: Counted,
+    by_group: ReportedCounts,
 }
 
 impl Fleet {
@@ -98,7 +98,7 @@ impl Fleet {
 
     /// The hosts of the group at `index` of the rollout that they were placed for.
     pub(crate) fn members(&self, index: usize) -> impl Iterator<Item = &Host> {
-        self.hosts.iter().filter(move |host| matches!(host.place, Place::Group(at) if usize::from(at) == index))
+        self.hosts.iter().filter(move |host| matches!(host.place, GroupPlace::Group(at) if usize::from(at) == index))
     }
 
     /// The host with this UUID.
@@ -118,12 +118,12 @@ impl Fleet {
     }
 
     /// Takes another server's counts in place of those before.
-    pub fn set_counts(&mut self, by_group: Counted, now: Timestamp) {
-        self.counts = Some(Counts { at: Moment::of(now), by_group });
+    pub fn set_counts(&mut self, by_group: ReportedCounts, now: Timestamp) {
+        self.counts = Some(HostCounts { at: Moment::of(now), by_group });
     }
 
     /// Another server's counts, while they are good.
-    pub fn counts(&self, now: Timestamp) -> Option<&Counted> {
+    pub fn counts(&self, now: Timestamp) -> Option<&ReportedCounts> {
         let counts = self.counts.as_ref()?;
         counts_are_good(counts.at.time(), now).then_some(&counts.by_group)
     }
@@ -202,7 +202,7 @@ impl Fleet {
         }
         if is_under_way(after) && before.is_some() && !is_under_way(before) {
             self.arrivals += 1;
-            let arrivals = Arrival::of(self.arrivals);
+            let arrivals = ArrivalNumber::of(self.arrivals);
             if let Some(host) = self.hosts.get_mut(at) {
                 (host.arrival, host.mark) = (arrivals, None);
             }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use protocol::Version;
 
 use super::Fleet;
-use crate::host::{Arrival, HostId, Place};
+use crate::host::{ArrivalNumber, GroupPlace, HostId};
 use crate::names::Name;
 use crate::order;
 use crate::rollout::{GroupStatus, Rollout};
@@ -37,7 +37,7 @@ impl Fleet {
         let [start, target] = [&rollout.start, &rollout.target].map(|version| self.names.keep(&version.to_string()));
         self.arranged = Some(Arranged { id: rollout.id, start, target });
         // Many hosts have labels, names and versions in common: each case is decided once.
-        let mut places: HashMap<(Name, Name, usize), Place> = HashMap::new();
+        let mut places: HashMap<(Name, Name, usize), GroupPlace> = HashMap::new();
         let mut below: HashMap<Name, bool> = HashMap::new();
         let names = &self.names;
         for host in &mut self.hosts {
@@ -73,7 +73,7 @@ impl Fleet {
             return;
         }
         self.arrivals += 1;
-        let arrivals = Arrival::of(self.arrivals);
+        let arrivals = ArrivalNumber::of(self.arrivals);
         if let Some(host) = self.hosts.get_mut(at) {
             (host.place, host.arrival, host.joined) = (place, arrivals, arrivals);
         }

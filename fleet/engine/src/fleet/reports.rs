@@ -7,7 +7,7 @@ use protocol::report::code;
 
 use super::Fleet;
 use super::places::is_below;
-use crate::host::{Failure, Host, HostId, Last, Outcome};
+use crate::host::{Host, HostFailure, HostId, Last, Outcome};
 use crate::moment::Moment;
 use crate::names::Name;
 use crate::rollout::Rollout;
@@ -15,7 +15,7 @@ use crate::tally::HostState;
 
 /// What a host reports; what is absent stays as it is known.
 #[derive(Debug, Clone, Default)]
-pub struct Report {
+pub struct HostReport {
     /// Its UUID.
     pub host: HostId,
     /// Its updater's id; 0: none.
@@ -31,12 +31,12 @@ pub struct Report {
     /// Whether its updater is disabled.
     pub disabled: Option<bool>,
     /// Its last change.
-    pub last: Option<Change>,
+    pub last: Option<HostChange>,
 }
 
 /// A host's last change, as a report has it.
 #[derive(Debug, Clone)]
-pub struct Change {
+pub struct HostChange {
     /// What became of it.
     pub outcome: Outcome,
     /// The version that it was to.
@@ -47,7 +47,7 @@ pub struct Change {
 
 impl Fleet {
     /// Takes a report of an enrolled host.
-    pub fn report(&mut self, report: &Report, rollout: Option<&Rollout>, now: Timestamp) {
+    pub fn report(&mut self, report: &HostReport, rollout: Option<&Rollout>, now: Timestamp) {
         let at = self.arrive(report.host, rollout, now);
         self.enrol(report.host);
         let group = report.group.as_ref().map(|group| self.names.keep(group));
@@ -114,10 +114,10 @@ impl Host {
         if !counts || !last.outcome.is_failure() || last.is_of_the_way || wanted.is_some_and(has_failed) {
             return;
         }
-        let is_told_since = |before: &Failure| self.mark.is_some_and(|mark| mark.told > before.at);
+        let is_told_since = |before: &HostFailure| self.mark.is_some_and(|mark| mark.told > before.at);
         let is_known = self.failure.is_some_and(|before| before.to == last.to && !is_told_since(&before));
         if !is_known {
-            self.failure = Some(Failure { to: last.to, code: last.code, at: last.at });
+            self.failure = Some(HostFailure { to: last.to, code: last.code, at: last.at });
         }
     }
 }

@@ -3,9 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::Found;
-use super::place::At;
-use crate::calendar::{Opening, blackout_at};
-use crate::policy::Group;
+use super::place::DocumentPlace;
+use crate::calendar::{WindowOpening, blackout_at};
+use crate::policy::GroupPolicy;
 
 /// A freeze longer than this is none, days: the longest that shops and banks have around the turn of the year is shorter.
 const LONGEST: i64 = 60;
@@ -13,7 +13,7 @@ const LONGEST: i64 = 60;
 const WINDOWS: usize = 400;
 
 /// The freezes of a group that stands at `at`.
-pub(super) fn check(at: &At<'_>, group: &Group, now: Option<Timestamp>, found: &mut Found) {
+pub(super) fn check(at: &DocumentPlace<'_>, group: &GroupPolicy, now: Option<Timestamp>, found: &mut Found) {
     let list = at.key("blackout");
     let mut has_endless = false;
     for (nth, freeze) in group.gate.blackout.iter().enumerate() {
@@ -44,9 +44,9 @@ pub(super) fn check(at: &At<'_>, group: &Group, now: Option<Timestamp>, found: &
 }
 
 /// The longest time, in days, in which every window begins within a freeze. `None`: no freeze covers a window.
-fn frozen_days(group: &Group) -> Option<i64> {
+fn frozen_days(group: &GroupPolicy) -> Option<i64> {
     let freezes = &group.gate.blackout;
-    let opening: &Opening = &group.gate.opening;
+    let opening: &WindowOpening = &group.gate.opening;
     let longest = freezes.iter().filter_map(|freeze| {
         let before = freeze.from.saturating_sub(SignedDuration::from_secs(1)).ok()?;
         let mut at = before;

@@ -2,10 +2,10 @@
 
 use jiff::SignedDuration;
 
-use super::place::At;
+use super::place::DocumentPlace;
 use super::{Found, Known, freezes, matching};
 use crate::percent::Percent;
-use crate::policy::{Gate, Group, OnHalt, Policy, Strategy, Unassigned};
+use crate::policy::{Gate, GroupPolicy, OnHalt, Policy, Strategy, Unassigned};
 use crate::resource::{longest_chain, minimum_rollout_hours};
 
 /// How often updaters ask by default, minutes.
@@ -18,7 +18,7 @@ const MANY: u64 = 100;
 const LARGE: u64 = 1000;
 
 /// The groups of both schedules, which stand at `schedules`.
-pub(super) fn lists(schedules: &At<'_>, policy: &Policy, known: &Known, found: &mut Found) {
+pub(super) fn lists(schedules: &DocumentPlace<'_>, policy: &Policy, known: &Known, found: &mut Found) {
     for (name, groups) in [("regular", &policy.regular), ("critical", &policy.critical)] {
         if groups.is_empty() {
             continue;
@@ -44,7 +44,7 @@ pub(super) fn lists(schedules: &At<'_>, policy: &Policy, known: &Known, found: &
 }
 
 /// Whether the first hosts are few, the last ones too, and the way is short.
-fn order(list: &At<'_>, strategy: Strategy, groups: &[Group], found: &mut Found) {
+fn order(list: &DocumentPlace<'_>, strategy: Strategy, groups: &[GroupPolicy], found: &mut Found) {
     if strategy != Strategy::TimeBased && groups.iter().all(|group| group.pace.canaries == 0) {
         let what = "no group has canaries: the first hosts that get a bad release are a group";
         let advice = "give the first group canary_count: 2, or up to 5";
@@ -76,17 +76,17 @@ fn order(list: &At<'_>, strategy: Strategy, groups: &[Group], found: &mut Found)
 }
 
 /// The chain of requirements that takes longest, and its hours. There are no circles: they are refused.
-fn chain_of_requirements(groups: &[Group]) -> (Vec<usize>, u64) {
+fn chain_of_requirements(groups: &[GroupPolicy]) -> (Vec<usize>, u64) {
     let place = |name: &String| groups.iter().position(|other| other.name == *name);
-    let required = |group: &Group| group.gate.requires.iter().filter_map(place).collect();
+    let required = |group: &GroupPolicy| group.gate.requires.iter().filter_map(place).collect();
     let gates: Vec<&Gate> = groups.iter().map(|group| &group.gate).collect();
     longest_chain(&gates, &groups.iter().map(required).collect::<Vec<_>>()).unwrap_or_default()
 }
 
 /// Membership by labels: groups that nobody can be in, and hosts that are in none.
-fn members(list: &At<'_>, policy: &Policy, groups: &[Group], found: &mut Found) {
-    let mut seen: Vec<(&Group, String)> = Vec::new();
-    let mut catches_all: Option<&Group> = None;
+fn members(list: &DocumentPlace<'_>, policy: &Policy, groups: &[GroupPolicy], found: &mut Found) {
+    let mut seen: Vec<(&GroupPolicy, String)> = Vec::new();
+    let mut catches_all: Option<&GroupPolicy> = None;
     for (nth, group) in groups.iter().enumerate() {
         let Some(members) = &group.members else { continue };
         let at = list.item(nth).key("agents");
@@ -115,7 +115,7 @@ fn members(list: &At<'_>, policy: &Policy, groups: &[Group], found: &mut Found) 
 }
 
 /// Windows that are too short to be met.
-fn windows(at: &At<'_>, policy: &Policy, group: &Group, found: &mut Found) {
+fn windows(at: &DocumentPlace<'_>, policy: &Policy, group: &GroupPolicy, found: &mut Found) {
     let length = match policy.strategy {
         Strategy::TimeBased => Some(policy.window),
         Strategy::HaltOnError | Strategy::Requires => group.pace.window,
@@ -133,7 +133,7 @@ fn windows(at: &At<'_>, policy: &Policy, group: &Group, found: &mut Found) {
 }
 
 /// What stops a group.
-fn stops(at: &At<'_>, group: &Group, hosts: Option<u64>, found: &mut Found) {
+fn stops(at: &DocumentPlace<'_>, group: &GroupPolicy, hosts: Option<u64>, found: &mut Found) {
     let (proof, name) = (&group.proof, &group.name);
     if proof.max_failed == Percent::ALL && proof.max_failed_of_ended == Percent::ALL {
         let what = format!("no failure ever halts {name}");
@@ -153,7 +153,7 @@ fn stops(at: &At<'_>, group: &Group, hosts: Option<u64>, found: &mut Found) {
 }
 
 /// What thresholds mean in a group of so many hosts.
-fn thresholds(at: &At<'_>, group: &Group, hosts: u64, found: &mut Found) {
+fn thresholds(at: &DocumentPlace<'_>, group: &GroupPolicy, hosts: u64, found: &mut Found) {
     let (proof, name) = (&group.proof, &group.name);
     let allowed = hosts.saturating_mul(u64::from(proof.max_failed.get())) / 100;
     let is_judged = proof.max_failed_of_ended < Percent::ALL && proof.max_failed_of_ended <= proof.max_failed;

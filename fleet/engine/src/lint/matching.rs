@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::labels::{Expression, Subject};
+use crate::labels::{Expression, Labelled};
 use crate::policy::Members;
 
 /// Hosts that are tried: what has more combinations is not judged.
@@ -14,7 +14,7 @@ struct Tried<'a> {
     group: &'a str,
 }
 
-impl Subject for Tried<'_> {
+impl Labelled for Tried<'_> {
     fn label(&self, key: &str) -> Option<&str> {
         self.labels.get(key).copied()
     }

@@ -15,11 +15,11 @@ use protocol::Version;
 use serde::Serialize;
 
 use crate::fleet::Fleet;
-use crate::host::Place;
+use crate::host::GroupPlace;
 use crate::resource::Resource;
-use crate::shelf::Shelf;
+use crate::shelf::ResourceSet;
 
-use place::At;
+use place::DocumentPlace;
 
 /// Something that is legal and unwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -56,7 +56,7 @@ impl Known {
     pub fn of(fleet: &Fleet, groups: &[String], now: Timestamp) -> Self {
         let mut by_group: BTreeMap<String, u64> = groups.iter().map(|name| (name.clone(), 0)).collect();
         for host in fleet.hosts() {
-            let Place::Group(index) = host.place else { continue };
+            let GroupPlace::Group(index) = host.place else { continue };
             if let Some(count) = groups.get(usize::from(index)).and_then(|name| by_group.get_mut(name)) {
                 *count += 1;
             }
@@ -67,14 +67,14 @@ impl Known {
 }
 
 /// Advice for everything on a shelf.
-pub fn of(shelf: &Shelf, known: &Known) -> Vec<Advice> {
+pub fn of(shelf: &ResourceSet, known: &Known) -> Vec<Advice> {
     shelf.all().flat_map(|resource| of_resource(resource, known)).collect()
 }
 
 /// Advice for one resource, in the order of its lines.
 pub fn of_resource(resource: &Resource, known: &Known) -> Vec<Advice> {
     let mut found = Found { kind: resource.kind().as_str(), advice: Vec::new() };
-    let root = At::root(resource.written());
+    let root = DocumentPlace::root(resource.written());
     root.ignored(&mut found);
     match resource {
         Resource::Config(object) => {
@@ -114,7 +114,7 @@ struct Found {
 }
 
 impl Found {
-    fn add(&mut self, at: &At<'_>, code: &'static str, what: impl Into<String>, advice: impl Into<String>) {
+    fn add(&mut self, at: &DocumentPlace<'_>, code: &'static str, what: impl Into<String>, advice: impl Into<String>) {
         self.advice.push(Advice {
             kind: self.kind.to_owned(),
             line: at.line,

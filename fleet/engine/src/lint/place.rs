@@ -11,14 +11,14 @@ const IGNORED_METADATA: [&str; 3] = ["expires", "description", "labels"];
 
 /// A place in a document, written or not.
 #[derive(Debug, Clone)]
-pub(super) struct At<'a> {
+pub(super) struct DocumentPlace<'a> {
     node: Option<&'a Node>,
     /// Its line; of something that is not written, that of the nearest place above that is.
     pub(super) line: Option<usize>,
     pub(super) path: String,
 }
 
-impl<'a> At<'a> {
+impl<'a> DocumentPlace<'a> {
     pub(super) fn root(node: &'a Node) -> Self {
         Self { node: Some(node), line: line_of(node), path: String::new() }
     }

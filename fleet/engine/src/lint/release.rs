@@ -1,12 +1,12 @@
 //! Versions, releases and modes.
 
-use super::place::At;
+use super::place::DocumentPlace;
 use super::{Found, Known};
 use crate::policy::{Mode, Schedule};
-use crate::resource::{Release, Wanted};
+use crate::resource::{AgentVersions, Release};
 
 /// A mode in which no host is told to update.
-pub(super) fn mode(at: &At<'_>, mode: Mode, found: &mut Found) {
+pub(super) fn mode(at: &DocumentPlace<'_>, mode: Mode, found: &mut Found) {
     match mode {
         Mode::Enabled => {}
         Mode::Suspended => {
@@ -25,7 +25,7 @@ pub(super) fn mode(at: &At<'_>, mode: Mode, found: &mut Found) {
 }
 
 /// The version that hosts shall run.
-pub(super) fn version(spec: &At<'_>, wanted: &Wanted, found: &mut Found) {
+pub(super) fn version(spec: &DocumentPlace<'_>, wanted: &AgentVersions, found: &mut Found) {
     let agents = spec.key("agents");
     let is_nested = agents.is_written();
     let key = |nested: &str, flat: &str| if is_nested { agents.key(nested) } else { spec.key(flat) };
@@ -54,7 +54,7 @@ pub(super) fn version(spec: &At<'_>, wanted: &Wanted, found: &mut Found) {
 }
 
 /// A release of the graph.
-pub(super) fn release(spec: &At<'_>, release: &Release, known: &Known, found: &mut Found) {
+pub(super) fn release(spec: &DocumentPlace<'_>, release: &Release, known: &Known, found: &mut Found) {
     if release.blocked.as_ref().is_some_and(|reason| reason.trim().is_empty()) {
         let what = "has no reason: an operator whose command is refused does not learn why";
         found.add(&spec.key("blocked").key("reason"), "no_reason", what, "say why, in a line");

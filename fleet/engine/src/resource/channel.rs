@@ -2,7 +2,7 @@
 
 use protocol::Version;
 
-use super::reader::Reader;
+use super::reader::ResourceReader;
 use super::url;
 
 /// What a frozen channel says in place of a version.
@@ -14,14 +14,14 @@ const LONGEST_NAME: usize = 128;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Channel {
     /// Where the version comes from.
-    pub source: Source,
+    pub source: ChannelSource,
     /// Whether the version is to be installed at once; a group's channel is critical besides when find says update.
     pub critical: bool,
 }
 
 /// Where a channel's version comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum ChannelSource {
     /// It is this one; `None`: the channel is frozen, as `none` says in RFD 0109.
     Static(Option<Version>),
     /// The channel at this address says.
@@ -31,7 +31,7 @@ pub enum Source {
 }
 
 /// Reads `spec`.
-pub(super) fn read(spec: &Reader<'_>) -> Option<Channel> {
+pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Channel> {
     let mut fields = spec.fields()?;
     let version = fields.get("static_version");
     let forward = fields.get("forward_url");
@@ -40,12 +40,11 @@ pub(super) fn read(spec: &Reader<'_>) -> Option<Channel> {
     fields.end();
     let is_there = [&version, &forward, &group].map(|field| field.is_there());
     let source = match is_there {
-        [true, false, false] if version.text() == Some(NONE) => Some(Source::Static(None)),
-        [true, false, false] => version.version().map(|version| Source::Static(Some(version))),
-        [false, true, false] => {
-            forward.parsed("an https address", |text| url::check(text).map(|()| Source::Forward(text.to_owned())))
-        }
-        [false, false, true] => group.name().map(|name| Source::Group(name.to_owned())),
+        [true, false, false] if version.text() == Some(NONE) => Some(ChannelSource::Static(None)),
+        [true, false, false] => version.version().map(|version| ChannelSource::Static(Some(version))),
+        [false, true, false] => forward
+            .parsed("an https address", |text| url::check(text).map(|()| ChannelSource::Forward(text.to_owned()))),
+        [false, false, true] => group.name().map(|name| ChannelSource::Group(name.to_owned())),
         _ => {
             spec.refuse("needs exactly one of static_version, forward_url and group");
             None
@@ -55,7 +54,7 @@ pub(super) fn read(spec: &Reader<'_>) -> Option<Channel> {
 }
 
 /// A channel's name: parts of letters, digits, `.`, `_` and `-`, with `/` between, as they stand in addresses.
-pub(super) fn name(reader: &Reader<'_>) -> Option<String> {
+pub(super) fn name(reader: &ResourceReader<'_>) -> Option<String> {
     let name = reader.text()?;
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let is_part = |part: &str| !part.is_empty() && !matches!(part, "." | "..") && part.bytes().all(is_usual);

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::chain;
 use super::hours::longest_chain;
-use super::reader::Reader;
+use super::reader::ResourceReader;
 use super::shown::escaped;
-use crate::policy::{Gate, Group, Strategy, Unassigned};
+use crate::policy::{Gate, GroupPolicy, Strategy, Unassigned};
 
 /// Most groups of Managed Updates v2's strategies (FLEET §2).
 const MOST_HALT_ON_ERROR: usize = 10;
@@ -18,10 +18,10 @@ const MOST_REQUIRES: usize = 50;
 const LONGEST_CHAIN: u64 = 168;
 
 /// A group and where it is written.
-pub(super) type Placed<'a> = (Reader<'a>, Group);
+pub(super) type Placed<'a> = (ResourceReader<'a>, GroupPolicy);
 
 /// Checks a list of groups that stands at `list`.
-pub(super) fn groups(list: &Reader<'_>, strategy: Strategy, groups: &[Placed<'_>]) {
+pub(super) fn groups(list: &ResourceReader<'_>, strategy: Strategy, groups: &[Placed<'_>]) {
     let most = match strategy {
         Strategy::HaltOnError => MOST_HALT_ON_ERROR,
         Strategy::TimeBased => MOST_TIME_BASED,
@@ -41,7 +41,7 @@ pub(super) fn groups(list: &Reader<'_>, strategy: Strategy, groups: &[Placed<'_>
 }
 
 /// Checks that the group for hosts that belong to none is one of `groups`.
-pub(super) fn unassigned(place: &Reader<'_>, unassigned: &Unassigned, schedule: &str, groups: &[Group]) {
+pub(super) fn unassigned(place: &ResourceReader<'_>, unassigned: &Unassigned, schedule: &str, groups: &[GroupPolicy]) {
     let Unassigned::Group(name) = unassigned else { return };
     if groups.iter().all(|group| group.name != *name) {
         place.refuse(format!("{} is neither hold nor last nor a group of the {schedule} schedule", escaped(name)));

@@ -3,12 +3,12 @@
 use jiff::SignedDuration;
 
 use super::check::{self, Placed};
-use super::dialect::Dialect;
-use super::fields::Fields;
+use super::dialect::PolicyDialect;
+use super::fields::ResourceFields;
 use super::group::{self, LONGEST_WINDOW, SHORTEST_WINDOW};
-use super::reader::Reader;
+use super::reader::ResourceReader;
 use super::shown::alternatives;
-use crate::policy::{Group, Mode, Policy, Strategy, Unassigned};
+use crate::policy::{GroupPolicy, Mode, Policy, Strategy, Unassigned};
 
 /// What an `autoupdate_config` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) const MODES: [(&str, Mode); 3] =
     [("enabled", Mode::Enabled), ("disabled", Mode::Disabled), ("suspended", Mode::Suspended)];
 
 /// Reads `spec`.
-pub(super) fn read(spec: &Reader<'_>) -> Option<Config> {
+pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Config> {
     let mut fields = spec.fields()?;
     let agents = fields.get("agents");
     let policy = if agents.is_there() { policy(&agents) } else { None };
@@ -33,14 +33,14 @@ pub(super) fn read(spec: &Reader<'_>) -> Option<Config> {
     Some(Config { policy, tools })
 }
 
-fn tools(reader: &Reader<'_>) -> bool {
+fn tools(reader: &ResourceReader<'_>) -> bool {
     let Some(mut fields) = reader.fields() else { return false };
     let is_on = fields.get("mode").one_of(&[("enabled", true), ("disabled", false)]);
     fields.end();
     is_on.unwrap_or(false)
 }
 
-fn policy(agents: &Reader<'_>) -> Option<Policy> {
+fn policy(agents: &ResourceReader<'_>) -> Option<Policy> {
     let mut fields = agents.fields()?;
     // Only a configuration that says nothing of agents leaves the mode to the version (FLEET §3, D1).
     let mode = fields.get("mode").needed(&alternatives(&MODES.map(|(word, _)| word))).one_of(&MODES);
@@ -48,7 +48,7 @@ fn policy(agents: &Reader<'_>) -> Option<Policy> {
     let strategies = [("halt-on-error", Strategy::HaltOnError), ("time-based", Strategy::TimeBased)];
     let strategy = fields.get("strategy").one_of(&strategies).unwrap_or(Strategy::HaltOnError);
     let window = window(&fields.get("maintenance_window_duration"), strategy);
-    let schedules = schedules(&fields.get("schedules"), strategy, Dialect::V2);
+    let schedules = schedules(&fields.get("schedules"), strategy, PolicyDialect::V2);
     let unassigned = unassigned(&mut fields, Unassigned::Last, &schedules);
     fields.end();
     let Schedules { regular, critical } = schedules;
@@ -56,7 +56,7 @@ fn policy(agents: &Reader<'_>) -> Option<Policy> {
 }
 
 /// Only time-based has windows that have a length, and must have it.
-fn window(reader: &Reader<'_>, strategy: Strategy) -> SignedDuration {
+fn window(reader: &ResourceReader<'_>, strategy: Strategy) -> SignedDuration {
     if strategy == Strategy::TimeBased {
         let length = reader
             .clone()
@@ -74,12 +74,12 @@ fn window(reader: &Reader<'_>, strategy: Strategy) -> SignedDuration {
 /// The groups of both schedules.
 #[derive(Debug, Default)]
 pub(super) struct Schedules {
-    pub(super) regular: Vec<Group>,
-    pub(super) critical: Vec<Group>,
+    pub(super) regular: Vec<GroupPolicy>,
+    pub(super) critical: Vec<GroupPolicy>,
 }
 
 /// Reads `regular` and `critical`, and checks each.
-pub(super) fn schedules(reader: &Reader<'_>, strategy: Strategy, dialect: Dialect) -> Schedules {
+pub(super) fn schedules(reader: &ResourceReader<'_>, strategy: Strategy, dialect: PolicyDialect) -> Schedules {
     let Some(mut fields) = reader.fields() else { return Schedules::default() };
     let mut list = |name| {
         let list = fields.get(name);
@@ -95,7 +95,7 @@ pub(super) fn schedules(reader: &Reader<'_>, strategy: Strategy, dialect: Dialec
 }
 
 /// Where hosts go that belong to no group; a group must be one of each schedule that has groups.
-pub(super) fn unassigned(fields: &mut Fields<'_>, default: Unassigned, schedules: &Schedules) -> Unassigned {
+pub(super) fn unassigned(fields: &mut ResourceFields<'_>, default: Unassigned, schedules: &Schedules) -> Unassigned {
     let place = fields.get("unassigned");
     let unassigned = match place.name() {
         None => return default,

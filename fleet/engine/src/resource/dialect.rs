@@ -5,7 +5,7 @@ use crate::percent::Percent;
 
 /// Whose words a configuration uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Dialect {
+pub enum PolicyDialect {
     /// Managed Updates v2: `autoupdate_config`, and an `autoupdate_version` with `spec.agents`.
     V2,
     /// RFD 0169: `cluster_maintenance_config`, and a flat `autoupdate_version`.
@@ -52,7 +52,7 @@ const RFD0169: Defaults = Defaults {
     max_failed_of_ended: Percent::ALL,
 };
 
-impl Dialect {
+impl PolicyDialect {
     pub(super) const fn defaults(self) -> &'static Defaults {
         match self {
             Self::V2 => &V2,

@@ -2,16 +2,16 @@
 
 use yaml::{Node, Value};
 
-use super::fault::Found;
+use super::fault::FaultList;
 use super::kind::Kind;
-use super::reader::Reader;
+use super::reader::ResourceReader;
 use super::shown::alternatives;
 use super::{Metadata, Object, Resource, channel, config, maintenance, nearest, release, report, version};
 
 /// Reads a document. `None` only after a fault.
-pub(super) fn read(document: Node, found: &Found) -> Option<Resource> {
+pub(super) fn read(document: Node, found: &FaultList) -> Option<Resource> {
     let document = document.merged();
-    let root = Reader::root(&document, found);
+    let root = ResourceReader::root(&document, found);
     let mut fields = root.fields()?;
     let kind = kind(&fields.get("kind").needed("a kind such as autoupdate_config"))?;
     fields.get("version").one_of(&[("v1", ())]);
@@ -50,7 +50,7 @@ pub(super) fn read(document: Node, found: &Found) -> Option<Resource> {
 /// All of a document but `spec`.
 struct Head<'a> {
     document: &'a Node,
-    root: Reader<'a>,
+    root: ResourceReader<'a>,
     kind: Kind,
     name: Option<String>,
     revision: Option<String>,
@@ -68,7 +68,7 @@ impl Head<'_> {
     }
 }
 
-fn kind(reader: &Reader<'_>) -> Option<Kind> {
+fn kind(reader: &ResourceReader<'_>) -> Option<Kind> {
     let name = reader.text()?;
     let names = Kind::ALL.map(Kind::as_str);
     let found = Kind::ALL.into_iter().find(|kind| kind.as_str() == name);
@@ -86,7 +86,7 @@ fn kind(reader: &Reader<'_>) -> Option<Kind> {
 }
 
 /// Name and revision. The name of a kind with one resource is filled in, and no other is taken.
-fn metadata(reader: &Reader<'_>, kind: Kind) -> (Option<String>, Option<String>) {
+fn metadata(reader: &ResourceReader<'_>, kind: Kind) -> (Option<String>, Option<String>) {
     let only = kind.only_name();
     let Some(mut fields) = reader.fields() else { return (None, None) };
     let place = fields.get("name");

@@ -11,7 +11,7 @@ const KEPT: usize = 1000;
 
 /// One thing that is wrong, in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct ResourceFault {
     /// The line of the whole text, from 1.
     pub line: usize,
     /// The key, such as `spec.agents.schedules.regular[1].start_hour`; empty where the fault is the whole document's.
@@ -22,7 +22,7 @@ pub struct Fault {
     pub before: Option<usize>,
 }
 
-impl Fault {
+impl ResourceFault {
     /// The same of a text that was joined of several files: `place` is the file of a line of the whole, and its line there.
     pub fn in_files(&self, place: impl Fn(usize) -> (String, usize)) -> String {
         let (file, line) = place(self.line);
@@ -40,7 +40,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ResourceFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let before = self.before.map(|line| format!("line {line}"));
         write!(f, "line {}: {}", self.line, self.after_line(before))
@@ -49,11 +49,11 @@ impl fmt::Display for Fault {
 
 /// What is wrong with a text: at least one fault and at most 20, in the order of the text. Shown a line each.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Faults(Vec<Fault>);
+pub struct Faults(Vec<ResourceFault>);
 
 impl Faults {
     /// The faults, in the order of the text.
-    pub fn list(&self) -> &[Fault] {
+    pub fn list(&self) -> &[ResourceFault] {
         &self.0
     }
 }
@@ -62,13 +62,13 @@ impl From<yaml::Fault> for Faults {
     fn from(fault: yaml::Fault) -> Self {
         // The parser may repeat what it found there as it is.
         let what = fault.what.replace(is_unsafe, "\u{fffd}");
-        Self(vec![Fault { line: fault.line.max(1), key: String::new(), what, before: None }])
+        Self(vec![ResourceFault { line: fault.line.max(1), key: String::new(), what, before: None }])
     }
 }
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<String> = self.0.iter().map(Fault::to_string).collect();
+        let lines: Vec<String> = self.0.iter().map(ResourceFault::to_string).collect();
         f.write_str(&lines.join("\n"))
     }
 }
@@ -77,10 +77,10 @@ impl std::error::Error for Faults {}
 
 /// Where readers put what they find.
 #[derive(Debug, Default)]
-pub(super) struct Found(RefCell<Vec<Fault>>);
+pub(super) struct FaultList(RefCell<Vec<ResourceFault>>);
 
-impl Found {
-    pub(super) fn add(&self, fault: Fault) {
+impl FaultList {
+    pub(super) fn add(&self, fault: ResourceFault) {
         let mut faults = self.0.borrow_mut();
         if faults.len() < KEPT {
             faults.push(fault);

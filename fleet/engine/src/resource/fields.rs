@@ -1,32 +1,32 @@
 //! The keys of a mapping, of which none is ignored.
 
 use super::nearest;
-use super::reader::Reader;
+use super::reader::ResourceReader;
 
 /// Most unknown keys of a mapping that are told: more than all faults of a text.
 const MOST: usize = 20;
 
-/// The keys of a mapping. A key that is asked for is known; [`Fields::end`] refuses all others.
+/// The keys of a mapping. A key that is asked for is known; [`ResourceFields::end`] refuses all others.
 #[derive(Debug)]
-pub(super) struct Fields<'a> {
-    here: Reader<'a>,
+pub(super) struct ResourceFields<'a> {
+    here: ResourceReader<'a>,
     known: Vec<&'static str>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ResourceReader<'a> {
     /// The keys of a mapping; `None` (and a fault) for something else. What is absent has no keys.
-    pub(super) fn fields(&self) -> Option<Fields<'a>> {
+    pub(super) fn fields(&self) -> Option<ResourceFields<'a>> {
         if self.is_there() && !self.is_mapping() {
             self.wrong("a mapping of keys and values");
             return None;
         }
-        Some(Fields { here: self.clone(), known: Vec::new() })
+        Some(ResourceFields { here: self.clone(), known: Vec::new() })
     }
 }
 
-impl<'a> Fields<'a> {
+impl<'a> ResourceFields<'a> {
     /// The place of a key.
-    pub(super) fn get(&mut self, name: &'static str) -> Reader<'a> {
+    pub(super) fn get(&mut self, name: &'static str) -> ResourceReader<'a> {
         self.known.push(name);
         self.here.at(name)
     }

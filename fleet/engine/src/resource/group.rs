@@ -2,14 +2,14 @@
 
 use jiff::SignedDuration;
 
-use super::dialect::{Dialect, MAX_SILENT};
-use super::fields::Fields;
-use super::reader::Reader;
+use super::dialect::{MAX_SILENT, PolicyDialect};
+use super::fields::ResourceFields;
+use super::reader::ResourceReader;
 use super::url;
-use crate::calendar::{Blackout, Days, Opening, Zone};
+use crate::calendar::{Blackout, Days, WindowOpening, Zone};
 use crate::labels::Expression;
 use crate::percent::Percent;
-use crate::policy::{External, Gate, Group, Members, OnHalt, Pace, Proof, Rate};
+use crate::policy::{External, Gate, GroupPolicy, Members, OnHalt, Proof, Rate, RolloutPace};
 
 /// Most hours between groups: a year. What waits longer waits for a person.
 const MOST_HOURS: u32 = 8760;
@@ -29,11 +29,11 @@ pub(super) const SHORTEST_WINDOW: SignedDuration = SignedDuration::from_mins(10)
 pub(super) const LONGEST_WINDOW: SignedDuration = SignedDuration::from_hours(168);
 
 /// Reads a group; after a fault, as much of it as others can be checked against.
-pub(super) fn read(reader: &Reader<'_>, dialect: Dialect) -> Option<Group> {
+pub(super) fn read(reader: &ResourceReader<'_>, dialect: PolicyDialect) -> Option<GroupPolicy> {
     let reader = reader.clone().needed("a group");
     let mut fields = reader.fields()?;
     let name = own_name(&fields.get("name").needed("the group's name"));
-    let group = Group {
+    let group = GroupPolicy {
         name,
         members: members(&fields.get("agents"), dialect),
         gate: gate(&mut fields, dialect),
@@ -45,7 +45,7 @@ pub(super) fn read(reader: &Reader<'_>, dialect: Dialect) -> Option<Group> {
 }
 
 /// A name that stands for nothing else on a command line or in an address.
-fn own_name(reader: &Reader<'_>) -> String {
+fn own_name(reader: &ResourceReader<'_>) -> String {
     let name = reader.name().unwrap_or_default();
     if name.starts_with('-') || matches!(name, "." | "..") {
         reader.wrong("a name that does not begin with `-`, and is neither `.` nor `..`");
@@ -53,10 +53,10 @@ fn own_name(reader: &Reader<'_>) -> String {
     name.to_owned()
 }
 
-impl Group {
+impl GroupPolicy {
     /// A group as Managed Updates v2 has it where nothing is said but its `name` and when it may start.
-    pub fn v2(name: &str, opening: Opening) -> Self {
-        let defaults = Dialect::V2.defaults();
+    pub fn v2(name: &str, opening: WindowOpening) -> Self {
+        let defaults = PolicyDialect::V2.defaults();
         Self {
             name: name.to_owned(),
             members: None,
@@ -69,7 +69,13 @@ impl Group {
                 approval: None,
                 external: None,
             },
-            pace: Pace { canaries: 0, max_in_flight: Percent::ALL, jitter: defaults.jitter, window: None, rate: None },
+            pace: RolloutPace {
+                canaries: 0,
+                max_in_flight: Percent::ALL,
+                jitter: defaults.jitter,
+                window: None,
+                rate: None,
+            },
             proof: Proof {
                 timeout_seconds: defaults.timeout,
                 failure_seconds: 0,
@@ -86,8 +92,8 @@ impl Group {
 }
 
 /// By labels where `agents` is written. Else v2's groups are named by their hosts, and the RFD's hold all connected agents.
-fn members(reader: &Reader<'_>, dialect: Dialect) -> Option<Members> {
-    if !reader.is_there() && dialect == Dialect::V2 {
+fn members(reader: &ResourceReader<'_>, dialect: PolicyDialect) -> Option<Members> {
+    if !reader.is_there() && dialect == PolicyDialect::V2 {
         return None;
     }
     let mut fields = reader.fields()?;
@@ -98,7 +104,7 @@ fn members(reader: &Reader<'_>, dialect: Dialect) -> Option<Members> {
     Some(members)
 }
 
-fn gate(fields: &mut Fields<'_>, dialect: Dialect) -> Gate {
+fn gate(fields: &mut ResourceFields<'_>, dialect: PolicyDialect) -> Gate {
     Gate {
         opening: opening(fields, dialect.defaults().days),
         wait_hours: fields.get("wait_hours").integer(0..=MOST_HOURS).unwrap_or(0),
@@ -111,7 +117,7 @@ fn gate(fields: &mut Fields<'_>, dialect: Dialect) -> Gate {
 }
 
 /// `days`, `start_hour` and `timezone`.
-pub(super) fn opening(fields: &mut Fields<'_>, default: Days) -> Opening {
+pub(super) fn opening(fields: &mut ResourceFields<'_>, default: Days) -> WindowOpening {
     let days = fields.get("days");
     let days = if days.is_there() { self::days(&days) } else { default };
     let hour = fields.get("start_hour").integer(0..=23).and_then(|hour| u8::try_from(hour).ok()).unwrap_or(0);
@@ -121,11 +127,11 @@ pub(super) fn opening(fields: &mut Fields<'_>, default: Days) -> Opening {
     if name.is_some() && known.is_none() {
         zone.wrong("a time zone such as UTC or Europe/Berlin");
     }
-    Opening { days, hour, zone: known.unwrap_or_default() }
+    WindowOpening { days, hour, zone: known.unwrap_or_default() }
 }
 
 /// A list of days that is not empty: a window without days never opens.
-fn days(reader: &Reader<'_>) -> Days {
+fn days(reader: &ResourceReader<'_>) -> Days {
     let items = reader.list();
     if items.as_ref().is_some_and(Vec::is_empty) {
         reader.refuse("is empty: such a window never opens; leave it out for the default, or give \"*\"");
@@ -134,7 +140,7 @@ fn days(reader: &Reader<'_>) -> Days {
 }
 
 /// The days that a list names.
-pub(super) fn each_day(items: &[Reader<'_>]) -> Days {
+pub(super) fn each_day(items: &[ResourceReader<'_>]) -> Days {
     let mut words = Vec::with_capacity(items.len());
     for item in items {
         match item.clone().needed("a day").text() {
@@ -146,16 +152,16 @@ pub(super) fn each_day(items: &[Reader<'_>]) -> Days {
     Days::parse(&words).unwrap_or(Days::EVERY)
 }
 
-fn names(reader: &Reader<'_>) -> Vec<String> {
-    let name = |item: Reader<'_>| item.needed("a group's name").name().unwrap_or_default().to_owned();
+fn names(reader: &ResourceReader<'_>) -> Vec<String> {
+    let name = |item: ResourceReader<'_>| item.needed("a group's name").name().unwrap_or_default().to_owned();
     reader.items().into_iter().map(name).collect()
 }
 
-fn blackouts(reader: &Reader<'_>) -> Vec<Blackout> {
+fn blackouts(reader: &ResourceReader<'_>) -> Vec<Blackout> {
     reader.items_up_to(MOST_BLACKOUTS, "freezes").iter().filter_map(blackout).collect()
 }
 
-fn blackout(reader: &Reader<'_>) -> Option<Blackout> {
+fn blackout(reader: &ResourceReader<'_>) -> Option<Blackout> {
     let mut fields = reader.clone().needed("a freeze, {from, to, reason}").fields()?;
     let from = fields.get("from").needed("its first instant").time();
     let end = fields.get("to");
@@ -169,11 +175,11 @@ fn blackout(reader: &Reader<'_>) -> Option<Blackout> {
     Some(Blackout { from, to, reason })
 }
 
-fn role(reader: &Reader<'_>) -> Option<String> {
+fn role(reader: &ResourceReader<'_>) -> Option<String> {
     reader.one_of(&ROLES).map(str::to_owned)
 }
 
-fn external(reader: &Reader<'_>) -> Option<External> {
+fn external(reader: &ResourceReader<'_>) -> Option<External> {
     let mut fields = reader.there()?.fields()?;
     let url = fields.get("url").needed("the address that is asked");
     let url = url.parsed("an https address", |text| url::check(text).map(|()| text.to_owned()));
@@ -182,8 +188,8 @@ fn external(reader: &Reader<'_>) -> Option<External> {
     Some(External { url: url.unwrap_or_default(), timeout_seconds: timeout.unwrap_or(GATE_TIMEOUT) })
 }
 
-fn pace(fields: &mut Fields<'_>, dialect: Dialect) -> Pace {
-    Pace {
+fn pace(fields: &mut ResourceFields<'_>, dialect: PolicyDialect) -> RolloutPace {
+    RolloutPace {
         canaries: fields.get("canary_count").integer(0..=5).unwrap_or(0),
         max_in_flight: fields.get("max_in_flight").percent().unwrap_or(Percent::ALL),
         jitter: fields.get("jitter_seconds").integer(0..=60).unwrap_or(dialect.defaults().jitter),
@@ -192,7 +198,7 @@ fn pace(fields: &mut Fields<'_>, dialect: Dialect) -> Pace {
     }
 }
 
-fn rate(reader: &Reader<'_>) -> Option<Rate> {
+fn rate(reader: &ResourceReader<'_>) -> Option<Rate> {
     let mut fields = reader.there()?.fields()?;
     let base = fields.get("base").needed("the hosts of the first hour").integer(1..=MOST_HOSTS);
     let factor_hundredths = fields.get("factor").hundredths(100..=1000).unwrap_or(100);
@@ -208,7 +214,7 @@ fn rate(reader: &Reader<'_>) -> Option<Rate> {
     Some(Rate { base, factor_hundredths, maximum: maximum.unwrap_or(base) })
 }
 
-fn proof(fields: &mut Fields<'_>, dialect: Dialect) -> Proof {
+fn proof(fields: &mut ResourceFields<'_>, dialect: PolicyDialect) -> Proof {
     let defaults = dialect.defaults();
     let mut percent = |name, default| fields.get(name).percent().unwrap_or(default);
     Proof {

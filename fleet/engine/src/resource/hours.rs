@@ -4,13 +4,13 @@
 //! counted from the midnight before a Monday; time zones have no part in it.
 
 use super::chain;
-use crate::policy::{Gate, Group};
+use crate::policy::{Gate, GroupPolicy};
 
 const DAY: u64 = 24;
 
 /// Hours from the opening of the first group's window to the end of the last one's, in the best case: from the day of the first
 /// group on which that is soonest. No groups take none.
-pub fn minimum_rollout_hours(groups: &[Group]) -> u64 {
+pub fn minimum_rollout_hours(groups: &[GroupPolicy]) -> u64 {
     let Some((first, rest)) = groups.split_first() else { return 0 };
     let hours = |(begin, end)| rest.iter().fold(end, |end, group| end_after(end, &group.gate)) - begin;
     windows(&first.gate).into_iter().map(hours).min().unwrap_or_default()
@@ -43,13 +43,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::calendar::{Days, Opening, Zone};
+    use crate::calendar::{Days, WindowOpening, Zone};
 
     fn hours(groups: &[(u8, u32)]) -> u64 {
         let group = |(hour, wait_hours): &(u8, u32)| {
-            let opening = Opening { days: Days::EVERY, hour: *hour, zone: Zone::UTC };
-            let plain = crate::policy::Group::v2("g", opening);
-            Group { gate: Gate { wait_hours: *wait_hours, ..plain.gate.clone() }, ..plain }
+            let opening = WindowOpening { days: Days::EVERY, hour: *hour, zone: Zone::UTC };
+            let plain = crate::policy::GroupPolicy::v2("g", opening);
+            GroupPolicy { gate: Gate { wait_hours: *wait_hours, ..plain.gate.clone() }, ..plain }
         };
         minimum_rollout_hours(&groups.iter().map(group).collect::<Vec<_>>())
     }

@@ -3,11 +3,11 @@
 use jiff::SignedDuration;
 
 use super::config::{Schedules, schedules, unassigned};
-use super::dialect::Dialect;
+use super::dialect::PolicyDialect;
 use super::group;
-use super::reader::Reader;
-use crate::calendar::{Days, Opening, Zone};
-use crate::policy::{Group, Mode, Policy, Strategy, Unassigned, Ungrouped, UngroupedWindow};
+use super::reader::ResourceReader;
+use crate::calendar::{Days, WindowOpening, Zone};
+use crate::policy::{GroupPolicy, Mode, Policy, Strategy, Unassigned, Ungrouped, UngroupedWindow};
 
 /// What a `cluster_maintenance_config` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,32 +15,32 @@ pub struct Maintenance {
     /// `agent_auto_update` and `agent_auto_update_groups`; `None` where neither is written.
     pub policy: Option<Policy>,
     /// `agent_upgrades`.
-    pub window: Option<Window>,
+    pub window: Option<MaintenanceWindow>,
 }
 
 /// The cluster's maintenance window (RFD 0109): an hour long, in UTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window {
+pub struct MaintenanceWindow {
     /// `utc_start_hour` and `weekdays`; no weekdays are all of them.
-    pub opening: Opening,
+    pub opening: WindowOpening,
 }
 
 /// The group that stands for all hosts where a v2 configuration has none: `default-cmc` in the cluster's maintenance window,
 /// else `default`, Monday to Thursday at 12:00 UTC (FLEET §2).
-pub(crate) fn default_group(window: Option<&Window>) -> Group {
+pub(crate) fn default_group(window: Option<&MaintenanceWindow>) -> GroupPolicy {
     match window {
-        Some(window) => Group::v2("default-cmc", window.opening.clone()),
-        None => Group::v2("default", Opening { days: Days::WORK_START, hour: 12, zone: Zone::UTC }),
+        Some(window) => GroupPolicy::v2("default-cmc", window.opening.clone()),
+        None => GroupPolicy::v2("default", WindowOpening { days: Days::WORK_START, hour: 12, zone: Zone::UTC }),
     }
 }
 
 /// Reads `spec`.
-pub(super) fn read(spec: &Reader<'_>) -> Option<Maintenance> {
+pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Maintenance> {
     let mut fields = spec.fields()?;
     let update = fields.get("agent_auto_update");
     let groups = fields.get("agent_auto_update_groups");
     let (mode, ungrouped) = update_of(&update);
-    let schedules = schedules(&groups, Strategy::Requires, Dialect::Rfd0169);
+    let schedules = schedules(&groups, Strategy::Requires, PolicyDialect::Rfd0169);
     let agents = fields.get("agents");
     let unassigned = unassigned_of(&agents, &schedules, ungrouped.is_some());
     let window = window(&fields.get("agent_upgrades"));
@@ -60,7 +60,7 @@ pub(super) fn read(spec: &Reader<'_>) -> Option<Maintenance> {
 }
 
 /// RFD 0169 has `agent_auto_update` twice: as a boolean, and as the schedule without groups.
-fn update_of(reader: &Reader<'_>) -> (Mode, Option<Ungrouped>) {
+fn update_of(reader: &ResourceReader<'_>) -> (Mode, Option<Ungrouped>) {
     if !reader.is_there() {
         return (Mode::Enabled, None);
     }
@@ -73,7 +73,7 @@ fn update_of(reader: &Reader<'_>) -> (Mode, Option<Ungrouped>) {
     }
 }
 
-fn ungrouped(reader: &Reader<'_>) -> Option<Ungrouped> {
+fn ungrouped(reader: &ResourceReader<'_>) -> Option<Ungrouped> {
     let mut fields = reader.fields()?;
     let regular = ungrouped_window(&fields.get("regular"));
     let critical = ungrouped_window(&fields.get("critical"));
@@ -86,7 +86,7 @@ fn ungrouped(reader: &Reader<'_>) -> Option<Ungrouped> {
     Some(Ungrouped { regular, critical, immediate_jitter })
 }
 
-fn ungrouped_window(reader: &Reader<'_>) -> Option<UngroupedWindow> {
+fn ungrouped_window(reader: &ResourceReader<'_>) -> Option<UngroupedWindow> {
     let mut fields = reader.there()?.fields()?;
     let opening = group::opening(&mut fields, Days::EVERY);
     let jitter = fields.get("jitter_seconds").integer(0..=60).unwrap_or(0);
@@ -95,7 +95,7 @@ fn ungrouped_window(reader: &Reader<'_>) -> Option<UngroupedWindow> {
 }
 
 /// `spec.agents` holds nothing else here than `unassigned`, which the schedule without groups would contradict.
-fn unassigned_of(agents: &Reader<'_>, schedules: &Schedules, has_ungrouped: bool) -> Unassigned {
+fn unassigned_of(agents: &ResourceReader<'_>, schedules: &Schedules, has_ungrouped: bool) -> Unassigned {
     let Some(mut fields) = agents.fields() else { return Unassigned::Hold };
     let unassigned = unassigned(&mut fields, Unassigned::Hold, schedules);
     fields.end();
@@ -107,11 +107,11 @@ fn unassigned_of(agents: &Reader<'_>, schedules: &Schedules, has_ungrouped: bool
     unassigned
 }
 
-fn window(reader: &Reader<'_>) -> Option<Window> {
+fn window(reader: &ResourceReader<'_>) -> Option<MaintenanceWindow> {
     let mut fields = reader.there()?.fields()?;
     let hour = fields.get("utc_start_hour").integer(0..=23).and_then(|hour| u8::try_from(hour).ok()).unwrap_or(0);
     let days = group::each_day(&fields.get("weekdays").items());
     fields.end();
     let days = if days.is_empty() { Days::EVERY } else { days };
-    Some(Window { opening: Opening { days, hour, zone: Zone::UTC } })
+    Some(MaintenanceWindow { opening: WindowOpening { days, hour, zone: Zone::UTC } })
 }

@@ -32,22 +32,22 @@ use yaml::Node;
 
 use crate::policy::Policy;
 
-pub use channel::{Channel, Source};
+pub use channel::{Channel, ChannelSource};
 pub use config::Config;
-pub use dialect::Dialect;
-pub use fault::{Fault, Faults};
+pub use dialect::PolicyDialect;
+pub use fault::{Faults, ResourceFault};
 pub use hours::{longest_chain, minimum_rollout_hours};
 pub use kind::Kind;
 pub(crate) use maintenance::default_group;
-pub use maintenance::{Maintenance, Window};
+pub use maintenance::{Maintenance, MaintenanceWindow};
 pub use release::{Phased, Release};
 pub(crate) use report::counts_are_good;
-pub use report::{AgentReport, Count, MOST_GROUPS, MOST_VERSIONS, Omitted};
+pub use report::{AgentReport, MOST_GROUPS, MOST_VERSIONS, Omitted, VersionCount};
 pub(crate) use ruling::ruling;
 pub use url::check as check_url;
-pub use version::{Versions, Wanted};
+pub use version::{AgentVersions, VersionSpec};
 
-use fault::Found;
+use fault::FaultList;
 
 /// A resource of any kind that can be written.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,7 +55,7 @@ pub enum Resource {
     /// `autoupdate_config`.
     Config(Object<Config>),
     /// `autoupdate_version`.
-    Version(Object<Versions>),
+    Version(Object<VersionSpec>),
     /// `cluster_maintenance_config`.
     Maintenance(Object<Maintenance>),
     /// `fleet_channel`.
@@ -93,13 +93,13 @@ pub fn read(text: &str) -> Result<Vec<Resource>, Faults> {
 
 /// Reads the resource that came as JSON on `line` of a script.
 pub fn read_json(json: &serde_json::Value, line: usize) -> Result<Resource, Faults> {
-    let found = Found::default();
+    let found = FaultList::default();
     let resource = envelope::read(Node::from_json(json, line)?, &found);
     found.end(resource)?.ok_or_else(|| Faults::from(yaml::Fault { line, what: "there is no resource".to_owned() }))
 }
 
 fn resources(roots: Vec<Node>) -> Result<Vec<Resource>, Faults> {
-    let found = Found::default();
+    let found = FaultList::default();
     let documents = roots.into_iter().flat_map(|root| match root.value {
         // `get --format json` writes a list.
         yaml::Value::Sequence(items) => items,
@@ -114,7 +114,7 @@ fn resources(roots: Vec<Node>) -> Result<Vec<Resource>, Faults> {
         let shown = shown::escaped(&name);
         if let Some(first) = known.insert((kind, name), line) {
             let what = format!("{kind} {shown} stands");
-            found.add(Fault { line, key: "metadata.name".to_owned(), what, before: Some(first) });
+            found.add(ResourceFault { line, key: "metadata.name".to_owned(), what, before: Some(first) });
         }
         resources.push(resource);
     }
@@ -129,7 +129,7 @@ impl Resource {
     /// The addresses that the server asks because of it: external checks, and channels elsewhere.
     pub fn asks(&self) -> Vec<&str> {
         if let Self::Channel(object) = self
-            && let Source::Forward(url) = &object.model.source
+            && let ChannelSource::Forward(url) = &object.model.source
         {
             return vec![url];
         }

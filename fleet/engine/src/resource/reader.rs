@@ -1,5 +1,5 @@
 //! A typed view of a place in a document. What is absent or null is `None` without a fault; what is there and wrong is
-//! `None` and a [`Fault`] that says where it stands, what was found and what is allowed. Who reads goes on after a fault, so
+//! `None` and a [`ResourceFault`] that says where it stands, what was found and what is allowed. Who reads goes on after a fault, so
 //! that one look tells of all.
 
 use crate::plain::{is_unsafe, is_unsafe_in_document};
@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use protocol::{Digest, Version};
 use yaml::{Node, Value, scalar};
 
-use super::fault::{Fault, Found};
+use super::fault::{FaultList, ResourceFault};
 use super::shown::{alternatives, escaped, shown};
 use crate::percent::Percent;
 
@@ -21,17 +21,17 @@ const LONGEST_NAME: usize = 255;
 
 /// A place in a document, where perhaps something stands.
 #[derive(Debug, Clone)]
-pub(super) struct Reader<'a> {
+pub(super) struct ResourceReader<'a> {
     node: Option<&'a Node>,
     /// Where it stands, or would.
     line: usize,
     key: String,
-    found: &'a Found,
+    found: &'a FaultList,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ResourceReader<'a> {
     /// The whole of a document.
-    pub(super) fn root(node: &'a Node, found: &'a Found) -> Self {
+    pub(super) fn root(node: &'a Node, found: &'a FaultList) -> Self {
         Self { node: Some(node).filter(|node| !node.is_null()), line: node.line, key: String::new(), found }
     }
 
@@ -52,7 +52,12 @@ impl<'a> Reader<'a> {
 
     /// A fault here.
     pub(super) fn refuse(&self, what: impl Into<String>) {
-        self.found.add(Fault { line: self.line.max(1), key: self.key.clone(), what: what.into(), before: None });
+        self.found.add(ResourceFault {
+            line: self.line.max(1),
+            key: self.key.clone(),
+            what: what.into(),
+            before: None,
+        });
     }
 
     /// A fault if nothing stands here; `wanted` says what to give.
@@ -147,7 +152,7 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    /// A text that names something: as [`Reader::text`], not empty, without blanks around it, at most 255 bytes.
+    /// A text that names something: as [`ResourceReader::text`], not empty, without blanks around it, at most 255 bytes.
     pub(super) fn name(&self) -> Option<&'a str> {
         let text = self.text()?;
         if text.is_empty() || text.trim() != text || text.len() > LONGEST_NAME || text.contains(is_unsafe) {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use protocol::{Arch, Digest, Edition, Version};
 
-use super::reader::Reader;
+use super::reader::ResourceReader;
 use super::shown::escaped;
 
 /// Most minutes that a phased rollout takes: a year.
@@ -47,7 +47,7 @@ pub struct Phased {
 }
 
 /// Reads `spec`.
-pub(super) fn read(spec: &Reader<'_>) -> Option<Release> {
+pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Release> {
     let mut fields = spec.fields()?;
     let version = fields.get("version").needed("the version").version();
     let channels = channels(&fields.get("channels"));
@@ -61,7 +61,7 @@ pub(super) fn read(spec: &Reader<'_>) -> Option<Release> {
     Some(Release { version: version?, channels, critical, barrier, deadend, blocked, requires_from, rollout, digests })
 }
 
-fn channels(reader: &Reader<'_>) -> Vec<String> {
+fn channels(reader: &ResourceReader<'_>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for item in reader.items_up_to(MOST_ITEMS, "channels") {
         match super::channel::name(&item.clone().needed("a channel's name")) {
@@ -73,14 +73,14 @@ fn channels(reader: &Reader<'_>) -> Vec<String> {
     names
 }
 
-fn blocked(reader: &Reader<'_>) -> Option<String> {
+fn blocked(reader: &ResourceReader<'_>) -> Option<String> {
     let mut fields = reader.there()?.fields()?;
     let reason = fields.get("reason").needed("the reason, for those who ask why").name().map(str::to_owned);
     fields.end();
     reason
 }
 
-fn requires_from(reader: &Reader<'_>, own: Option<&Version>) -> Vec<Version> {
+fn requires_from(reader: &ResourceReader<'_>, own: Option<&Version>) -> Vec<Version> {
     let mut versions = Vec::new();
     for item in reader.items_up_to(MOST_ITEMS, "versions") {
         let Some(version) = item.clone().needed("a version").version() else { continue };
@@ -92,7 +92,7 @@ fn requires_from(reader: &Reader<'_>, own: Option<&Version>) -> Vec<Version> {
     versions
 }
 
-fn rollout(reader: &Reader<'_>) -> Option<Phased> {
+fn rollout(reader: &ResourceReader<'_>) -> Option<Phased> {
     let mut fields = reader.there()?.fields()?;
     let start = fields.get("start").needed("the time when it begins").time();
     let start_value = fields.get("start_value").share().unwrap_or(0.0);
@@ -101,7 +101,7 @@ fn rollout(reader: &Reader<'_>) -> Option<Phased> {
     Some(Phased { start: start?, start_value, duration_minutes })
 }
 
-fn digests(reader: &Reader<'_>) -> Vec<((Edition, Arch), Digest)> {
+fn digests(reader: &ResourceReader<'_>) -> Vec<((Edition, Arch), Digest)> {
     let mut digests: Vec<((Edition, Arch), Digest)> = Vec::new();
     for (key, place) in reader.pairs_up_to(MOST_ITEMS, "digests") {
         let archive: Option<(Edition, Arch)> =

@@ -4,7 +4,7 @@ use crate::plain::is_unsafe;
 use jiff::Timestamp;
 use protocol::Version;
 
-use super::reader::Reader;
+use super::reader::ResourceReader;
 
 /// Most groups of a report (FLEET §5).
 pub const MOST_GROUPS: usize = 50;
@@ -24,14 +24,14 @@ pub struct AgentReport {
     /// When it was made; [`counts_are_good`] says until when it counts.
     pub timestamp: Timestamp,
     /// How many agents of a group run a version, in the order written.
-    pub counts: Vec<Count>,
+    pub counts: Vec<VersionCount>,
     /// How many agents are not counted, and why.
     pub omitted: Vec<Omitted>,
 }
 
 /// How many agents of a group run a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Count {
+pub struct VersionCount {
     /// The group that they declare.
     pub group: String,
     /// The version.
@@ -55,7 +55,7 @@ pub(crate) fn counts_are_good(made: Timestamp, now: Timestamp) -> bool {
 }
 
 /// Reads `spec`.
-pub(super) fn read(spec: &Reader<'_>) -> Option<AgentReport> {
+pub(super) fn read(spec: &ResourceReader<'_>) -> Option<AgentReport> {
     let mut fields = spec.fields()?;
     let timestamp = fields.get("timestamp").needed("the time when the report was made").time();
     let mut counts = Vec::new();
@@ -67,7 +67,7 @@ pub(super) fn read(spec: &Reader<'_>) -> Option<AgentReport> {
     Some(AgentReport { timestamp: timestamp?, counts, omitted })
 }
 
-fn group(name: &str, place: &Reader<'_>, counts: &mut Vec<Count>) {
+fn group(name: &str, place: &ResourceReader<'_>, counts: &mut Vec<VersionCount>) {
     if name.trim().is_empty() || name.len() > 255 || name.chars().any(is_unsafe) {
         place.refuse("is not the name of a group: 1 to 255 bytes without control characters");
     }
@@ -79,13 +79,13 @@ fn group(name: &str, place: &Reader<'_>, counts: &mut Vec<Count>) {
         let count = fields.get("count").integer(0..=MOST_AGENTS).unwrap_or(0);
         fields.end();
         match version.parse() {
-            Ok(version) => counts.push(Count { group: name.to_owned(), version, count }),
+            Ok(version) => counts.push(VersionCount { group: name.to_owned(), version, count }),
             Err(_) => place.refuse("is not the count of a version such as 17.2.1"),
         }
     }
 }
 
-fn omitted(reader: &Reader<'_>) -> Option<Omitted> {
+fn omitted(reader: &ResourceReader<'_>) -> Option<Omitted> {
     let mut fields = reader.clone().needed("a count and its reason").fields()?;
     let count = fields.get("count").integer(0..=MOST_AGENTS).unwrap_or(0);
     let reason = fields.get("reason").text().unwrap_or_default().to_owned();

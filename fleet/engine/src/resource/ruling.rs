@@ -1,18 +1,18 @@
 //! Which of two configurations rules (FLEET §2).
 
-use super::dialect::Dialect;
+use super::dialect::PolicyDialect;
 use crate::policy::Policy;
 
 /// The policy of a rollout whose version was written in `dialect`: its own dialect's, or the other one's where that alone has
 /// groups. The lower of both modes counts. `None` where there is neither; an error where both have groups.
 pub(crate) fn ruling(
-    dialect: Dialect,
+    dialect: PolicyDialect,
     v2: Option<&Policy>,
     rfd0169: Option<&Policy>,
 ) -> Result<Option<Policy>, String> {
     let (own, other) = match dialect {
-        Dialect::V2 => (v2, rfd0169),
-        Dialect::Rfd0169 => (rfd0169, v2),
+        PolicyDialect::V2 => (v2, rfd0169),
+        PolicyDialect::Rfd0169 => (rfd0169, v2),
     };
     let (own, other) = match (own, other) {
         (None, None) => return Ok(None),

@@ -3,24 +3,24 @@
 use protocol::Version;
 
 use super::config::MODES;
-use super::dialect::Dialect;
-use super::reader::Reader;
-use crate::policy::{Mode, Schedule, Target};
+use super::dialect::PolicyDialect;
+use super::reader::ResourceReader;
+use crate::policy::{Mode, RolloutTarget, Schedule};
 
 /// What an `autoupdate_version` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Versions {
+pub struct VersionSpec {
     /// For agents; `None`: there is no rollout.
-    pub agents: Option<Wanted>,
+    pub agents: Option<AgentVersions>,
     /// For `tsh` and `tctl` (`spec.tools.target_version`).
     pub tools: Option<Version>,
 }
 
 /// The version that agents shall run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct AgentVersions {
     /// Whose words it was written in; that configuration goes with it.
-    pub dialect: Dialect,
+    pub dialect: PolicyDialect,
     /// `start_version`, or `agent_start_version` of a flat one. `None` in a flat one without: the last target whose rollout was
     /// done, else the version that this one replaces.
     pub start: Option<Version>,
@@ -32,10 +32,10 @@ pub struct Wanted {
     pub mode: Mode,
 }
 
-impl Wanted {
+impl AgentVersions {
     /// The target for the engine; `start` counts where none is written.
-    pub fn target(&self, start: &Version) -> Target {
-        Target {
+    pub fn target(&self, start: &Version) -> RolloutTarget {
+        RolloutTarget {
             start: self.start.as_ref().unwrap_or(start).clone(),
             target: self.target.clone(),
             schedule: self.schedule,
@@ -45,14 +45,14 @@ impl Wanted {
 }
 
 /// Reads `spec`.
-pub(super) fn read(spec: &Reader<'_>) -> Option<Versions> {
+pub(super) fn read(spec: &ResourceReader<'_>) -> Option<VersionSpec> {
     let mut fields = spec.fields()?;
     let tools = tools(&fields.get("tools"));
     let agents = fields.get("agents");
     // The keys of RFD 0169, and `agent_start_version`, which is ours.
     let keys = ["agent_version", "agent_version_schedule", "agent_start_version"].map(|key| fields.get(key));
     fields.end();
-    let is_flat = keys.iter().any(Reader::is_there);
+    let is_flat = keys.iter().any(ResourceReader::is_there);
     let agents = match (agents.is_there(), is_flat) {
         (true, true) => {
             agents.refuse("stands beside agent_version: write one of them, in one dialect");
@@ -62,17 +62,17 @@ pub(super) fn read(spec: &Reader<'_>) -> Option<Versions> {
         (false, true) => flat(keys),
         (false, false) => None,
     };
-    Some(Versions { agents, tools })
+    Some(VersionSpec { agents, tools })
 }
 
-fn tools(reader: &Reader<'_>) -> Option<Version> {
+fn tools(reader: &ResourceReader<'_>) -> Option<Version> {
     let mut fields = reader.fields()?;
     let version = fields.get("target_version").version();
     fields.end();
     version
 }
 
-fn nested(agents: &Reader<'_>) -> Option<Wanted> {
+fn nested(agents: &ResourceReader<'_>) -> Option<AgentVersions> {
     let mut fields = agents.fields()?;
     let start = fields.get("start_version").needed("the version that hosts run before their turn").version();
     let target = fields.get("target_version").needed("the version that hosts shall run").version();
@@ -81,14 +81,14 @@ fn nested(agents: &Reader<'_>) -> Option<Wanted> {
     // What a version does not enable, nobody has enabled (FLEET §3, D1).
     let mode = fields.get("mode").one_of(&MODES).unwrap_or(Mode::Disabled);
     fields.end();
-    Some(Wanted { dialect: Dialect::V2, start: Some(start?), target: target?, schedule, mode })
+    Some(AgentVersions { dialect: PolicyDialect::V2, start: Some(start?), target: target?, schedule, mode })
 }
 
-fn flat([target, schedule, start]: [Reader<'_>; 3]) -> Option<Wanted> {
+fn flat([target, schedule, start]: [ResourceReader<'_>; 3]) -> Option<AgentVersions> {
     let target = target.needed("the version that hosts shall run").version();
     let schedules =
         [("regular", Schedule::Regular), ("critical", Schedule::Critical), ("immediate", Schedule::Immediate)];
     let schedule = schedule.one_of(&schedules).unwrap_or(Schedule::Regular);
     let start = start.version();
-    Some(Wanted { dialect: Dialect::Rfd0169, start, target: target?, schedule, mode: Mode::Enabled })
+    Some(AgentVersions { dialect: PolicyDialect::Rfd0169, start, target: target?, schedule, mode: Mode::Enabled })
 }

@@ -1,4 +1,4 @@
-//! The resources that are written, and what they make of the [`Book`].
+//! The resources that are written, and what they make of the [`RolloutState`].
 
 mod reach;
 #[cfg(test)]
@@ -11,11 +11,12 @@ use std::fmt;
 use jiff::Timestamp;
 use protocol::Version;
 
-use crate::book::Book;
-use crate::fleet::{Counted, Fleet};
-use crate::policy::{Mode, Policy, Target};
+use crate::book::RolloutState;
+use crate::fleet::{Fleet, ReportedCounts};
+use crate::policy::{Mode, Policy, RolloutTarget};
 use crate::resource::{
-    AgentReport, Dialect, Kind, Release, Resource, Wanted, counts_are_good, default_group, read_json, ruling,
+    AgentReport, AgentVersions, Kind, PolicyDialect, Release, Resource, counts_are_good, default_group, read_json,
+    ruling,
 };
 
 /// Most releases of a channel. Each may lead to every later one: so many make 31,125 edges, and an answer below the MiB that
@@ -24,7 +25,7 @@ pub const MOST_IN_CHANNEL: usize = 250;
 
 /// All resources, by kind and name.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Shelf {
+pub struct ResourceSet {
     resources: BTreeMap<(Kind, String), Resource>,
 }
 
@@ -47,7 +48,7 @@ impl fmt::Display for Refused {
     }
 }
 
-impl Shelf {
+impl ResourceSet {
     /// The resource of this kind and name.
     pub fn get(&self, kind: Kind, name: &str) -> Option<&Resource> {
         self.resources.get(&(kind, name.to_owned()))
@@ -59,17 +60,17 @@ impl Shelf {
     }
 
     /// What other servers counted, all of them together (`autoupdate_agent_report`).
-    pub fn counted(&self) -> Counted {
+    pub fn counted(&self) -> ReportedCounts {
         self.counted_by(|_| true)
     }
 
     /// The same of those that are at most a minute old at `now`: a server that is gone counts no more.
-    pub fn counted_at(&self, now: Timestamp) -> Counted {
+    pub fn counted_at(&self, now: Timestamp) -> ReportedCounts {
         self.counted_by(|report| counts_are_good(report.timestamp, now))
     }
 
-    fn counted_by(&self, is_good: impl Fn(&AgentReport) -> bool) -> Counted {
-        let mut counted = Counted::new();
+    fn counted_by(&self, is_good: impl Fn(&AgentReport) -> bool) -> ReportedCounts {
+        let mut counted = ReportedCounts::new();
         for resource in self.all() {
             let Resource::Report(object) = resource else { continue };
             if !is_good(&object.model) {
@@ -94,7 +95,7 @@ impl Shelf {
     ///
     /// # Errors
     /// Why not; then nothing changed.
-    pub fn put_json(&mut self, json: &serde_json::Value, line: usize, book: &mut Book) -> Result<(), Refused> {
+    pub fn put_json(&mut self, json: &serde_json::Value, line: usize, book: &mut RolloutState) -> Result<(), Refused> {
         let resource = read_json(json, line).map_err(|faults| Refused::Faults(faults.to_string()))?;
         self.put(resource, book)
     }
@@ -103,7 +104,7 @@ impl Shelf {
     ///
     /// # Errors
     /// Why not; then nothing changed.
-    pub fn put(&mut self, resource: Resource, book: &mut Book) -> Result<(), Refused> {
+    pub fn put(&mut self, resource: Resource, book: &mut RolloutState) -> Result<(), Refused> {
         self.put_all(vec![resource], book)
     }
 
@@ -111,7 +112,7 @@ impl Shelf {
     ///
     /// # Errors
     /// Why not; then nothing changed.
-    pub fn put_all(&mut self, resources: Vec<Resource>, book: &mut Book) -> Result<(), Refused> {
+    pub fn put_all(&mut self, resources: Vec<Resource>, book: &mut RolloutState) -> Result<(), Refused> {
         self.put_for(resources, book, None)
     }
 
@@ -119,11 +120,21 @@ impl Shelf {
     ///
     /// # Errors
     /// Why not; then nothing changed.
-    pub fn put_all_for(&mut self, resources: Vec<Resource>, book: &mut Book, fleet: &Fleet) -> Result<(), Refused> {
+    pub fn put_all_for(
+        &mut self,
+        resources: Vec<Resource>,
+        book: &mut RolloutState,
+        fleet: &Fleet,
+    ) -> Result<(), Refused> {
         self.put_for(resources, book, Some(fleet))
     }
 
-    fn put_for(&mut self, resources: Vec<Resource>, book: &mut Book, fleet: Option<&Fleet>) -> Result<(), Refused> {
+    fn put_for(
+        &mut self,
+        resources: Vec<Resource>,
+        book: &mut RolloutState,
+        fleet: Option<&Fleet>,
+    ) -> Result<(), Refused> {
         let mut next = self.clone();
         let is_version = resources.iter().any(|resource| resource.kind() == Kind::Version);
         let key = |resource: &Resource| (resource.kind(), resource.metadata().name.clone());
@@ -146,7 +157,7 @@ impl Shelf {
     ///
     /// # Errors
     /// There is none.
-    pub fn remove(&mut self, kind: &str, book: &mut Book) -> Result<(), Refused> {
+    pub fn remove(&mut self, kind: &str, book: &mut RolloutState) -> Result<(), Refused> {
         let (kind, name) = kind.split_once('/').unwrap_or((kind, ""));
         let unknown = || Refused::NotFound(format!("{kind:?} is no kind of resource"));
         let kind = Kind::named(kind).ok_or_else(unknown)?;
@@ -162,9 +173,14 @@ impl Shelf {
 
     /// Policy and target as these resources have them. `before` is what was wanted, where an `autoupdate_version` was written or
     /// removed; `fleet` are the hosts that must be able to reach a new target.
-    fn settle(&self, before: Option<Option<&Wanted>>, fleet: Option<&Fleet>, book: &mut Book) -> Result<(), Refused> {
+    fn settle(
+        &self,
+        before: Option<Option<&AgentVersions>>,
+        fleet: Option<&Fleet>,
+        book: &mut RolloutState,
+    ) -> Result<(), Refused> {
         let wanted = self.wanted();
-        let dialect = wanted.map_or(Dialect::V2, |wanted| wanted.dialect);
+        let dialect = wanted.map_or(PolicyDialect::V2, |wanted| wanted.dialect);
         let policy = self.policy(dialect)?;
         let is_as_before = match (before, wanted) {
             (Some(before), Some(wanted)) => before == Some(wanted),
@@ -185,7 +201,7 @@ impl Shelf {
             (None, _) => book.last_done.clone(),
         };
         let target = wanted.map(|wanted| wanted.target(start.as_ref().unwrap_or(&wanted.target)));
-        let way = |target: &Target| (target.start.clone(), target.target.clone());
+        let way = |target: &RolloutTarget| (target.start.clone(), target.target.clone());
         // Whose way stays is no news: its mode can be written though its start was blocked since.
         if let Some(new) = target.as_ref().filter(|new| book.target.as_ref().map(way) != Some(way(new)))
             && let Some(reason) = self.block_of(&new.start)
@@ -202,7 +218,7 @@ impl Shelf {
         Ok(())
     }
 
-    fn wanted(&self) -> Option<&Wanted> {
+    fn wanted(&self) -> Option<&AgentVersions> {
         match self.only(Kind::Version)? {
             Resource::Version(object) => object.model.agents.as_ref(),
             _ => None,
@@ -214,7 +230,7 @@ impl Shelf {
         self.get(kind, kind.only_name()?)
     }
 
-    fn policy(&self, dialect: Dialect) -> Result<Option<Policy>, Refused> {
+    fn policy(&self, dialect: PolicyDialect) -> Result<Option<Policy>, Refused> {
         let config = self.only(Kind::Config).and_then(Resource::policy);
         let maintenance = self.only(Kind::Maintenance);
         let rfd0169 = maintenance.and_then(Resource::policy);

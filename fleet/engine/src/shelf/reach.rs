@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::Version;
 
-use super::{Refused, Shelf};
+use super::{Refused, ResourceSet};
 use crate::fleet::Fleet;
 use crate::host::{HostId, uuid};
 use crate::names::Name;
@@ -19,7 +19,7 @@ struct Running {
     first: Vec<HostId>,
 }
 
-impl Shelf {
+impl ResourceSet {
     /// Refuses a `target` that hosts could not reach: they are on a dead end, it must be reached from other versions, or a
     /// barrier lies before it. Hosts that are pinned, disabled or held do not count, and those at the target or beyond it.
     pub(super) fn can_reach(&self, target: &Version, fleet: &Fleet) -> Result<(), Refused> {

@@ -2,14 +2,14 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fleet::Report;
+use crate::fleet::HostReport;
 use crate::resource::read;
 
 const TARGET: &str = "kind: autoupdate_version\nspec: {agent_version: 17.3.0, agent_start_version: 17.2.0}\n";
 
 /// A shelf with what `texts` say, all of it taken.
-fn shelf(texts: &[&str]) -> (Shelf, Book) {
-    let (mut shelf, mut book) = (Shelf::default(), Book::default());
+fn shelf(texts: &[&str]) -> (ResourceSet, RolloutState) {
+    let (mut shelf, mut book) = (ResourceSet::default(), RolloutState::default());
     for text in texts {
         shelf.put_all(read(text).unwrap(), &mut book).unwrap();
     }
@@ -39,7 +39,7 @@ fn refused(texts: &[&str], text: &str) -> Option<String> {
 fn fleet(versions: &[&str]) -> Fleet {
     let mut fleet = Fleet::default();
     for (host, version) in (1..).zip(versions) {
-        let report = Report { host, version: Some((*version).to_owned()), ..Report::default() };
+        let report = HostReport { host, version: Some((*version).to_owned()), ..HostReport::default() };
         fleet.report(&report, None, Timestamp::UNIX_EPOCH);
     }
     fleet
@@ -117,12 +117,12 @@ fn what_was_written_can_be_written_again_whatever_has_become_of_its_group_versio
     for text in [critical(&channel("dev")), critical(fixed)] {
         assert!(shelf.put_all(read(&text).unwrap(), &mut book).is_err(), "{text}");
     }
-    let mut crowd = Shelf::default();
+    let mut crowd = ResourceSet::default();
     let of = |number: usize| {
         release(&format!("r{number}"), &json!({ "version": format!("1.0.{number}"), "channels": ["stable"] }))
     };
     crowd.put_back((0..MOST_IN_CHANNEL + 5).flat_map(|number| read(&of(number)).unwrap()).collect());
-    crowd.put_all(read(&of(3)).unwrap(), &mut Book::default()).unwrap();
+    crowd.put_all(read(&of(3)).unwrap(), &mut RolloutState::default()).unwrap();
 }
 
 #[test]
@@ -192,9 +192,9 @@ fn a_channel_has_at_most_so_many_releases() {
     assert_eq!(refused(&[&full], &many(900, 901, "beta")), None);
     assert!(refused(&[], &many(0, MOST_IN_CHANNEL + 1, "stable")).is_some());
     // A store that has more than that is taken, and whatever is no release can be written.
-    let mut shelf = Shelf::default();
+    let mut shelf = ResourceSet::default();
     shelf.put_back(read(&many(0, MOST_IN_CHANNEL + 5, "stable")).unwrap());
-    let mut book = Book::default();
+    let mut book = RolloutState::default();
     shelf.put_all(read(TARGET).unwrap(), &mut book).unwrap();
     shelf.remove("fleet_release/r3", &mut book).unwrap();
     assert!(shelf.put_all(read(&many(900, 901, "stable")).unwrap(), &mut book).is_err());

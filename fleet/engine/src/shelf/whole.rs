@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{MOST_IN_CHANNEL, Refused, Shelf};
-use crate::book::Book;
-use crate::resource::{Kind, Resource, Source};
+use super::{MOST_IN_CHANNEL, Refused, ResourceSet};
+use crate::book::RolloutState;
+use crate::resource::{ChannelSource, Kind, Resource};
 
-impl Shelf {
+impl ResourceSet {
     /// A version has one `fleet_release`: of two nobody could say which of them counts.
     pub(super) fn one_release_a_version(&self) -> Result<(), Refused> {
         let mut names: BTreeMap<String, &str> = BTreeMap::new();
@@ -54,7 +54,7 @@ impl Shelf {
     pub(super) fn good_channels(&self, news: &[(Kind, String)]) -> Result<(), Refused> {
         for (kind, name) in news {
             let Some(Resource::Channel(channel)) = self.get(*kind, name) else { continue };
-            if let Source::Static(Some(version)) = &channel.model.source
+            if let ChannelSource::Static(Some(version)) = &channel.model.source
                 && let Some(reason) = self.block_of(version)
             {
                 return Err(Refused::Conflict(format!(
@@ -66,11 +66,11 @@ impl Shelf {
     }
 
     /// A `fleet_channel` that is `news` names a group of the policy or of the rollout.
-    pub(super) fn known_groups(&self, news: &[(Kind, String)], book: &Book) -> Result<(), Refused> {
+    pub(super) fn known_groups(&self, news: &[(Kind, String)], book: &RolloutState) -> Result<(), Refused> {
         let known = book.group_names();
         for (kind, name) in news {
             let Some(Resource::Channel(channel)) = self.get(*kind, name) else { continue };
-            if let Source::Group(group) = &channel.model.source
+            if let ChannelSource::Group(group) = &channel.model.source
                 && !known.contains(&group.as_str())
             {
                 return Err(Refused::Conflict(format!(

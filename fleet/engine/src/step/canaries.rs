@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::fleet::Fleet;
 use crate::host::Host;
 use crate::rollout::{Canary, Cursor, Rollout, State};
-use crate::tally::{HostState, Look};
+use crate::tally::{HostState, TallyContext};
 
 /// Puts others in the place of canaries that are lost, and tops them up.
 pub(super) fn choose(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
@@ -17,7 +17,7 @@ pub(super) fn choose(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Ti
 pub(super) fn check(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
     choose(rollout, index, fleet, now);
     let Some(group) = rollout.groups.get(index) else { return };
-    let look = Look::new(rollout, group, fleet, now);
+    let look = TallyContext::new(rollout, group, fleet, now);
     let arrived: Vec<u128> = group
         .canaries
         .iter()
@@ -42,7 +42,7 @@ pub(super) fn check(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Tim
 }
 
 /// Of how many hosts canaries are: those that were there when the group began, or that are back since, if these are more.
-fn members(look: &Look<'_>, index: usize, fleet: &Fleet) -> usize {
+fn members(look: &TallyContext<'_>, index: usize, fleet: &Fleet) -> usize {
     let is_one = |host: &&Host| look.is_counted(host) && look.is_present(host) && !host.flags.excludes();
     let present = fleet.members(index).filter(is_one).count();
     usize::try_from(look.group.initial_count).unwrap_or(usize::MAX).max(present)
@@ -51,7 +51,7 @@ fn members(look: &Look<'_>, index: usize, fleet: &Fleet) -> usize {
 /// One that was not told and went silent, departed or is excluded gives its place to another.
 fn drop_lost(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
     let Some(group) = rollout.groups.get(index) else { return };
-    let look = Look::new(rollout, group, fleet, now);
+    let look = TallyContext::new(rollout, group, fleet, now);
     let is_lost = |canary: &Canary| {
         let Some(host) = fleet.host(canary.host_id) else { return true };
         !canary.success
@@ -72,7 +72,7 @@ fn top_up(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
     if missing == 0 {
         return;
     }
-    let look = Look::new(rollout, group, fleet, now);
+    let look = TallyContext::new(rollout, group, fleet, now);
     let can_be = |host: &&Host| {
         host.update_id != 0
             && look.is_counted(host)

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::calendar::Opening;
+use crate::calendar::WindowOpening;
 use crate::policy::Strategy;
 use crate::reason::Why;
 use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
@@ -97,7 +97,12 @@ pub(crate) fn soak_end(rollout: &Rollout, index: usize, now: Timestamp) -> Optio
 }
 
 /// Whether the rollout began while the window that is open now was open: then the group waits for the next one.
-pub(crate) fn began_in_window(opening: &Opening, begun: Timestamp, now: Timestamp, length: SignedDuration) -> bool {
+pub(crate) fn began_in_window(
+    opening: &WindowOpening,
+    begun: Timestamp,
+    now: Timestamp,
+    length: SignedDuration,
+) -> bool {
     now.duration_since(begun) <= BORN.max(length) && opening.is_open(begun, length) && {
         let of_then = opening.opened_at(begun, length);
         of_then.is_some() && of_then == opening.opened_at(now, length)

@@ -11,7 +11,7 @@ use crate::moment::Moment;
 use crate::policy::OnHalt;
 use crate::reason::HaltRule;
 use crate::rollout::{GateAnswer, GroupStatus, Halt, Rollout, State};
-use crate::tally::{HostState, Look};
+use crate::tally::{HostState, TallyContext};
 
 /// Hosts that report a failure before a group goes back by itself: one may lie, or be broken.
 const LEAST_REPORTED: u64 = 2;
@@ -48,7 +48,7 @@ impl Rollout {
 
     fn canary_failed(&self, index: usize, fleet: &Fleet, now: Timestamp) -> Option<(HaltRule, u64, u64)> {
         let group = self.groups.get(index).filter(|group| group.state == State::Canary)?;
-        let look = Look::new(self, group, fleet, now);
+        let look = TallyContext::new(self, group, fleet, now);
         let has_failed = |host: &Host| look.has_failed(host);
         let failed = group.canaries.iter().filter(|canary| fleet.host(canary.host_id).is_some_and(has_failed)).count();
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
@@ -58,7 +58,7 @@ impl Rollout {
     /// The first few of the hosts by which `rule` is broken.
     fn sample(&self, index: usize, rule: HaltRule, fleet: &Fleet, now: Timestamp) -> Vec<String> {
         let Some(group) = self.groups.get(index) else { return Vec::new() };
-        let look = Look::new(self, group, fleet, now);
+        let look = TallyContext::new(self, group, fleet, now);
         let breaks = |host: &&Host| match (rule, look.state(host)) {
             (HaltRule::FailedThreshold | HaltRule::SoakFailed, HostState::Failed)
             | (HaltRule::TimeoutThreshold, HostState::TimedOut) => look.is_counted(host),
@@ -72,7 +72,7 @@ impl Rollout {
 
     fn commonest_error(&self, index: usize, fleet: &Fleet, now: Timestamp) -> Option<String> {
         let group = self.groups.get(index)?;
-        let look = Look::new(self, group, fleet, now);
+        let look = TallyContext::new(self, group, fleet, now);
         let mut codes: BTreeMap<&str, u64> = BTreeMap::new();
         // Who does not count says nothing of why it stopped: anybody may report what he likes.
         let has_failed = |host: &&Host| look.is_counted(host) && look.state(host) == HostState::Failed;

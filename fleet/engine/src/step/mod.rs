@@ -12,19 +12,19 @@ mod tests;
 
 use jiff::Timestamp;
 
-use crate::book::{Book, Holds};
+use crate::book::{Holds, RolloutState};
 use crate::counts::Tally;
-use crate::fleet::{Counted, Fleet};
-use crate::host::Place;
+use crate::fleet::{Fleet, ReportedCounts};
+use crate::host::GroupPlace;
 use crate::policy::Mode;
 use crate::reason::HaltRule;
 use crate::rollout::{GroupStatus, Rollout, State};
-use crate::tally::Look;
+use crate::tally::TallyContext;
 
 /// Versions that halted here, of which is known that they did.
 const HALTED: usize = 100;
 
-impl Book {
+impl RolloutState {
     /// One step at `now`, which is never before the last one. The same book, fleet and time give the same book.
     pub fn step(&mut self, fleet: &mut Fleet, now: Timestamp) {
         let now = self.last_step.map_or(now, |last| last.max(now));
@@ -58,7 +58,7 @@ impl Book {
     }
 }
 
-impl Book {
+impl RolloutState {
     /// Counts the hosts of each group at `now`, without a step.
     pub fn count(&mut self, fleet: &Fleet, now: Timestamp) {
         if let Some(rollout) = &mut self.rollout {
@@ -109,11 +109,11 @@ impl Rollout {
     }
 
     fn count_those(&mut self, which: &[bool], fleet: &Fleet, now: Timestamp) {
-        let look = |(group, is_wanted): (_, &bool)| is_wanted.then(|| Look::new(self, group, fleet, now));
-        let mut tallies: Vec<Option<(Look<'_>, Tally)>> =
+        let look = |(group, is_wanted): (_, &bool)| is_wanted.then(|| TallyContext::new(self, group, fleet, now));
+        let mut tallies: Vec<Option<(TallyContext<'_>, Tally)>> =
             self.groups.iter().zip(which).map(look).map(|look| Some((look?, Tally::default()))).collect();
         for host in fleet.hosts() {
-            let Place::Group(index) = host.place else { continue };
+            let GroupPlace::Group(index) = host.place else { continue };
             if let Some(Some((look, tally))) = tallies.get_mut(usize::from(index)) {
                 tally.add(look, host);
             }
@@ -141,7 +141,7 @@ impl Rollout {
     }
 
     /// Present and up-to-date hosts of each group as another server counts them; the last group has all that have none.
-    fn counted_elsewhere(&self, counts: Option<&Counted>) -> Vec<Option<(u64, u64)>> {
+    fn counted_elsewhere(&self, counts: Option<&ReportedCounts>) -> Vec<Option<(u64, u64)>> {
         let mut found = vec![None; self.groups.len()];
         let target = self.target.to_string();
         for (name, versions) in counts.into_iter().flatten() {

@@ -5,10 +5,10 @@ use std::collections::BinaryHeap;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::fleet::Fleet;
-use crate::host::{Host, Place};
+use crate::host::{GroupPlace, Host};
 use crate::policy::{Rate, Schedule, Strategy};
-use crate::rollout::{Cursor, GroupStatus, Pass, RateAccount, Rollout, State};
-use crate::tally::{HostState, Look};
+use crate::rollout::{Cursor, GroupStatus, RateAccount, Rollout, RolloutPass, State};
+use crate::tally::{HostState, TallyContext};
 
 /// What a rate is about.
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
@@ -70,17 +70,17 @@ pub(crate) fn free_slots(group: &GroupStatus) -> u64 {
 }
 
 /// The first of those that wait in a group, as many as there are free slots.
-struct Waiting {
+struct FreeSlots {
     /// They failed or timed out in the attempt before.
     again: First,
     /// Enrolled hosts.
-    enrolled: Line,
+    enrolled: WaitingLine,
     /// Hosts that only ask, behind them.
-    strangers: Line,
+    strangers: WaitingLine,
 }
 
 /// Who waits for a pass.
-struct Line {
+struct WaitingLine {
     /// Its members.
     members: First,
     /// Those that came after it began.
@@ -88,24 +88,28 @@ struct Line {
 }
 
 /// Who waits in the groups that have free slots: one look at all hosts.
-fn waiting(rollout: &Rollout, free: &[usize], fleet: &Fleet, now: Timestamp) -> Vec<Waiting> {
-    let mut waiting: Vec<Waiting> = free
+fn waiting(rollout: &Rollout, free: &[usize], fleet: &Fleet, now: Timestamp) -> Vec<FreeSlots> {
+    let mut waiting: Vec<FreeSlots> = free
         .iter()
-        .map(|free| Waiting { again: First::new(*free), enrolled: Line::new(*free), strangers: Line::new(*free) })
+        .map(|free| FreeSlots {
+            again: First::new(*free),
+            enrolled: WaitingLine::new(*free),
+            strangers: WaitingLine::new(*free),
+        })
         .collect();
     let may_wait =
         |group: &GroupStatus| !fleet.is_proven || group.tally.pending + group.tally.failed + group.tally.timed_out > 0;
-    let looks: Vec<Option<Look<'_>>> = rollout
+    let looks: Vec<Option<TallyContext<'_>>> = rollout
         .groups
         .iter()
         .zip(free)
-        .map(|(group, free)| (*free > 0 && may_wait(group)).then(|| Look::new(rollout, group, fleet, now)))
+        .map(|(group, free)| (*free > 0 && may_wait(group)).then(|| TallyContext::new(rollout, group, fleet, now)))
         .collect();
     if looks.iter().all(Option::is_none) {
         return waiting;
     }
     for host in fleet.hosts() {
-        let Place::Group(index) = host.place else { continue };
+        let GroupPlace::Group(index) = host.place else { continue };
         let index = usize::from(index);
         if let (Some(Some(look)), Some(waiting)) = (looks.get(index), waiting.get_mut(index)) {
             waiting.add(look, host);
@@ -114,8 +118,8 @@ fn waiting(rollout: &Rollout, free: &[usize], fleet: &Fleet, now: Timestamp) -> 
     waiting
 }
 
-impl Waiting {
-    fn add(&mut self, look: &Look<'_>, host: &Host) {
+impl FreeSlots {
+    fn add(&mut self, look: &TallyContext<'_>, host: &Host) {
         let group = look.group;
         let is_stranger = host.enrolled.is_none();
         let state = look.state(host);
@@ -137,12 +141,12 @@ impl Waiting {
     }
 }
 
-impl Line {
+impl WaitingLine {
     fn new(most: usize) -> Self {
         Self { members: First::new(most), late: First::new(most) }
     }
 
-    fn add(&mut self, pass: &Pass, host: &Host) {
+    fn add(&mut self, pass: &RolloutPass, host: &Host) {
         let (cursor, arrival) = (Cursor::of(host), host.arrival.get());
         if arrival > pass.pass_to {
             self.late.add(cursor);
@@ -189,10 +193,10 @@ impl First {
     }
 }
 
-impl Pass {
+impl RolloutPass {
     /// Moves the cursor over those that wait, at most `free`. Where it comes to its end, another pass begins with those that
     /// arrived since. Gives how many were let go.
-    fn advance(&mut self, waiting: Line, free: usize, arrivals: u64) -> usize {
+    fn advance(&mut self, waiting: WaitingLine, free: usize, arrivals: u64) -> usize {
         let members = waiting.members.count;
         let (last, taken) = waiting.members.last(free);
         self.cursor = last.or(self.cursor);
@@ -209,7 +213,7 @@ impl Pass {
 impl GroupStatus {
     /// Moves the cursors over those that wait, for each of the `free` slots: those of the attempt before come first, and those
     /// that only ask last.
-    fn move_cursor(&mut self, waiting: Waiting, mut free: usize, arrivals: u64) {
+    fn move_cursor(&mut self, waiting: FreeSlots, mut free: usize, arrivals: u64) {
         let before = free;
         let (last, taken) = waiting.again.last(free);
         self.retry_cursor = last.or(self.retry_cursor);

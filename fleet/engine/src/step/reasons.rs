@@ -8,7 +8,7 @@ use crate::calendar::{blackout_at, end_of_blackout};
 use crate::moment::hours;
 use crate::percent::Percent;
 use crate::policy::{Mode, Rate, Schedule, Strategy};
-use crate::reason::{Reason, Why};
+use crate::reason::{WaitReason, Why};
 use crate::rollout::{GroupStatus, Halt, Rollout, State};
 
 /// Gives every group its reason. `since` stays while the reason does.
@@ -18,7 +18,7 @@ pub(super) fn give(rollout: &mut Rollout, now: Timestamp) {
         let Some(group) = rollout.groups.get_mut(index) else { continue };
         let is_same = std::mem::discriminant(&why) == std::mem::discriminant(&group.reason.why);
         let since = if is_same { group.reason.since } else { now };
-        group.reason = Reason { why, since, until: until.filter(|until| *until > now) };
+        group.reason = WaitReason { why, since, until: until.filter(|until| *until > now) };
     }
 }
 

@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 
-use crate::book::Book;
-use crate::listening::Clock;
+use crate::book::RolloutState;
+use crate::listening::ListeningClock;
 use crate::order;
-use crate::policy::{Mode, Policy, Schedule, Strategy, Target};
+use crate::policy::{Mode, Policy, RolloutTarget, Schedule, Strategy};
 use crate::rollout::{GroupStatus, Halt, Rollout, State};
 
-impl Book {
+impl RolloutState {
     /// Start, target, schedule or strategy changed: another rollout, whatever the present one was doing. Otherwise mode, pace,
     /// proof and freezes act from now on; groups, members, order, windows and canaries with the next rollout.
     pub(super) fn adopt(&mut self, now: Timestamp) {
@@ -36,12 +36,12 @@ impl Book {
 }
 
 impl Rollout {
-    fn is_of(&self, target: &Target, strategy: Strategy) -> bool {
+    fn is_of(&self, target: &RolloutTarget, strategy: Strategy) -> bool {
         (&self.start, &self.target, self.schedule, self.strategy)
             == (&target.start, &target.target, target.schedule, strategy)
     }
 
-    fn new(id: u128, number: u64, target: &Target, policy: &Policy, now: Timestamp) -> Self {
+    fn new(id: u128, number: u64, target: &RolloutTarget, policy: &Policy, now: Timestamp) -> Self {
         let (groups, without_windows) = policy.groups(target.schedule);
         let mut groups: Vec<GroupStatus> = groups.into_iter().map(|group| GroupStatus::new(group, now)).collect();
         if target.schedule == Schedule::Immediate {
@@ -67,7 +67,7 @@ impl Rollout {
             groups,
             start_time: now,
             last_step: now,
-            clock: Clock::default(),
+            clock: ListeningClock::default(),
         }
     }
 
@@ -87,7 +87,7 @@ impl Rollout {
     }
 
     /// What acts with the next step.
-    fn follow(&mut self, target: &Target, policy: &Policy) {
+    fn follow(&mut self, target: &RolloutTarget, policy: &Policy) {
         self.mode = policy.mode.min(target.mode);
         self.window = policy.window;
         let (groups, _) = policy.groups(target.schedule);

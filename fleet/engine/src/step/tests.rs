@@ -8,12 +8,12 @@ use serde_json::json;
 use super::*;
 use crate::answer::Question;
 use crate::command::Command;
-use crate::curve::{self, Curve, Point, Sketch};
-use crate::fleet::{Change, Report};
+use crate::curve::{self, Point, RolloutCurve, Sketch};
+use crate::fleet::{HostChange, HostReport};
 use crate::host::{Host, HostId, Outcome};
 use crate::percent::Percent;
 use crate::rollout::Cursor;
-use crate::shelf::Shelf;
+use crate::shelf::ResourceSet;
 use crate::tally::HostState;
 
 const HOSTS: u128 = 14;
@@ -53,7 +53,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn book(rate: Option<u32>, canaries: u32) -> Book {
+fn book(rate: Option<u32>, canaries: u32) -> RolloutState {
     let group = |name: &str| {
         let mut group = json!({ "name": name, "max_in_flight": "20%", "start_hour": 12, "canary_count": canaries,
             "max_failed_before_halt": "60%", "failure_seconds": 300,
@@ -63,7 +63,7 @@ fn book(rate: Option<u32>, canaries: u32) -> Book {
         }
         group
     };
-    let (mut shelf, mut book) = (Shelf::default(), Book::default());
+    let (mut shelf, mut book) = (ResourceSet::default(), RolloutState::default());
     let groups = json!({ "agent_auto_update_groups": { "regular": GROUPS.map(group) } });
     let version = json!({ "agent_version": "2.0.0", "agent_start_version": "1.0.0" });
     for (kind, spec) in [("cluster_maintenance_config", groups), ("autoupdate_version", version)] {
@@ -72,17 +72,17 @@ fn book(rate: Option<u32>, canaries: u32) -> Book {
     book
 }
 
-fn act(op: &Op, book: &mut Book, fleet: &mut Fleet, now: Timestamp) {
+fn act(op: &Op, book: &mut RolloutState, fleet: &mut Fleet, now: Timestamp) {
     match op {
         Op::Report { host, group, version, outcome } => {
-            let last = outcome.map(|outcome| Change { outcome, to: "2.0.0".to_owned(), code: "broken".to_owned() });
-            let report = Report {
+            let last = outcome.map(|outcome| HostChange { outcome, to: "2.0.0".to_owned(), code: "broken".to_owned() });
+            let report = HostReport {
                 host: *host,
                 update_id: host + 100,
                 group: Some(GROUPS[*group].to_owned()),
                 version: Some((*version).to_owned()),
                 last,
-                ..Report::default()
+                ..HostReport::default()
             };
             fleet.report(&report, book.rollout.as_ref(), now);
         }
@@ -100,8 +100,8 @@ fn act(op: &Op, book: &mut Book, fleet: &mut Fleet, now: Timestamp) {
 /// Every host that waits in a group, in order, the plain way.
 fn plain_cursors(rollout: &mut Rollout, index: usize, free: usize, fleet: &Fleet, now: Timestamp) {
     let group = &rollout.groups[index];
-    let look = Look::new(rollout, group, fleet, now);
-    let place = Place::Group(u16::try_from(index).unwrap());
+    let look = TallyContext::new(rollout, group, fleet, now);
+    let place = GroupPlace::Group(u16::try_from(index).unwrap());
     let waits = |host: &&Host| {
         let goes = group.state != State::RolledBack || look.goes_back(host);
         let is_over = matches!(look.state(host), HostState::Failed | HostState::TimedOut);
@@ -141,15 +141,15 @@ fn plain_cursors(rollout: &mut Rollout, index: usize, free: usize, fleet: &Fleet
 fn assert_curve_ends_at_the_counts(
     rollout: &Rollout,
     group: &GroupStatus,
-    place: Place,
+    place: GroupPlace,
     fleet: &Fleet,
     now: Timestamp,
 ) {
     let Some(mut sketch) = Sketch::of(group) else { return };
-    let look = Look::new(rollout, group, fleet, now);
+    let look = TallyContext::new(rollout, group, fleet, now);
     let of_group = || fleet.hosts().iter().filter(|host| host.place == place);
     of_group().for_each(|host| sketch.add(&look, host));
-    let Curve { points } = sketch.finish(now);
+    let RolloutCurve { points } = sketch.finish(now);
     let told = of_group().filter(|host| look.mark(host).is_some()).count();
     let (tally, last) = (&group.tally, points.last().unwrap());
     let counts = (u64::try_from(told).unwrap(), tally.updated, tally.failed + tally.timed_out);
@@ -193,7 +193,7 @@ proptest! {
             let mut counted = rollout.clone();
             counted.count(&fleet, now);
             prop_assert_eq!(&counted.groups, &rollout.groups);
-            for (group, place) in rollout.groups.iter().zip((0..).map(Place::Group)) {
+            for (group, place) in rollout.groups.iter().zip((0..).map(GroupPlace::Group)) {
                 assert_curve_ends_at_the_counts(&rollout, group, place, &fleet, now);
             }
             // Other caps let the same hosts go.
@@ -230,7 +230,7 @@ proptest! {
 }
 
 /// Twenty hosts of `a` that report each quarter of an hour for two hours, with a step each minute.
-fn twenty(book: &mut Book, fleet: &mut Fleet) -> Timestamp {
+fn twenty(book: &mut RolloutState, fleet: &mut Fleet) -> Timestamp {
     let begin: Timestamp = "2026-01-05T08:00:00Z".parse().unwrap();
     let mut now = begin;
     for minute in 0..120 {
@@ -247,18 +247,18 @@ fn report(
     host: HostId,
     version: &'static str,
     outcome: Option<Outcome>,
-    book: &mut Book,
+    book: &mut RolloutState,
     fleet: &mut Fleet,
     now: Timestamp,
 ) {
     act(&Op::Report { host, group: 0, version, outcome }, book, fleet, now);
 }
 
-fn group_a(book: &Book) -> &GroupStatus {
+fn group_a(book: &RolloutState) -> &GroupStatus {
     &book.rollout.as_ref().unwrap().groups[0]
 }
 
-fn ask(host: HostId, book: &Book, fleet: &mut Fleet, now: Timestamp) -> bool {
+fn ask(host: HostId, book: &RolloutState, fleet: &mut Fleet, now: Timestamp) -> bool {
     let question = Question { host: Some(host), group: "a".to_owned(), update_id: host + 100 };
     book.ask(fleet, &question, now).unwrap().update
 }
@@ -302,9 +302,10 @@ fn a_time_in_which_nobody_listened_is_no_time_out() {
     // One begins, and says nothing more: it fails by silence (`failure_seconds`).
     report(told[0], "1.0.0", Some(Outcome::Started), &mut book, &mut fleet, now);
     book.step(&mut fleet, now);
-    let counts = |book: &Book| (group_a(book).tally.told, group_a(book).tally.failed, group_a(book).tally.timed_out);
+    let counts =
+        |book: &RolloutState| (group_a(book).tally.told, group_a(book).tally.failed, group_a(book).tally.timed_out);
     // The sixteen others are heard of each quarter of an hour.
-    let live = |minutes: i64, book: &mut Book, fleet: &mut Fleet, now: &mut Timestamp| {
+    let live = |minutes: i64, book: &mut RolloutState, fleet: &mut Fleet, now: &mut Timestamp| {
         for minute in 0..minutes {
             *now += SignedDuration::from_mins(1);
             for host in
@@ -350,8 +351,8 @@ fn a_groups_curve_has_each_host_at_its_time() {
     }
     let rollout = book.rollout.as_ref().unwrap();
     let mut sketch = Sketch::of(&rollout.groups[0]).unwrap();
-    let look = Look::new(rollout, &rollout.groups[0], &fleet, minute(60));
-    fleet.hosts().iter().filter(|host| host.place == Place::Group(0)).for_each(|host| sketch.add(&look, host));
+    let look = TallyContext::new(rollout, &rollout.groups[0], &fleet, minute(60));
+    fleet.hosts().iter().filter(|host| host.place == GroupPlace::Group(0)).for_each(|host| sketch.add(&look, host));
     let points = sketch.finish(minute(60)).points;
     let counts: Vec<_> = points.iter().map(|point| (point.told, point.updated, point.failed)).collect();
     assert_eq!(counts, [(4, 0, 0), (4, 1, 0), (4, 2, 0), (4, 2, 1), (4, 2, 1)]);
@@ -364,7 +365,7 @@ fn a_groups_curve_has_each_host_at_its_time() {
 /// A hold as earlier versions kept it, whose group the rollout had no more: it lasts, through later policies too.
 #[test]
 fn what_an_earlier_version_kept_of_a_hold_lasts_until_run() {
-    let put = |groups: &[&str], patch: u32, shelf: &mut Shelf, book: &mut Book| {
+    let put = |groups: &[&str], patch: u32, shelf: &mut ResourceSet, book: &mut RolloutState| {
         let group = |name: &&str| json!({ "name": name, "days": ["*"], "start_hour": 12 });
         let groups: Vec<_> = groups.iter().map(group).collect();
         let config = json!({ "agents": { "mode": "enabled", "strategy": "time-based",
@@ -378,17 +379,17 @@ fn what_an_earlier_version_kept_of_a_hold_lasts_until_run() {
     let by_rest = json!({ "takes_rest": true });
     let by_label = json!({ "members": { "node": null, "instance": "group == \"other\"" } });
     for (reach, held) in [(by_rest, [false, true, true]), (by_label, [false, true, false])] {
-        let (mut shelf, mut book, mut fleet) = (Shelf::default(), Book::default(), Fleet::default());
+        let (mut shelf, mut book, mut fleet) = (ResourceSet::default(), RolloutState::default(), Fleet::default());
         put(&["dev", "fast"], 0, &mut shelf, &mut book);
         let kept = json!({ "all": false, "groups": ["production"], "reach": { "production": reach }, "released": [] });
         book.holds = serde_json::from_value(kept).unwrap();
         let mut now: Timestamp = "2026-01-05T08:00:00Z".parse().unwrap();
-        let mut told = |book: &mut Book, time: &str| -> Vec<bool> {
+        let mut told = |book: &mut RolloutState, time: &str| -> Vec<bool> {
             now = format!("2026-01-{time}:00Z").parse().unwrap();
             let hosts = [(1, "dev"), (2, "other"), (3, "")];
             for (host, group) in hosts {
                 let (group, version) = (Some(group.to_owned()), Some("1.0.0".to_owned()));
-                fleet.report(&Report { host, group, version, ..Report::default() }, book.rollout.as_ref(), now);
+                fleet.report(&HostReport { host, group, version, ..HostReport::default() }, book.rollout.as_ref(), now);
             }
             book.step(&mut fleet, now);
             let asks =

@@ -9,7 +9,7 @@ use rustls::{Error as RustlsError, InconsistentKeys};
 /// Why a certificate and its key cannot be used. Each is one line that names the file.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Error {
+pub enum TlsError {
     /// A file cannot be read.
     Read(PathBuf, io::Error),
     /// A file is not PEM, or is cut off.
@@ -28,7 +28,7 @@ pub enum Error {
     Changed(PathBuf, PathBuf),
 }
 
-impl Error {
+impl TlsError {
     /// What rustls says of the pair.
     pub(super) fn refused(cert: &Path, key: &Path, source: RustlsError) -> Self {
         match source {
@@ -43,7 +43,7 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read(file, source) => write!(f, "cannot read {}: {source}", file.display()),
@@ -70,7 +70,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
+impl std::error::Error for TlsError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Read(_, source) => Some(source),

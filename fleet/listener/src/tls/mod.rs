@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use tokio::time::{MissedTickBehavior, interval};
 
-pub use error::Error;
+pub use error::TlsError;
 use pair::Stamp;
 
 /// How often the files are looked at; a change is taken when two looks agree, so 2 to 4 s after it.
@@ -18,10 +18,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// A certificate and its key, read again when the files change. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Tls(Arc<Shared>);
+pub struct Tls(Arc<TlsFiles>);
 
 #[derive(Debug)]
-struct Shared {
+struct TlsFiles {
     cert: PathBuf,
     key: PathBuf,
     current: Mutex<Current>,
@@ -42,17 +42,17 @@ impl Tls {
     ///
     /// # Errors
     /// If a file cannot be read or understood, or they do not belong together.
-    pub fn load(cert: &Path, key: &Path) -> Result<Self, Error> {
+    pub fn load(cert: &Path, key: &Path) -> Result<Self, TlsError> {
         let (config, judged) = pair::load(cert, key)?;
         let current = Mutex::new(Current { config, judged, pending: None });
-        Ok(Self(Arc::new(Shared { cert: cert.to_owned(), key: key.to_owned(), current })))
+        Ok(Self(Arc::new(TlsFiles { cert: cert.to_owned(), key: key.to_owned(), current })))
     }
 
     /// Reads the files at once (on SIGHUP). Connections that exist keep what they began with. Blocks on the disk.
     ///
     /// # Errors
     /// As [`Tls::load`]; the certificate and key in use stay.
-    pub fn reload(&self) -> Result<(), Error> {
+    pub fn reload(&self) -> Result<(), TlsError> {
         let (config, judged) = pair::load(&self.0.cert, &self.0.key)?;
         *self.current() = Current { config, judged, pending: None };
         tracing::info!(certificate = %self.0.cert.display(), "TLS certificate reloaded");
@@ -85,7 +85,7 @@ impl Tls {
         match self.reload() {
             Ok(()) => {}
             // Written while it was read: the next look sees another stamp.
-            Err(Error::Changed(..)) => self.current().pending = None,
+            Err(TlsError::Changed(..)) => self.current().pending = None,
             Err(error) => {
                 tracing::warn!(%error, "the new TLS certificate is not usable; keeping the one in use");
                 let mut current = self.current();

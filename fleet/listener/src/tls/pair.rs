@@ -10,7 +10,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::Error;
+use super::TlsError;
 use crate::file::read_file;
 
 /// The only protocol spoken; a client that offers others alone is refused in the handshake.
@@ -54,15 +54,15 @@ impl FileStamp {
 }
 
 /// A server's configuration from both files, and what they looked like.
-pub(super) fn load(cert: &Path, key: &Path) -> Result<(Arc<ServerConfig>, Stamp), Error> {
+pub(super) fn load(cert: &Path, key: &Path) -> Result<(Arc<ServerConfig>, Stamp), TlsError> {
     let before = Stamp::of(cert, key);
     let chain = read_chain(cert)?;
     let secret = read_key(key)?;
     if Stamp::of(cert, key) != before {
-        return Err(Error::Changed(cert.to_owned(), key.to_owned()));
+        return Err(TlsError::Changed(cert.to_owned(), key.to_owned()));
     }
     let provider = Arc::new(ring::default_provider());
-    let tls = |source| Error::refused(cert, key, source);
+    let tls = |source| TlsError::refused(cert, key, source);
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(tls)?
@@ -75,23 +75,23 @@ pub(super) fn load(cert: &Path, key: &Path) -> Result<(Arc<ServerConfig>, Stamp)
     Ok((Arc::new(config), before))
 }
 
-fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let text = read(path)?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match chain {
-        Ok(chain) if chain.is_empty() => Err(Error::NoCertificate(path.to_owned())),
+        Ok(chain) if chain.is_empty() => Err(TlsError::NoCertificate(path.to_owned())),
         Ok(chain) => Ok(chain),
-        Err(source) => Err(Error::Pem(path.to_owned(), source)),
+        Err(source) => Err(TlsError::Pem(path.to_owned(), source)),
     }
 }
 
-fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|source| match source {
-        pem::Error::NoItemsFound => Error::NoKey(path.to_owned()),
-        source => Error::Pem(path.to_owned(), source),
+        pem::Error::NoItemsFound => TlsError::NoKey(path.to_owned()),
+        source => TlsError::Pem(path.to_owned(), source),
     })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    read_file(path, MAX_FILE).map_err(|source| Error::Read(path.to_owned(), source))
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    read_file(path, MAX_FILE).map_err(|source| TlsError::Read(path.to_owned(), source))
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::Stdio;
 use std::sync::atomic::Ordering;
 
-use fleet_listener::Limits;
+use fleet_listener::ListenerLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
@@ -25,7 +25,7 @@ async fn open(address: SocketAddr, kind: usize) -> Client {
 
 #[tokio::test]
 async fn a_flood_keeps_no_new_caller_out() {
-    let (_server, address) = Server::plain(Limits { connections: 50, ..unlimited() });
+    let (_server, address) = Server::plain(ListenerLimits { connections: 50, ..unlimited() });
     let mut flood = Vec::new();
     for kind in 0..400 {
         flood.push(open(address, kind).await);
@@ -42,7 +42,7 @@ async fn a_flood_keeps_no_new_caller_out() {
 
 #[tokio::test]
 async fn the_one_that_waited_longest_makes_room() {
-    let (server, address) = Server::plain(Limits { connections: 3, ..unlimited() });
+    let (server, address) = Server::plain(ListenerLimits { connections: 3, ..unlimited() });
     let mut working = Client::connect(address).await;
     working.send("GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     until("the handler", || server.shown.waiting.load(Ordering::SeqCst) == 1).await;
@@ -61,7 +61,7 @@ async fn the_one_that_waited_longest_makes_room() {
 
 #[tokio::test]
 async fn where_all_are_at_work_the_new_one_is_closed() {
-    let (server, address) = Server::plain(Limits { connections: 2, ..unlimited() });
+    let (server, address) = Server::plain(ListenerLimits { connections: 2, ..unlimited() });
     let mut working = Vec::new();
     for count in 1..=2 {
         let mut client = Client::connect(address).await;
@@ -79,7 +79,7 @@ async fn where_all_are_at_work_the_new_one_is_closed() {
 
 #[tokio::test]
 async fn half_bodies_and_stalled_readers_make_room_too() {
-    let (server, address) = Server::plain(Limits { connections: 4, ..unlimited() });
+    let (server, address) = Server::plain(ListenerLimits { connections: 4, ..unlimited() });
     let mut stalled = Vec::new();
     for count in 1..=2 {
         let mut client = Client::connect(address).await;
@@ -134,7 +134,7 @@ async fn find_answers_beside_ten_thousand_idle_connections() {
         eprintln!("skipped: {IDLE} file descriptors are not permitted here");
         return;
     }
-    let (_server, address) = Server::plain(Limits { connections: IDLE, ..unlimited() });
+    let (_server, address) = Server::plain(ListenerLimits { connections: IDLE, ..unlimited() });
     let mut crowd = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--ignored", "--nocapture", "flood::crowd"])
         .env(CROWD, address.to_string())

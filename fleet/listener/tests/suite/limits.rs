@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fleet_listener::Limits;
+use fleet_listener::ListenerLimits;
 use tokio::io::AsyncWriteExt;
 
 use crate::support::{Client, SHORT, Server, assert_answered, unlimited, until, within};
 
 #[tokio::test]
 async fn a_head_sent_byte_by_byte_is_cut_off() {
-    let (_server, address) = Server::plain(Limits { head: SHORT, ..unlimited() });
+    let (_server, address) = Server::plain(ListenerLimits { head: SHORT, ..unlimited() });
     let mut client = Client::connect(address).await;
     within("the cut", async {
         // An endless header: only the server can end this.
@@ -25,13 +25,13 @@ async fn a_head_sent_byte_by_byte_is_cut_off() {
 
 #[tokio::test]
 async fn a_caller_that_says_nothing_is_cut_off() {
-    let (_server, address) = Server::plain(Limits { head: SHORT, ..unlimited() });
+    let (_server, address) = Server::plain(ListenerLimits { head: SHORT, ..unlimited() });
     assert_eq!(Client::connect(address).await.closed().await, "");
 }
 
 #[tokio::test]
 async fn a_pause_between_requests_may_be_longer_than_a_head() {
-    let (_server, address) = Server::plain(Limits { head: SHORT, ..unlimited() });
+    let (_server, address) = Server::plain(ListenerLimits { head: SHORT, ..unlimited() });
     let mut client = Client::connect(address).await;
     assert_eq!(client.get("/").await.unwrap().status, 200);
     // The limit for heads passes, as another connection shows.
@@ -41,7 +41,7 @@ async fn a_pause_between_requests_may_be_longer_than_a_head() {
 
 #[tokio::test]
 async fn a_pause_between_requests_ends() {
-    let (_server, address) = Server::plain(Limits { idle: SHORT, ..unlimited() });
+    let (_server, address) = Server::plain(ListenerLimits { idle: SHORT, ..unlimited() });
     let mut client = Client::connect(address).await;
     assert_eq!(client.get("/").await.unwrap().status, 200);
     assert_eq!(client.closed().await, "");
@@ -49,7 +49,7 @@ async fn a_pause_between_requests_ends() {
 
 #[tokio::test]
 async fn the_second_head_of_a_connection_has_its_time_too() {
-    let (_server, address) = Server::plain(Limits { head: SHORT, ..unlimited() });
+    let (_server, address) = Server::plain(ListenerLimits { head: SHORT, ..unlimited() });
     let mut client = Client::connect(address).await;
     assert_eq!(client.get("/").await.unwrap().status, 200);
     client.send("GET / HTTP/1.1\r\nHos").await;
@@ -58,7 +58,7 @@ async fn the_second_head_of_a_connection_has_its_time_too() {
 
 #[tokio::test]
 async fn half_a_body_is_answered_408_and_closed() {
-    let (_server, address) = Server::plain(Limits { body: SHORT, ..unlimited() });
+    let (_server, address) = Server::plain(ListenerLimits { body: SHORT, ..unlimited() });
     for head in ["Content-Length: 10\r\n\r\nabc", "Transfer-Encoding: chunked\r\n\r\n5\r\nab"] {
         let mut client = Client::connect(address).await;
         client.send(format!("POST /echo HTTP/1.1\r\nHost: localhost\r\n{head}")).await;
@@ -70,7 +70,7 @@ async fn half_a_body_is_answered_408_and_closed() {
 
 #[tokio::test]
 async fn a_body_sent_byte_by_byte_is_cut_off() {
-    let (_server, address) = Server::plain(Limits { body: SHORT, ..unlimited() });
+    let (_server, address) = Server::plain(ListenerLimits { body: SHORT, ..unlimited() });
     let mut client = Client::connect(address).await;
     client.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n").await;
     within("the cut", async {
@@ -83,7 +83,8 @@ async fn a_body_sent_byte_by_byte_is_cut_off() {
 
 #[tokio::test]
 async fn a_handler_may_take_longer_than_any_client() {
-    let limits = Limits { handshake: SHORT, head: SHORT, body: SHORT, idle: SHORT, write: SHORT, ..unlimited() };
+    let limits =
+        ListenerLimits { handshake: SHORT, head: SHORT, body: SHORT, idle: SHORT, write: SHORT, ..unlimited() };
     let (server, address) = Server::plain(limits);
     let mut client = Client::connect(address).await;
     client.send("GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
@@ -95,7 +96,7 @@ async fn a_handler_may_take_longer_than_any_client() {
 
 #[tokio::test]
 async fn a_client_that_does_not_read_is_cut_off() {
-    let (server, address) = Server::plain(Limits { write: SHORT, ..unlimited() });
+    let (server, address) = Server::plain(ListenerLimits { write: SHORT, ..unlimited() });
     let mut client = Client::connect(address).await;
     client.send("GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     until("the response", || server.shown.streams.load(Ordering::SeqCst) == 1).await;
@@ -105,7 +106,7 @@ async fn a_client_that_does_not_read_is_cut_off() {
 
 #[tokio::test]
 async fn events_that_are_far_between_are_not_cut_off() {
-    let limits = Limits { head: SHORT, body: SHORT, idle: SHORT, write: SHORT, ..unlimited() };
+    let limits = ListenerLimits { head: SHORT, body: SHORT, idle: SHORT, write: SHORT, ..unlimited() };
     let (server, address) = Server::plain(limits);
     let mut client = Client::connect(address).await;
     client.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await;

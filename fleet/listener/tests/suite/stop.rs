@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use fleet_listener::Limits;
+use fleet_listener::ListenerLimits;
 use tokio::net::TcpStream;
 
 use crate::support::{Client, SHORT, Server, unlimited, until, within};
@@ -33,7 +33,7 @@ async fn a_running_request_is_answered_and_new_ones_are_refused() {
 
 #[tokio::test]
 async fn event_streams_are_cut_off_after_the_drain() {
-    let (mut server, address) = Server::plain(Limits { drain: SHORT, ..unlimited() });
+    let (mut server, address) = Server::plain(ListenerLimits { drain: SHORT, ..unlimited() });
     let mut events = Client::connect(address).await;
     events.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     until("the events", || server.shown.streams.load(Ordering::SeqCst) == 1).await;

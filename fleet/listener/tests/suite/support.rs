@@ -13,7 +13,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::routing::{any, get};
-use fleet_listener::{BodyError, Caller, Limits, Listener, Tcp, read_body, serve};
+use fleet_listener::{BodyError, Caller, Listener, ListenerLimits, Tcp, read_body, serve};
 use hyper::body::{Bytes, Frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, ToSocketAddrs};
@@ -29,8 +29,8 @@ pub(crate) const SHORT: Duration = Duration::from_millis(200);
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
 /// Limits that never end anything.
-pub(crate) fn unlimited() -> Limits {
-    Limits { handshake: LONG, head: LONG, body: LONG, idle: LONG, write: LONG, drain: LONG, connections: 1000 }
+pub(crate) fn unlimited() -> ListenerLimits {
+    ListenerLimits { handshake: LONG, head: LONG, body: LONG, idle: LONG, write: LONG, drain: LONG, connections: 1000 }
 }
 
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -65,7 +65,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(listener: impl Into<Listener>, limits: Limits) -> Self {
+    pub(crate) fn new(listener: impl Into<Listener>, limits: ListenerLimits) -> Self {
         let shown = Arc::new(Shown::default());
         let (stop, stopped) = oneshot::channel::<()>();
         let service = router(Arc::clone(&shown));
@@ -76,7 +76,7 @@ impl Server {
     }
 
     /// In clear on loopback.
-    pub(crate) fn plain(limits: Limits) -> (Self, SocketAddr) {
+    pub(crate) fn plain(limits: ListenerLimits) -> (Self, SocketAddr) {
         let tcp = Tcp::bind("127.0.0.1:0".parse().unwrap(), None).unwrap();
         let address = tcp.local_addr().unwrap();
         (Self::new(tcp, limits), address)

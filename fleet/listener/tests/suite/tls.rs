@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fleet_listener::{Limits, Tcp, Tls};
+use fleet_listener::{ListenerLimits, Tcp, Tls};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -76,7 +76,7 @@ impl Files {
     }
 }
 
-fn start(tls: Tls, limits: Limits) -> (Server, SocketAddr) {
+fn start(tls: Tls, limits: ListenerLimits) -> (Server, SocketAddr) {
     let tcp = Tcp::bind("127.0.0.1:0".parse().unwrap(), Some(tls)).unwrap();
     let address = tcp.local_addr().unwrap();
     (Server::new(tcp, limits), address)
@@ -256,7 +256,7 @@ async fn replaced_files_are_noticed() {
 async fn garbage_and_silence_end_and_disturb_nobody() {
     let pair = Pair::new();
     let files = Files::with(&pair);
-    let (_server, address) = start(files.load(), Limits { handshake: SHORT, ..unlimited() });
+    let (_server, address) = start(files.load(), ListenerLimits { handshake: SHORT, ..unlimited() });
     for bytes in [
         &b""[..],
         b"\x16",

@@ -1,16 +1,16 @@
 //! What a step did, as records: rollouts that began or ended, groups that started, were done, or halted.
 
-use fleet_engine::book::Book;
+use fleet_engine::book::RolloutState;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
-use fleet_store::Record;
+use fleet_store::NewAuditRecord;
 use serde_json::{Value, json};
 
 /// Who steps.
 const ENGINE: &str = "engine";
 
 /// A record of what the engine did, or found.
-pub(super) fn record(at: jiff::Timestamp, action: &str, subject: String, detail: Value) -> Record {
-    Record {
+pub(super) fn record(at: jiff::Timestamp, action: &str, subject: String, detail: Value) -> NewAuditRecord {
+    NewAuditRecord {
         at,
         who: ENGINE.to_owned(),
         from: String::new(),
@@ -24,7 +24,7 @@ pub(super) fn record(at: jiff::Timestamp, action: &str, subject: String, detail:
 }
 
 /// The records of what is different in `after`.
-pub(super) fn of(before: &Book, after: &Book, at: jiff::Timestamp) -> Vec<Record> {
+pub(super) fn of(before: &RolloutState, after: &RolloutState, at: jiff::Timestamp) -> Vec<NewAuditRecord> {
     let record = |action: &str, subject: String, detail: Value| record(at, action, subject, detail);
     let mut records = Vec::new();
     let (old, new) = (before.rollout.as_ref(), after.rollout.as_ref());
@@ -78,7 +78,7 @@ fn versions(rollout: &Rollout) -> Value {
 }
 
 /// The hold of everything stops it, or the rollout has no groups to name: only `run --all` ends that.
-fn is_everything(book: &Book, group: &GroupStatus) -> bool {
+fn is_everything(book: &RolloutState, group: &GroupStatus) -> bool {
     let name = &group.policy.name;
     let is_named = book.rollout.as_ref().is_some_and(|rollout| rollout.find(name).is_some());
     let is_of_hold = group.halt.as_ref().is_some_and(|halt| halt.rule.is_of_hold());
@@ -98,7 +98,7 @@ fn of_group(group: &GroupStatus, all: bool) -> Value {
 mod tests {
     use fleet_engine::command::Command;
     use fleet_engine::fleet::Fleet;
-    use fleet_engine::shelf::Shelf;
+    use fleet_engine::shelf::ResourceSet;
     use serde_json::json;
 
     use super::*;
@@ -106,11 +106,11 @@ mod tests {
     #[test]
     fn each_transition_is_one_record_and_a_step_without_one_is_none() {
         let now: jiff::Timestamp = "2026-01-05T00:00:00Z".parse().unwrap();
-        let (mut book, mut fleet, mut shelf) = (Book::default(), Fleet::default(), Shelf::default());
+        let (mut book, mut fleet, mut shelf) = (RolloutState::default(), Fleet::default(), ResourceSet::default());
         let version = json!({"kind": "autoupdate_version", "version": "v1", "spec": {"agents": {
             "start_version": "1.0.0", "target_version": "1.1.0", "schedule": "regular", "mode": "enabled"}}});
         shelf.put_json(&version, 1, &mut book).unwrap();
-        let actions = |before: &Book, after: &Book| -> Vec<String> {
+        let actions = |before: &RolloutState, after: &RolloutState| -> Vec<String> {
             of(before, after, now).into_iter().map(|record| format!("{} {}", record.action, record.subject)).collect()
         };
         let before = book.clone();

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use fleet_engine::host::Host;
 use fleet_engine::resource::{Kind, MOST_GROUPS, MOST_VERSIONS, Resource};
 use fleet_engine::tally::{DEPARTED_AFTER, silent_after};
-use fleet_wire::api::{CountOf, Counts, Kept, Omission};
+use fleet_wire::api::{CountOf, KeptResource, Omission, StateCounts};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::Keeper;
+use super::CoreState;
 
 /// What our own report is called.
 pub(super) const OWN_REPORT: &str = "teleport-fleet";
@@ -91,7 +91,7 @@ fn owned(names: BTreeSet<&str>) -> BTreeSet<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-impl Keeper {
+impl CoreState {
     /// The hosts of the inventory. Whoever left it long ago is in no count.
     fn census(&self, now: Timestamp) -> Census {
         let mut census = Census::default();
@@ -135,7 +135,7 @@ impl Keeper {
     }
 
     /// Hosts by group and version; what other servers wrote as `autoupdate_agent_report` is among them.
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> StateCounts {
         let now = self.now();
         let mut census = self.census(now);
         let mut reports = u64::from(!self.fleet.hosts().is_empty());
@@ -158,11 +158,11 @@ impl Keeper {
         let Census { counted, omitted } = census;
         let counts = counted.into_iter().map(|((group, version), count)| CountOf { group, version, count }).collect();
         let omitted = omitted.into_iter().map(|(reason, count)| Omission { count, reason }).collect();
-        Counts { at: Some(now), reports, expired, counts, omitted }
+        StateCounts { at: Some(now), reports, expired, counts, omitted }
     }
 
     /// Our own `autoupdate_agent_report`, made from the inventory; `None`: no host is known.
-    pub(super) fn own_report(&self) -> Option<Kept> {
+    pub(super) fn own_report(&self) -> Option<KeptResource> {
         let now = self.now();
         if self.fleet.hosts().is_empty() {
             return None;
@@ -176,7 +176,7 @@ impl Keeper {
             "spec": self.census(now).bounded().spec(now),
         });
         let yaml = yaml::Node::from_json(&json, 1).map(|node| node.emit()).unwrap_or_default();
-        Some(Kept { kind, name: OWN_REPORT.to_owned(), revision: String::new(), yaml, json })
+        Some(KeptResource { kind, name: OWN_REPORT.to_owned(), revision: String::new(), yaml, json })
     }
 }
 

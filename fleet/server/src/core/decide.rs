@@ -1,10 +1,10 @@
 //! Commands and decisions on hosts; and what all decisions have in common: once, on record, all or nothing.
 
-use fleet_engine::command::{Command, Refusal, RefusalCode};
+use fleet_engine::command::{Command, CommandRefusal, RefusalCode};
 use fleet_engine::host::HostId;
 use fleet_engine::rollout::State;
 use fleet_engine::tally::HostState;
-use fleet_store::Record;
+use fleet_store::NewAuditRecord;
 use fleet_wire::api::{Act, Acted, ApiError, Code, Decided, Decision, Explained, Role};
 use fleet_wire::rollout::AgentRollout;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::stop::Stop;
 use super::tx::Tx;
-use super::{Actor, Keeper, changes, effects};
+use super::{Actor, CoreState, changes, effects};
 use crate::tokens;
 
 /// Longest name of a group, bytes.
@@ -26,13 +26,13 @@ const UNDECIDED: &str =
     "the stop is not decided yet: the server tries until it is, and tells nobody new to update meanwhile";
 
 /// A request that changes something.
-pub(super) struct Request {
+pub(super) struct ChangeRequest {
     id: String,
     /// Of what it asks for.
     digest: String,
 }
 
-impl Keeper {
+impl CoreState {
     /// Carries a command out.
     ///
     /// # Errors
@@ -244,7 +244,7 @@ impl Keeper {
         &mut self,
         id: &str,
         request: &impl std::fmt::Debug,
-        act: impl FnOnce(&mut Self, &Request) -> Result<T, ApiError>,
+        act: impl FnOnce(&mut Self, &ChangeRequest) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         let Ok(id) = uuid::Uuid::parse_str(id) else {
             return Err(ApiError::new(
@@ -253,7 +253,7 @@ impl Keeper {
             ));
         };
         self.decide_stops();
-        let request = Request { id: id.to_string(), digest: tokens::digest(&format!("{request:?}")) };
+        let request = ChangeRequest { id: id.to_string(), digest: tokens::digest(&format!("{request:?}")) };
         let unread = |error: String| ApiError::new(Code::StoreUnavailable, error);
         let before = self.store()?.outcome(&request.id).map_err(|error| unread(error.to_string()))?;
         let Some(before) = before else { return act(self, &request) };
@@ -276,7 +276,12 @@ impl Keeper {
     }
 
     /// Makes a change, keeps what the request with this id is answered, and gives that.
-    pub(super) fn finish<T: Serialize>(&mut self, mut tx: Tx, request: &Request, answer: T) -> Result<T, ApiError> {
+    pub(super) fn finish<T: Serialize>(
+        &mut self,
+        mut tx: Tx,
+        request: &ChangeRequest,
+        answer: T,
+    ) -> Result<T, ApiError> {
         let kept = serde_json::to_string(&answer).map_err(|error| ApiError::new(Code::Internal, error.to_string()))?;
         tx.request = Some((request.id.clone(), format!("{} {kept}", request.digest)));
         self.commit(tx).map(|()| answer)
@@ -332,9 +337,9 @@ impl Keeper {
     }
 }
 
-fn entry(actor: &Actor, action: &str, subject: &str, done: bool, detail: Value, at: jiff::Timestamp) -> Record {
+fn entry(actor: &Actor, action: &str, subject: &str, done: bool, detail: Value, at: jiff::Timestamp) -> NewAuditRecord {
     let Actor { who, from, .. } = actor.clone();
-    Record { who, from, done, ..changes::record(at, action, subject.to_owned(), detail) }
+    NewAuditRecord { who, from, done, ..changes::record(at, action, subject.to_owned(), detail) }
 }
 
 /// A subject that a request names: text of a caller, of which a record keeps a line.
@@ -411,7 +416,7 @@ fn started(before: &[(String, State)], tx: &Tx, command: &Command) -> Vec<String
     begun.filter(had_not_begun).filter(|name| groups_of(command).contains(name)).collect()
 }
 
-fn wrong(refusal: Refusal) -> ApiError {
+fn wrong(refusal: CommandRefusal) -> ApiError {
     let code = match refusal.code {
         RefusalCode::NoRollout => Code::NoRollout,
         RefusalCode::BadRequest => Code::BadRequest,

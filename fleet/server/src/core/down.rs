@@ -17,12 +17,12 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::broadcast;
 
-use super::snapshot::{Heard, Snapshot};
-use super::{Actor, Keeper};
-use crate::report::Signed;
+use super::snapshot::{HostContact, Snapshot};
+use super::{Actor, CoreState};
+use crate::report::ReportBody;
 use crate::reporting::Enrolment;
 use crate::reporting::Reporting;
-use crate::tokens::Tokens;
+use crate::tokens::TokenSet;
 
 /// Fleets that are tried, by their seeds.
 const FLEETS: u64 = 80;
@@ -77,8 +77,8 @@ struct Bed {
     _dir: TempDir,
     data: PathBuf,
     snapshot: Arc<Snapshot>,
-    keeper: Keeper,
-    heard: Receiver<Heard>,
+    keeper: CoreState,
+    heard: Receiver<HostContact>,
     reports: u64,
 }
 
@@ -92,7 +92,7 @@ impl Bed {
         let snapshot = Arc::new(Snapshot::new(tell, Cluster::default()));
         let reporting = Reporting { enrolment: Enrolment::Open, interval: 900 };
         let (events, _) = broadcast::channel(16);
-        let mut keeper = Keeper::open(&data, Arc::clone(&snapshot), Tokens::default(), events, reporting).unwrap();
+        let mut keeper = CoreState::open(&data, Arc::clone(&snapshot), TokenSet::default(), events, reporting).unwrap();
         keeper.book.seed = seed + 1;
         let mut bed = Self { random: Random(seed), _dir: dir, data, snapshot, keeper, heard, reports: 0 };
         bed.write_policy();
@@ -237,7 +237,7 @@ impl Bed {
         }
         let report: Report = serde_json::from_value(report).unwrap();
         let key = Key([u8::try_from(host).unwrap(); 32]);
-        drop(self.keeper.report(&Signed { host, key, report, token: None }));
+        drop(self.keeper.report(&ReportBody { host, key, report, token: None }));
     }
 
     #[allow(clippy::disallowed_methods, reason = "a failure needs no sync")]
@@ -394,5 +394,5 @@ fn a_store_that_lost_decisions_holds_everything() {
     other.execute_batch("UPDATE book SET (revision, json) = (SELECT revision, json FROM before)").unwrap();
     assert!(bed.keeper.step().is_err());
     let holds = &bed.keeper.book.holds;
-    assert!(holds.all && holds.cause == fleet_engine::book::Cause::StoreLost, "{holds:?}");
+    assert!(holds.all && holds.cause == fleet_engine::book::HaltCause::StoreLost, "{holds:?}");
 }

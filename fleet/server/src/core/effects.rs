@@ -1,15 +1,15 @@
 //! What a change does to the fleet: asked before it is made, and told with it.
 
-use fleet_engine::book::Book;
+use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::rollout::State;
-use fleet_engine::tally::Look;
+use fleet_engine::tally::TallyContext;
 use fleet_wire::api::Effects;
 use jiff::Timestamp;
 use protocol::Version;
 
 /// What every host is told by a book: the version, where it is told to update.
-pub(super) fn told(book: &Book, fleet: &Fleet, now: Timestamp) -> Vec<Option<Version>> {
+pub(super) fn told(book: &RolloutState, fleet: &Fleet, now: Timestamp) -> Vec<Option<Version>> {
     let mut told = Vec::with_capacity(fleet.hosts().len());
     book.verdicts(fleet, now, |_, answer| told.push(answer.update.then(|| answer.version.clone())));
     told.resize(fleet.hosts().len(), None);
@@ -17,7 +17,7 @@ pub(super) fn told(book: &Book, fleet: &Fleet, now: Timestamp) -> Vec<Option<Ver
 }
 
 /// The difference between what hosts were told and what they are told by `book`.
-pub(super) fn of(before: &[Option<Version>], book: &Book, fleet: &Fleet, now: Timestamp) -> Effects {
+pub(super) fn of(before: &[Option<Version>], book: &RolloutState, fleet: &Fleet, now: Timestamp) -> Effects {
     let mut effects = Effects::default();
     let target = book.target.as_ref().map(|target| &target.target);
     for ((host, before), after) in fleet.hosts().iter().zip(before).zip(told(book, fleet, now)) {
@@ -33,7 +33,7 @@ pub(super) fn of(before: &[Option<Version>], book: &Book, fleet: &Fleet, now: Ti
         // One that is on its way to the target goes back, though it runs another version yet.
         let turns_round = book.rollout.as_ref().is_some_and(|rollout| {
             let group = rollout.group(host.place).filter(|group| group.state == State::RolledBack);
-            group.is_some_and(|group| Look::new(rollout, group, fleet, now).goes_the_other_way(host))
+            group.is_some_and(|group| TallyContext::new(rollout, group, fleet, now).goes_the_other_way(host))
         });
         if runs == after.to_string() && !turns_round {
             continue;

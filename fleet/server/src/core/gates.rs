@@ -6,7 +6,7 @@ use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GateAnswer, GroupStatus};
 use fleet_wire::api::{Act, ApiError, Role};
 
-use super::{Actor, Keeper};
+use super::{Actor, CoreState};
 
 /// A group that waits for its external check.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) struct WaitingGate {
     pub(crate) target: String,
 }
 
-impl Keeper {
+impl CoreState {
     /// Groups that wait for their external check.
     pub(crate) fn gates(&self) -> Vec<WaitingGate> {
         let Some(rollout) = &self.book.rollout else { return Vec::new() };

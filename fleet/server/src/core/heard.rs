@@ -17,18 +17,18 @@ use tempfile::TempDir;
 use tokio::sync::broadcast;
 
 use super::reports::Came;
-use super::snapshot::{Heard, Snapshot};
-use super::{Actor, Keeper};
-use crate::report::Signed;
+use super::snapshot::{HostContact, Snapshot};
+use super::{Actor, CoreState};
+use crate::report::ReportBody;
 use crate::reporting::{Enrolment, Reporting};
-use crate::tokens::Tokens;
+use crate::tokens::TokenSet;
 
 /// A core whose group `dev`, without a cap, is started.
 struct Bed {
     _dir: TempDir,
     snapshot: Arc<Snapshot>,
-    keeper: Keeper,
-    heard: Receiver<Heard>,
+    keeper: CoreState,
+    heard: Receiver<HostContact>,
     requests: u32,
 }
 
@@ -52,7 +52,7 @@ impl Bed {
         let reporting = Reporting { enrolment, interval: 900 };
         let (events, _) = broadcast::channel(16);
         let data = dir.path().join("data");
-        let keeper = Keeper::open(&data, Arc::clone(&snapshot), Tokens::default(), events, reporting).unwrap();
+        let keeper = CoreState::open(&data, Arc::clone(&snapshot), TokenSet::default(), events, reporting).unwrap();
         let mut bed = Self { _dir: dir, snapshot, keeper, heard, requests: 0 };
         bed.write(&json!({ "kind": "autoupdate_config", "spec": { "agents": {
             "mode": "enabled", "strategy": "halt-on-error", "schedules": { "regular": [group] } } } }));
@@ -110,7 +110,7 @@ impl Bed {
     fn reports(&mut self, host: HostId, sequence: u64) -> (Key, u64) {
         let key = Key([7; 32]);
         let group = "dev".to_owned();
-        let mut signed = Signed { host, key, report: Report { sequence, group, ..Report::default() }, token: None };
+        let mut signed = ReportBody { host, key, report: Report { sequence, group, ..Report::default() }, token: None };
         if let Came::Refused(_, Some(go_on)) = self.keeper.report(&signed).unwrap() {
             signed.report.epoch = go_on.epoch;
             assert!(matches!(self.keeper.report(&signed).unwrap(), Came::Taken(_)));
@@ -122,7 +122,7 @@ impl Bed {
     fn hears_of(&mut self, host: HostId, signed: Option<(Key, u64, u64)>) {
         let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
         let at = crate::clock::now() + SignedDuration::from_mins(1);
-        self.keeper.hear([Heard { question, at, told: None, signed }].into_iter());
+        self.keeper.hear([HostContact { question, at, told: None, signed }].into_iter());
     }
 
     fn state(&self, host: HostId) -> &'static str {

@@ -1,15 +1,15 @@
 //! Making and removing join tokens (FLEET §5).
 
-use fleet_store::{Fixed, JoinToken};
+use fleet_store::{Fixed, JoinTokenRecord};
 use fleet_wire::api::{ApiError, Code, JoinToken as Shown, MadeToken, NewJoinToken};
 use serde_json::json;
 
 use super::tokens::check_name;
 use super::tx::Tx;
-use super::{Actor, Keeper};
+use super::{Actor, CoreState};
 use crate::tokens;
 
-impl Keeper {
+impl CoreState {
     /// The join tokens, without their secrets.
     pub(crate) fn join_tokens(&self) -> Vec<Shown> {
         self.members.joins().iter().map(shown).collect()
@@ -26,7 +26,7 @@ impl Keeper {
         }
         let secret = tokens::new();
         let fixed = Fixed { group: new.group.clone(), labels: new.labels.clone() };
-        let token = JoinToken {
+        let token = JoinTokenRecord {
             name: new.name.clone(),
             digest: tokens::digest(&secret),
             created: self.now(),
@@ -84,7 +84,7 @@ impl Keeper {
     }
 }
 
-fn shown(token: &JoinToken) -> Shown {
+fn shown(token: &JoinTokenRecord) -> Shown {
     let fixed = token.fixed.clone().unwrap_or_default();
     Shown {
         name: token.name.clone(),

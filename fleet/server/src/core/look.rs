@@ -4,20 +4,22 @@ use std::collections::{BTreeMap, HashSet};
 
 use fleet_engine::answer::Question;
 use fleet_engine::book::Holds;
-use fleet_engine::curve::{Curve, Sketch};
-use fleet_engine::host::{Host, HostId, Place};
+use fleet_engine::curve::{RolloutCurve, Sketch};
+use fleet_engine::host::{GroupPlace, Host, HostId};
 use fleet_engine::reason::Why;
 use fleet_engine::resource::{Kind, Resource};
-use fleet_engine::tally::{HostState, Look};
+use fleet_engine::tally::{HostState, TallyContext};
 use fleet_wire::answers::{find, ids, show};
-use fleet_wire::api::{ApiError, Code, Explained, Host as Shown, Hosts, HostsQuery, Kept, MAX_PAGE, PAGE};
+use fleet_wire::api::{
+    ApiError, Code, Explained, HostList, HostView as Shown, HostsQuery, KeptResource, MAX_PAGE, PAGE,
+};
 use fleet_wire::reason::Reason;
 use fleet_wire::rollout::{AgentRollout, Stops, StopsAlone};
 use fleet_wire::text;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::Keeper;
+use super::CoreState;
 
 /// What [`HostsQuery::state`] may be.
 const STATES: [&str; 9] =
@@ -28,10 +30,10 @@ pub(crate) struct GroupLook {
     /// How many hosts failed by which error code, by which a halt counts them, or took too long (`None`); the commonest first.
     pub(crate) failures: Vec<(Option<String>, u64)>,
     /// Its hosts over time; `None`: it has not begun.
-    pub(crate) curve: Option<Curve>,
+    pub(crate) curve: Option<RolloutCurve>,
 }
 
-impl Keeper {
+impl CoreState {
     /// The rollout, as the resource `autoupdate_agent_rollout`.
     ///
     /// # Errors
@@ -107,8 +109,8 @@ impl Keeper {
         let now = self.now();
         let rollout = self.book.rollout.as_ref()?;
         let index = rollout.find(name)?;
-        let (group, place) = (rollout.groups.get(index)?, Place::Group(u16::try_from(index).ok()?));
-        let look = Look::new(rollout, group, &self.fleet, now);
+        let (group, place) = (rollout.groups.get(index)?, GroupPlace::Group(u16::try_from(index).ok()?));
+        let look = TallyContext::new(rollout, group, &self.fleet, now);
         let mut sketch = Sketch::of(group);
         let mut counted: BTreeMap<Option<&str>, u64> = BTreeMap::new();
         for host in self.fleet.hosts().iter().filter(|host| host.place == place) {
@@ -127,13 +129,13 @@ impl Keeper {
         Some(GroupLook { failures, curve: sketch.map(|sketch| sketch.finish(now)) })
     }
 
-    pub(super) fn rollout_as_kept(&self) -> Option<Kept> {
+    pub(super) fn rollout_as_kept(&self) -> Option<KeptResource> {
         let json = json!(self.rollout().ok()?);
         let revision = self.revision().to_string();
         let kind = Kind::Rollout;
         let yaml = yaml::Node::from_json(&json, 1).map(|node| node.emit()).unwrap_or_default();
         let name = kind.only_name().unwrap_or_default().to_owned();
-        Some(Kept { kind: kind.to_string(), name, revision, yaml, json })
+        Some(KeptResource { kind: kind.to_string(), name, revision, yaml, json })
     }
 
     /// What a host would be told now, and why.
@@ -173,7 +175,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The question names no state, no group or no UUID.
-    pub(crate) fn hosts(&self, query: &HostsQuery) -> Result<Hosts, ApiError> {
+    pub(crate) fn hosts(&self, query: &HostsQuery) -> Result<HostList, ApiError> {
         let bad = |message: String| ApiError::new(Code::BadRequest, message);
         if let Some(state) = query.state.as_deref().filter(|state| !STATES.contains(state)) {
             return Err(bad(format!("there is no state {state:?}: states are {}", STATES.join(", "))));
@@ -196,7 +198,7 @@ impl Keeper {
         found.sort_unstable_by_key(|host| host.id);
         let more = found.len() > limit;
         found.truncate(limit);
-        Ok(Hosts { hosts: found.into_iter().map(|host| self.shown(host, now)).collect(), more })
+        Ok(HostList { hosts: found.into_iter().map(|host| self.shown(host, now)).collect(), more })
     }
 
     /// Whether a host names this group, or an operator gave it to one: also one that there is not.
@@ -230,10 +232,10 @@ impl Keeper {
     }
 
     /// The view of its group; `None`: it belongs to none.
-    fn look(&self, host: &Host, now: Timestamp) -> Option<Look<'_>> {
+    fn look(&self, host: &Host, now: Timestamp) -> Option<TallyContext<'_>> {
         let rollout = self.book.rollout.as_ref()?;
         let group = rollout.group(host.place)?;
-        Some(Look::new(rollout, group, &self.fleet, now))
+        Some(TallyContext::new(rollout, group, &self.fleet, now))
     }
 
     fn shown(&self, host: &Host, now: Timestamp) -> Shown {

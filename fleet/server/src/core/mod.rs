@@ -31,19 +31,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fleet_wire::answers::find::Cluster;
-use fleet_wire::api::{ApiError, Code, Entry};
+use fleet_wire::api::{ApiError, AuditEntry, Code};
 use tokio::sync::{broadcast, oneshot};
 
 pub(crate) use actor::Actor;
 pub(crate) use gates::WaitingGate;
-pub(crate) use keeper::Keeper;
+pub(crate) use keeper::CoreState;
 pub(crate) use reports::Came;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use write::MAX_TEXT;
 
 use crate::reporting::Reporting;
-use crate::tokens::Tokens;
-use snapshot::Heard;
+use crate::tokens::TokenSet;
+use snapshot::HostContact;
 
 /// How often the core looks at what became due. Questions wait for it, at most.
 const TICK: Duration = Duration::from_millis(200);
@@ -52,14 +52,14 @@ const QUESTIONS: usize = 65_536;
 /// Events that a slow reader may be behind; further ones he reads from the store.
 const EVENTS: usize = 1024;
 
-type Job = Box<dyn FnOnce(&mut Keeper) + Send>;
+type Job = Box<dyn FnOnce(&mut CoreState) + Send>;
 
 /// Sends the core what to do.
 #[derive(Clone)]
 pub(crate) struct Core {
     jobs: Sender<Job>,
     snapshot: Arc<Snapshot>,
-    events: broadcast::Sender<Entry>,
+    events: broadcast::Sender<AuditEntry>,
 }
 
 impl Core {
@@ -69,14 +69,14 @@ impl Core {
     /// The data cannot be opened: one line.
     pub(crate) fn start(
         dir: &Path,
-        tokens: Tokens,
+        tokens: TokenSet,
         cluster: Cluster,
         reporting: Reporting,
     ) -> Result<(Self, JoinHandle<()>), String> {
         let (heard, questions) = sync_channel(QUESTIONS);
         let (events, _) = broadcast::channel(EVENTS);
         let snapshot = Arc::new(Snapshot::new(heard, cluster));
-        let mut keeper = Keeper::open(dir, Arc::clone(&snapshot), tokens, events.clone(), reporting)?;
+        let mut keeper = CoreState::open(dir, Arc::clone(&snapshot), tokens, events.clone(), reporting)?;
         let (jobs, received) = mpsc::channel();
         let run = move || {
             // Half of a decision may be in memory: the next start reads what the store has.
@@ -96,7 +96,7 @@ impl Core {
     }
 
     /// What is decided from now on.
-    pub(crate) fn events(&self) -> broadcast::Receiver<Entry> {
+    pub(crate) fn events(&self) -> broadcast::Receiver<AuditEntry> {
         self.events.subscribe()
     }
 
@@ -106,7 +106,7 @@ impl Core {
     /// What it returns, or that the core has ended.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Keeper) -> Result<T, ApiError> + Send + 'static,
+        job: impl FnOnce(&mut CoreState) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |keeper| {
@@ -119,7 +119,7 @@ impl Core {
     }
 }
 
-fn work(keeper: &mut Keeper, jobs: &Receiver<Job>, questions: &Receiver<Heard>) {
+fn work(keeper: &mut CoreState, jobs: &Receiver<Job>, questions: &Receiver<HostContact>) {
     loop {
         match jobs.recv_timeout(TICK) {
             Ok(job) => {

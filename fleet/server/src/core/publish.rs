@@ -3,15 +3,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use fleet_engine::answer::{Answer, Question};
-use fleet_engine::book::Book;
+use fleet_engine::answer::{HostAnswer, Question};
+use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::reason::Why;
 use jiff::Timestamp;
 use protocol::report::Key;
 
-use super::snapshot::{Hosts, Slot, Snapshot, Table, name_of};
+use super::snapshot::{AnswerTable, HostTable, Slot, Snapshot, name_of};
 
 /// Update ids that no host has any more, beyond as many as there are hosts twice.
 const MOST_LEFT_BEHIND: usize = 1024;
@@ -19,13 +19,13 @@ const MOST_LEFT_BEHIND: usize = 1024;
 /// Answers, each kept once.
 #[derive(Default)]
 struct Answers {
-    list: Vec<Answer>,
+    list: Vec<HostAnswer>,
     /// Where those of a group begin to look: there are few of a group.
     by_group: HashMap<String, Vec<usize>>,
 }
 
 impl Answers {
-    fn of(list: &[Answer]) -> Self {
+    fn of(list: &[HostAnswer]) -> Self {
         let mut answers = Self::default();
         for answer in list {
             answers.add(answer.clone());
@@ -33,13 +33,13 @@ impl Answers {
         answers
     }
 
-    fn keep(&mut self, answer: &Answer) -> usize {
+    fn keep(&mut self, answer: &HostAnswer) -> usize {
         let known = self.by_group.get(&answer.group).into_iter().flatten();
         let found = known.copied().find(|index| self.list.get(*index).is_some_and(|known| is_same(known, answer)));
         found.unwrap_or_else(|| self.add(answer.clone()))
     }
 
-    fn add(&mut self, mut answer: Answer) -> usize {
+    fn add(&mut self, mut answer: HostAnswer) -> usize {
         if let Why::FailedHere { error } = &mut answer.reason.why {
             *error = None;
         }
@@ -51,10 +51,10 @@ impl Answers {
 }
 
 /// Whether a stranger is told the same: he is told a code alone, and hosts' own codes of errors would make a table without an end.
-fn is_same(known: &Answer, answer: &Answer) -> bool {
+fn is_same(known: &HostAnswer, answer: &HostAnswer) -> bool {
     match (&known.reason.why, &answer.reason.why) {
         (Why::FailedHere { .. }, Why::FailedHere { .. }) => {
-            let told = |answer: &Answer| (answer.update, answer.rollout, answer.attempt, answer.reason.until);
+            let told = |answer: &HostAnswer| (answer.update, answer.rollout, answer.attempt, answer.reason.until);
             told(known) == told(answer) && known.version == answer.version
         }
         _ => known == answer,
@@ -62,7 +62,7 @@ fn is_same(known: &Answer, answer: &Answer) -> bool {
 }
 
 /// Publishes what `book` decides for every host at `now`, as decision `generation`.
-pub(super) fn all(snapshot: &Snapshot, book: &Book, fleet: &Fleet, generation: u32, now: Timestamp) {
+pub(super) fn all(snapshot: &Snapshot, book: &RolloutState, fleet: &Fleet, generation: u32, now: Timestamp) {
     let mut answers = Answers::default();
     let mut answer = |question: &Question| book.answer(fleet, question, now).map(|answer| answers.keep(&answer));
     let Some(elsewhere) = answer(&Question::default()) else {
@@ -77,8 +77,8 @@ pub(super) fn all(snapshot: &Snapshot, book: &Book, fleet: &Fleet, generation: u
         .collect();
     let mut words: Vec<usize> = Vec::with_capacity(fleet.hosts().len());
     book.verdicts(fleet, now, |_, answer| words.push(answers.keep(answer)));
-    let before = snapshot.table().map(|table| Arc::new(Table { before: None, ..Table::clone(&table) }));
-    snapshot.publish(Some(Table { generation, answers: answers.list, unknown, elsewhere, before }));
+    let before = snapshot.table().map(|table| Arc::new(AnswerTable { before: None, ..AnswerTable::clone(&table) }));
+    snapshot.publish(Some(AnswerTable { generation, answers: answers.list, unknown, elsewhere, before }));
     meet(snapshot, fleet, fleet.hosts().iter());
     let hosts = snapshot.hosts();
     // One look at each: with a million hosts that is most of a decision's time.
@@ -91,14 +91,14 @@ pub(super) fn all(snapshot: &Snapshot, book: &Book, fleet: &Fleet, generation: u
 }
 
 /// Publishes what these hosts are answered; everybody else's answer is as before.
-pub(super) fn some(snapshot: &Snapshot, book: &Book, fleet: &Fleet, ids: &[HostId], now: Timestamp) {
+pub(super) fn some(snapshot: &Snapshot, book: &RolloutState, fleet: &Fleet, ids: &[HostId], now: Timestamp) {
     let Some(table) = snapshot.table() else { return };
     let mut answers = Answers::of(&table.answers);
     let hosts: Vec<&Host> = ids.iter().filter_map(|id| fleet.host(*id)).collect();
     let words: Vec<Option<usize>> =
         hosts.iter().map(|host| book.answer(fleet, &of(host), now).map(|answer| answers.keep(&answer))).collect();
     if answers.list.len() > table.answers.len() {
-        snapshot.publish(Some(Table { answers: answers.list, ..Table::clone(&table) }));
+        snapshot.publish(Some(AnswerTable { answers: answers.list, ..AnswerTable::clone(&table) }));
     }
     meet(snapshot, fleet, hosts.iter().copied());
     let slots = snapshot.hosts();
@@ -123,7 +123,7 @@ pub(super) fn keys(snapshot: &Snapshot, keys: impl IntoIterator<Item = (HostId, 
 
 /// Forgets hosts: they are answered as strangers.
 pub(super) fn forget(snapshot: &Snapshot, gone: &[HostId]) {
-    let mut next = Hosts::clone(&snapshot.hosts());
+    let mut next = HostTable::clone(&snapshot.hosts());
     let gone: HashSet<HostId> = gone.iter().copied().collect();
     let slots: HashSet<*const Slot> = gone.iter().filter_map(|id| next.by_id.get(id)).map(Arc::as_ptr).collect();
     next.by_update_id.retain(|_, slot| !slots.contains(&Arc::as_ptr(slot)));
@@ -143,7 +143,7 @@ fn meet<'a>(snapshot: &Snapshot, fleet: &Fleet, hosts: impl Iterator<Item = &'a 
     if missing.is_empty() {
         return;
     }
-    let mut next = Hosts::clone(&known);
+    let mut next = HostTable::clone(&known);
     for host in missing {
         let slot = next.by_id.entry(host.id).or_default();
         if host.update_id != 0 {
@@ -163,7 +163,7 @@ fn meet<'a>(snapshot: &Snapshot, fleet: &Fleet, hosts: impl Iterator<Item = &'a 
 }
 
 /// Notes what of a host decides whether the group that a question names counts.
-fn know(slot: &Slot, book: &Book, fleet: &Fleet, host: &Host) {
+fn know(slot: &Slot, book: &RolloutState, fleet: &Fleet, host: &Host) {
     let number = book.rollout.as_ref().map_or(0, |rollout| rollout.number);
     let was_told = host.mark.is_some_and(|mark| u64::from(mark.rollout) == number);
     let is_bound = host.reports || !host.assigned.is_none() || was_told;

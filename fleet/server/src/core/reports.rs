@@ -9,31 +9,31 @@ use tokio::sync::oneshot;
 
 use super::enrolments::{Now, Said, Shown, Verdict};
 use super::tx::Tx;
-use super::{Actor, Keeper, changes};
-use crate::report::Signed;
+use super::{Actor, CoreState, changes};
+use crate::report::ReportBody;
 
 /// What is told a host that reports, when what it said is durable.
-pub(crate) type Kept = oneshot::Receiver<Result<(), ApiError>>;
+pub(crate) type DurableReceipt = oneshot::Receiver<Result<(), ApiError>>;
 
 /// What comes of a report.
 pub(crate) enum Came {
     /// It is taken, once this says so.
-    Taken(Kept),
+    Taken(DurableReceipt),
     /// The host waits for an operator.
-    Waits(Kept),
+    Waits(DurableReceipt),
     /// It is not taken; with these numbers another one would be.
     Refused(ApiError, Option<GoOn>),
 }
 
-impl Keeper {
+impl CoreState {
     /// Takes a report.
     ///
     /// # Errors
     /// The store does not answer.
-    pub(crate) fn report(&mut self, signed: &Signed) -> Result<Came, ApiError> {
+    pub(crate) fn report(&mut self, signed: &ReportBody) -> Result<Came, ApiError> {
         self.store()?;
         let now = self.now();
-        let Signed { host, key, report, token } = signed;
+        let ReportBody { host, key, report, token } = signed;
         let shown =
             Shown { host: *host, key: *key, epoch: report.epoch, sequence: report.sequence, token: token.as_deref() };
         let came_at = Now { time: now, up: crate::clock::up() };
@@ -59,8 +59,8 @@ impl Keeper {
         Ok(came)
     }
 
-    fn take_report(&mut self, signed: &Signed, now: jiff::Timestamp) {
-        let Signed { host, report, .. } = signed;
+    fn take_report(&mut self, signed: &ReportBody, now: jiff::Timestamp) {
+        let ReportBody { host, report, .. } = signed;
         let is_new = self.fleet.host(*host).is_none_or(|known| known.enrolled.is_none());
         let last = report.last.as_ref();
         let is_changed = last.is_some_and(|change| self.members.is_new_change(*host, digest(change)));

@@ -5,13 +5,13 @@ use fleet_wire::api::{ApiError, Code, MadeToken, NewToken, Token};
 use serde_json::json;
 
 use super::tx::Tx;
-use super::{Actor, Keeper};
+use super::{Actor, CoreState};
 use crate::tokens;
 
 /// Longest name, characters.
 const MAX_NAME: usize = 64;
 
-impl Keeper {
+impl CoreState {
     /// The tokens, without their secrets.
     pub(crate) fn tokens(&self) -> Vec<Token> {
         self.tokens.all().iter().map(shown).collect()

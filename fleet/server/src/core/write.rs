@@ -1,31 +1,31 @@
 //! Writing and removing resources.
 
-use fleet_engine::book::Book;
+use fleet_engine::book::RolloutState;
 use fleet_engine::lint::{self, Known};
 use fleet_engine::policy::Policy;
 use fleet_engine::resource::{self, Kind, Resource};
 use fleet_engine::shelf;
-use fleet_wire::api::{ApiError, Changed, Code, How, Kept, Role, Takes, Unwise, Write, Written};
+use fleet_wire::api::{ApiError, Changed, Code, How, KeptResource, Role, Takes, Unwise, Write, WriteResult};
 use jiff::Timestamp;
 use serde_json::json;
 use yaml::Node;
 
 use super::counts::OWN_REPORT;
-use super::decide::Request;
+use super::decide::ChangeRequest;
 use super::tx::Tx;
-use super::{Actor, Keeper, effects};
+use super::{Actor, CoreState, effects};
 
 /// Documents of a text that cannot be read which a record of its refusal names; it has a line for them.
 const MOST_CALLED: usize = 32;
 /// Most bytes of a text of resources.
 pub(crate) const MAX_TEXT: usize = 1 << 20;
 
-impl Keeper {
+impl CoreState {
     /// The resources of the kind called `kind`, by name; with `name` that one.
     ///
     /// # Errors
     /// There is no such kind, or no such resource.
-    pub(crate) fn kept(&self, kind: &str, name: Option<&str>) -> Result<Vec<Kept>, ApiError> {
+    pub(crate) fn kept(&self, kind: &str, name: Option<&str>) -> Result<Vec<KeptResource>, ApiError> {
         let kind = named(kind)?;
         if kind == Kind::Rollout {
             return Ok(self.rollout_as_kept().into_iter().collect());
@@ -38,7 +38,7 @@ impl Keeper {
             .all()
             .filter(|resource| resource.kind() == kind && name.is_none_or(|name| resource.metadata().name == name))
             .map(kept);
-        let found: Vec<Kept> = own.into_iter().chain(stored).collect();
+        let found: Vec<KeptResource> = own.into_iter().chain(stored).collect();
         match name.or(kind.only_name()) {
             Some(name) if found.is_empty() => Err(missing(kind, name)),
             _ => Ok(found),
@@ -49,7 +49,7 @@ impl Keeper {
     ///
     /// # Errors
     /// Why not; that is on record as well.
-    pub(crate) fn write(&mut self, actor: &Actor, write: &Write) -> Result<Written, ApiError> {
+    pub(crate) fn write(&mut self, actor: &Actor, write: &Write) -> Result<WriteResult, ApiError> {
         let action = if write.how == How::Update { "update" } else { "create" };
         self.once(&write.id, write, |keeper, request| {
             let (subject, resources) = read(&write.text);
@@ -74,7 +74,7 @@ impl Keeper {
         kind: &str,
         name: &str,
         dry_run: bool,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteResult, ApiError> {
         self.once(id, &(kind, name, dry_run), |keeper, request| {
             let known = Kind::named(kind).and_then(Kind::only_name).filter(|_| name.is_empty());
             let subject = format!("{kind}/{}", known.unwrap_or(name));
@@ -187,17 +187,18 @@ impl Keeper {
         actor: &Actor,
         action: &str,
         subject: &str,
-        request: &Request,
+        request: &ChangeRequest,
         is_dry_run: bool,
         drafted: Result<Drafted, ApiError>,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteResult, ApiError> {
         let ((mut tx, mut changed), resources) = match drafted {
             Ok(drafted) => drafted,
             Err(wrong) => return Err(self.refuse(actor, action, subject, wrong, is_dry_run)),
         };
         let now = self.now();
         // Whoever writes the mode alone began nothing: the version is its author's.
-        let way = |book: &Book| book.target.clone().map(|target| (target.start, target.target, target.schedule));
+        let way =
+            |book: &RolloutState| book.target.clone().map(|target| (target.start, target.target, target.schedule));
         if way(&tx.book) != way(&self.book) {
             tx.book.author = Some(actor.who.clone());
         }
@@ -212,7 +213,7 @@ impl Keeper {
             change.takes = takes(change, &self.book, &tx.book);
         }
         let effects = effects::of(&before, &tx.book, &self.fleet, now);
-        let written = Written { effects, changed, advice: self.unwise(&resources, &tx.book, now) };
+        let written = WriteResult { effects, changed, advice: self.unwise(&resources, &tx.book, now) };
         if is_dry_run {
             self.take_back();
             return Ok(written);
@@ -229,9 +230,9 @@ impl Keeper {
     }
 }
 
-impl Keeper {
+impl CoreState {
     /// What `lint` says of what was just written, by this fleet.
-    fn unwise(&self, resources: &[Resource], book: &Book, now: Timestamp) -> Vec<Unwise> {
+    fn unwise(&self, resources: &[Resource], book: &RolloutState, now: Timestamp) -> Vec<Unwise> {
         let names: Vec<String> =
             book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| group.policy.name.clone()).collect();
         let start = book.rollout.as_ref().map(|rollout| rollout.start.clone());
@@ -257,8 +258,8 @@ impl Keeper {
 type Drafted = ((Tx, Vec<Changed>), Vec<Resource>);
 
 /// When a change acts. Only the configurations and the version are about rollouts; everything else is answered from at once.
-fn takes(change: &Changed, before: &Book, after: &Book) -> Takes {
-    let number = |book: &Book| book.rollout.as_ref().map(|rollout| rollout.number);
+fn takes(change: &Changed, before: &RolloutState, after: &RolloutState) -> Takes {
+    let number = |book: &RolloutState| book.rollout.as_ref().map(|rollout| rollout.number);
     let kind = Kind::named(&change.kind);
     let is_policy = matches!(kind, Some(Kind::Config | Kind::Maintenance));
     if change.takes == Takes::Nothing {
@@ -278,8 +279,8 @@ fn takes(change: &Changed, before: &Book, after: &Book) -> Takes {
 
 /// Mode, pace, thresholds and freezes act on the present rollout; groups, members, order, windows, canaries and where hosts
 /// without a group go, on the next one.
-fn takes_of_policy(before: &Book, after: &Book) -> Takes {
-    let policy = |book: &Book| book.policy.clone().unwrap_or_else(Policy::absent);
+fn takes_of_policy(before: &RolloutState, after: &RolloutState) -> Takes {
+    let policy = |book: &RolloutState| book.policy.clone().unwrap_or_else(Policy::absent);
     let (was, is) = (policy(before), policy(after));
     let acts_later = was.of_next_rollout() != is.of_next_rollout();
     let acts_now = was.at_once() != is.at_once();
@@ -301,9 +302,9 @@ fn is_same(before: &Resource, after: &Resource) -> bool {
     plain(before) == plain(after)
 }
 
-fn kept(resource: &Resource) -> Kept {
+fn kept(resource: &Resource) -> KeptResource {
     let metadata = resource.metadata();
-    Kept {
+    KeptResource {
         kind: resource.kind().to_string(),
         name: metadata.name.clone(),
         revision: metadata.revision.clone().unwrap_or_default(),

@@ -5,8 +5,8 @@ use fleet_engine::command::Command;
 use fleet_engine::plain::is_unsafe;
 use fleet_engine::reason::{HaltRule, Why};
 use fleet_engine::rollout::Halt;
-use fleet_wire::api::{Entry, Head};
-use fleet_wire::reason::Subject;
+use fleet_wire::api::{AuditEntry, AuditHead};
+use fleet_wire::reason::ReasonSubject;
 use fleet_wire::reason::advice;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ const ID: usize = 32;
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct WebhookEvent {
     /// The same whenever it is told again.
     pub(super) id: String,
     /// When it happened.
@@ -36,7 +36,7 @@ pub(super) struct Event {
     pub(super) data: Value,
 }
 
-impl Event {
+impl WebhookEvent {
     /// The message as JSON.
     pub(super) fn body(&self) -> String {
         let Self { id, time, kind, text, data } = self;
@@ -50,14 +50,14 @@ impl Event {
     }
 
     /// Of the audit log's head at `now`.
-    pub(super) fn head(head: &Head, now: Timestamp) -> Self {
+    pub(super) fn head(head: &AuditHead, now: Timestamp) -> Self {
         let text = format!("The audit log ends with record {}, whose hash is {}.", head.seq, head.hash);
         let data = json!({ "seq": head.seq, "hash": head.hash });
         Self::keyed(&format!("head {} {now}", head.hash), "audit_head", now, text, data)
     }
 
     /// Of a record; `None`: nobody outside needs to know.
-    pub(super) fn of(entry: &Entry) -> Option<Self> {
+    pub(super) fn of(entry: &AuditEntry) -> Option<Self> {
         if !entry.done {
             return None;
         }
@@ -81,19 +81,19 @@ fn id(hex: &str) -> String {
     format!("evt_{}", hex.get(..ID).unwrap_or(hex))
 }
 
-fn restored(entry: &Entry) -> (&'static str, String, Value) {
+fn restored(entry: &AuditEntry) -> (&'static str, String, Value) {
     let backup = line(entry.detail["backup"].as_str().unwrap_or_default(), LONGEST_TEXT);
     let text = format!("The store was restored from {backup}: everything is held until `run --all`.");
     ("restored", text, json!({ "backup": backup }))
 }
 
-fn conflict(entry: &Entry) -> (&'static str, String, Value) {
+fn conflict(entry: &AuditEntry) -> (&'static str, String, Value) {
     let host = line(entry.subject.strip_prefix("host ").unwrap_or(&entry.subject), LONGEST_NAME);
     let text = format!("Host {host} reports with another key: the first goes on, until an admin decides.");
     ("key_conflict", text, json!({ "host": host, "key": short(&entry.detail["key"]) }))
 }
 
-fn surge(entry: &Entry) -> (&'static str, String, Value) {
+fn surge(entry: &AuditEntry) -> (&'static str, String, Value) {
     let hosts = entry.detail["an_hour"].as_u64().unwrap_or(0);
     let text = format!("More than {hosts} hosts enrolled within an hour: those that come now wait for an admin.");
     ("enrolment_surge", text, json!({ "hosts": hosts }))
@@ -103,11 +103,11 @@ fn surge(entry: &Entry) -> (&'static str, String, Value) {
 const FLEET_SILENT: &str = "Most of the fleet stopped asking at once: look at this server, its network and its certificate. \
                             Until it asks again, silence counts against no host and no group.";
 
-fn of_fleet(entry: &Entry, kind: &'static str, text: &str) -> (&'static str, String, Value) {
+fn of_fleet(entry: &AuditEntry, kind: &'static str, text: &str) -> (&'static str, String, Value) {
     (kind, text.to_owned(), json!({ "since": short(&entry.detail["since"]) }))
 }
 
-fn of_rollout(entry: &Entry) -> Option<(&'static str, String, Value)> {
+fn of_rollout(entry: &AuditEntry) -> Option<(&'static str, String, Value)> {
     let number: u64 = entry.subject.strip_prefix("rollout ")?.parse().ok()?;
     if entry.action == "rollout_removed" {
         return Some(("rollout_removed", format!("Rollout {number} was removed."), json!({ "rollout": number })));
@@ -119,7 +119,7 @@ fn of_rollout(entry: &Entry) -> Option<(&'static str, String, Value)> {
     Some(("new_version", text, data))
 }
 
-fn of_group(entry: &Entry) -> Option<(&'static str, String, Value)> {
+fn of_group(entry: &AuditEntry) -> Option<(&'static str, String, Value)> {
     let name = line(entry.subject.strip_prefix("group ")?, LONGEST_NAME);
     let group = shown(&name);
     let (kind, text) = match entry.action.as_str() {
@@ -141,7 +141,7 @@ fn of_group(entry: &Entry) -> Option<(&'static str, String, Value)> {
     Some((kind, text, data))
 }
 
-fn halted(group: &str, entry: &Entry) -> String {
+fn halted(group: &str, entry: &AuditEntry) -> String {
     let detail = &entry.detail;
     let rule = line(detail["rule"].as_str().unwrap_or("unknown"), LONGEST_TEXT);
     let (count, of) = (detail["count"].as_u64().unwrap_or(0), detail["of"].as_u64().unwrap_or(0));
@@ -162,7 +162,7 @@ fn hosts_of(sample: &Value) -> Vec<String> {
 }
 
 /// What ends a halt, in the words of the command line; `None`: more than a command does, or a record from before it said so.
-fn way_on(entry: &Entry) -> Option<String> {
+fn way_on(entry: &AuditEntry) -> Option<String> {
     let all = entry.detail.get("all")?.as_bool()?;
     let why = json!({ "code": "halted", "rule": entry.detail["rule"], "count": 0, "of": 0, "error": null });
     let why: Why = serde_json::from_value(why).ok()?;
@@ -171,7 +171,7 @@ fn way_on(entry: &Entry) -> Option<String> {
         return None;
     }
     let groups = if all { Vec::new() } else { vec![group.to_owned()] };
-    Some(advice::text(&Advice::Command(Command::Run { groups, all }), &why, Subject::Group(group)))
+    Some(advice::text(&Advice::Command(Command::Run { groups, all }), &why, ReasonSubject::Group(group)))
 }
 
 /// A group's name at the beginning of a sentence; a version without groups has one without a name.
@@ -207,8 +207,8 @@ fn short(value: &Value) -> Value {
 mod tests {
     use super::*;
 
-    fn entry(action: &str, subject: &str, detail: Value) -> Entry {
-        Entry {
+    fn entry(action: &str, subject: &str, detail: Value) -> AuditEntry {
+        AuditEntry {
             seq: 7,
             at: Timestamp::UNIX_EPOCH,
             who: "engine".to_owned(),
@@ -226,17 +226,17 @@ mod tests {
 
     #[test]
     fn what_people_decide_and_what_is_refused_is_no_event_of_its_own() {
-        let refused = Entry { done: false, ..entry("group_done", "group a", json!({})) };
+        let refused = AuditEntry { done: false, ..entry("group_done", "group a", json!({})) };
         for entry in [refused, entry("halt", "group a", json!({})), entry("create", "autoupdate_version/x", json!({}))]
         {
-            assert_eq!(Event::of(&entry), None, "{}", entry.action);
+            assert_eq!(WebhookEvent::of(&entry), None, "{}", entry.action);
         }
     }
 
     #[test]
     fn a_halt_names_its_rule_its_numbers_and_its_error_on_one_short_line() {
         let detail = json!({"rule": "failed_threshold", "count": 3, "of": 20, "error": "bad\n\u{1b}[31m"});
-        let event = Event::of(&entry("group_halted", "group prod", detail)).unwrap();
+        let event = WebhookEvent::of(&entry("group_halted", "group prod", detail)).unwrap();
         assert!(
             event.text.starts_with("Group prod is halted (failed_threshold, 3 of 20 hosts, mostly bad"),
             "{}",
@@ -244,13 +244,14 @@ mod tests {
         );
         assert!(!event.text.contains(char::is_control));
         assert_eq!((&event.data["count"], &event.data["of"], &event.data["seq"]), (&json!(3), &json!(20), &json!(7)));
-        let long = Event::of(&entry("group_done", &format!("group {}", "x".repeat(1 << 20)), json!({}))).unwrap();
+        let long =
+            WebhookEvent::of(&entry("group_done", &format!("group {}", "x".repeat(1 << 20)), json!({}))).unwrap();
         assert!(long.body().len() < 4096);
     }
 
     #[test]
     fn a_halt_that_no_command_ends_names_none() {
-        let text = |detail: Value| Event::of(&entry("group_halted", "group a b", detail)).unwrap().text;
+        let text = |detail: Value| WebhookEvent::of(&entry("group_halted", "group a b", detail)).unwrap().text;
         let of = |rule: &str, all: bool| text(json!({"rule": rule, "count": 0, "of": 0, "sample": [], "all": all}));
         assert_eq!(
             of("release_blocked", false),
@@ -268,17 +269,17 @@ mod tests {
 
     #[test]
     fn canaries_and_a_surge_say_which_group_and_how_many() {
-        let canaries = Event::of(&entry("group_canaries", "group prod", json!({}))).unwrap();
+        let canaries = WebhookEvent::of(&entry("group_canaries", "group prod", json!({}))).unwrap();
         assert_eq!((canaries.kind, &canaries.data["group"]), ("group_canaries", &json!("prod")));
         assert_eq!(canaries.text, "Group prod has started with its canaries.");
-        let surge = Event::of(&entry("enrolment_surge", "new hosts", json!({"an_hour": 1000}))).unwrap();
+        let surge = WebhookEvent::of(&entry("enrolment_surge", "new hosts", json!({"an_hour": 1000}))).unwrap();
         assert_eq!((surge.kind, &surge.data["hosts"]), ("enrolment_surge", &json!(1000)));
         assert!(surge.text.starts_with("More than 1000 hosts enrolled within an hour"), "{}", surge.text);
     }
 
     #[test]
     fn an_id_is_the_same_whenever_the_event_is_made() {
-        let one = || Event::keyed("key", "stuck", Timestamp::UNIX_EPOCH, String::new(), json!({}));
+        let one = || WebhookEvent::keyed("key", "stuck", Timestamp::UNIX_EPOCH, String::new(), json!({}));
         assert_eq!(one(), one());
         assert_eq!(one().id.len(), "evt_".len() + ID);
     }

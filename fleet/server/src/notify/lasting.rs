@@ -1,6 +1,6 @@
 //! What lasts: a group that is stuck, what is held for a day, a store that does not answer or lost decisions. Pure.
 
-use fleet_engine::book::{Book, Cause};
+use fleet_engine::book::{HaltCause, RolloutState};
 use fleet_engine::policy::Mode;
 use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
@@ -9,7 +9,7 @@ use fleet_wire::answers::find;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::event::{Event, name, shown};
+use super::event::{WebhookEvent, name, shown};
 
 /// After so long somebody should hear that something is still held.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -39,9 +39,9 @@ pub(super) struct Condition {
 }
 
 /// What it is judged by.
-pub(super) struct Seen<'a> {
+pub(super) struct Observation<'a> {
     /// What was decided.
-    pub(super) book: &'a Book,
+    pub(super) book: &'a RolloutState,
     /// Since when the store has not confirmed what is answered; `None`: it does.
     pub(super) unconfirmed: Option<Timestamp>,
     /// Past rollouts.
@@ -51,7 +51,7 @@ pub(super) struct Seen<'a> {
 }
 
 /// Everything that lasts.
-pub(super) fn conditions(seen: &Seen<'_>) -> Vec<Condition> {
+pub(super) fn conditions(seen: &Observation<'_>) -> Vec<Condition> {
     let mut found: Vec<Condition> = store(seen).into_iter().collect();
     found.extend(held(seen.book));
     let rollout = seen.book.rollout.as_ref();
@@ -65,9 +65,9 @@ pub(super) fn conditions(seen: &Seen<'_>) -> Vec<Condition> {
 pub(super) fn next(
     place: &mut PlaceInLog,
     found: &[Condition],
-    book: &Book,
+    book: &RolloutState,
     now: Timestamp,
-) -> Option<(String, Event)> {
+) -> Option<(String, WebhookEvent)> {
     let rollout = book.rollout.as_ref().map(|rollout| rollout.number);
     let lasts = |key: &str, noted: &Noted| {
         let is_of_this = noted.is_told && noted.rollout.is_some() && noted.rollout == rollout;
@@ -86,18 +86,18 @@ pub(super) fn next(
 }
 
 impl Condition {
-    fn event(&self, since: Timestamp, now: Timestamp) -> Event {
+    fn event(&self, since: Timestamp, now: Timestamp) -> WebhookEvent {
         let text = format!("{}, since {}.", self.what, since.strftime("%Y-%m-%d %H:%M:%S UTC"));
         let mut data = self.data.clone();
         if let Some(data) = data.as_object_mut() {
             data.insert("since".to_owned(), json!(since));
             data.insert("rollout".to_owned(), json!(self.rollout));
         }
-        Event::keyed(&format!("{} {since}", self.key), self.kind, now, text, data)
+        WebhookEvent::keyed(&format!("{} {since}", self.key), self.kind, now, text, data)
     }
 }
 
-fn store(seen: &Seen<'_>) -> Option<Condition> {
+fn store(seen: &Observation<'_>) -> Option<Condition> {
     let condition = |kind: &'static str, since, after, what: &str| Condition {
         key: kind.to_owned(),
         kind,
@@ -108,7 +108,7 @@ fn store(seen: &Seen<'_>) -> Option<Condition> {
         data: json!({}),
     };
     let holds = &seen.book.holds;
-    if holds.all && holds.cause == Cause::StoreLost {
+    if holds.all && holds.cause == HaltCause::StoreLost {
         let what = "The store lost decisions: everything is held until `run --all`";
         return Some(condition("store_lost", None, SignedDuration::ZERO, what));
     }
@@ -119,7 +119,7 @@ fn store(seen: &Seen<'_>) -> Option<Condition> {
     Some(condition("store_unavailable", since, STORE_GONE, what))
 }
 
-fn held(book: &Book) -> Vec<Condition> {
+fn held(book: &RolloutState) -> Vec<Condition> {
     let of = |key: String, rollout, since, what: String, data| Condition {
         key,
         kind: "held_for_a_day",
@@ -157,7 +157,7 @@ fn held(book: &Book) -> Vec<Condition> {
 }
 
 /// A group that waits longer than its schedule or its past explains.
-fn stuck(rollout: &Rollout, group: &GroupStatus, seen: &Seen<'_>) -> Option<Condition> {
+fn stuck(rollout: &Rollout, group: &GroupStatus, seen: &Observation<'_>) -> Option<Condition> {
     let (reason, own) = (&group.reason, &group.policy.name);
     // Those are told otherwise, or wait for one that is.
     let is_explained = matches!(

@@ -11,7 +11,7 @@ mod webhook;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fleet_store::Reader;
+use fleet_store::StoreReader;
 
 use crate::core::Core;
 use crate::outbound::Outbound;
@@ -44,7 +44,7 @@ pub(crate) async fn log_heads(data: PathBuf) {
     loop {
         due.tick().await;
         let data = data.clone();
-        let head = tokio::task::spawn_blocking(move || Reader::open(&data).and_then(|reader| reader.head())).await;
+        let head = tokio::task::spawn_blocking(move || StoreReader::open(&data).and_then(|reader| reader.head())).await;
         match head {
             Ok(Ok(head)) => tracing::info!(seq = head.seq, hash = head.hash, "head of the audit log"),
             Ok(Err(error)) => tracing::warn!(%error, "the head of the audit log cannot be read"),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fleet_engine::resource;
-use fleet_store::{Finding, Level};
+use fleet_store::{Finding, FindingLevel};
 
 use super::webhook::{self, Receiver, Secret};
 
@@ -29,8 +29,10 @@ impl Receiver {
 pub(crate) fn doctor(receiver: &Receiver, user: u32) -> Finding {
     let Receiver { url, secret_file } = receiver;
     let (level, what, advice) = match Secret::read(secret_file, user) {
-        Ok(_) => (Level::Ok, format!("webhook {}, signed with {}", webhook::origin(url), secret_file.display()), ""),
-        Err(error) => (Level::Problem, format!("the webhook is told nothing: {error}"), ADVICE),
+        Ok(_) => {
+            (FindingLevel::Ok, format!("webhook {}, signed with {}", webhook::origin(url), secret_file.display()), "")
+        }
+        Err(error) => (FindingLevel::Problem, format!("the webhook is told nothing: {error}"), ADVICE),
     };
     Finding { level, what, advice: advice.to_owned() }
 }

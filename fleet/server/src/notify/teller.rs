@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fleet_engine::rollout::Rollout;
-use fleet_store::{PlaceInLog, Reader};
-use fleet_wire::api::{Entry, Head};
+use fleet_store::{PlaceInLog, StoreReader};
+use fleet_wire::api::{AuditEntry, AuditHead};
 use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 
-use super::event::Event;
-use super::lasting::{self, Seen};
+use super::event::WebhookEvent;
+use super::lasting::{self, Observation};
 use super::meter::Meter;
 use super::webhook::{WEBHOOK, Webhook};
 use crate::core::Snapshot;
@@ -38,7 +38,7 @@ const KEEP_EVERY: u64 = 256;
 pub(super) struct Teller {
     data: PathBuf,
     snapshot: Arc<Snapshot>,
-    events: Receiver<Entry>,
+    events: Receiver<AuditEntry>,
     meter: Arc<Meter>,
     webhook: Webhook,
     /// `None`: it could not be read, or the log could not.
@@ -59,7 +59,7 @@ impl Teller {
     pub(super) fn begin(
         data: PathBuf,
         snapshot: Arc<Snapshot>,
-        events: Receiver<Entry>,
+        events: Receiver<AuditEntry>,
         meter: Arc<Meter>,
         webhook: Webhook,
     ) -> Self {
@@ -137,7 +137,7 @@ impl Teller {
 
     /// The newest record's place, which is kept.
     fn at_head(&self) -> fleet_store::Result<PlaceInLog> {
-        let Head { seq, hash } = Reader::open(&self.data)?.head()?;
+        let AuditHead { seq, hash } = StoreReader::open(&self.data)?.head()?;
         let place = PlaceInLog { seq, hash, at: crate::clock::now(), lasting: std::collections::BTreeMap::new() };
         self.keep(&place);
         Ok(place)
@@ -155,9 +155,9 @@ impl Teller {
         loop {
             let Some(place) = self.place.clone() else { return };
             // The database is not kept open: after a failure the core closes it, with all that this process knows of it.
-            let page = Reader::open(&self.data).and_then(|reader| {
+            let page = StoreReader::open(&self.data).and_then(|reader| {
                 let page = reader.audit(place.seq.saturating_sub(1), PAGE)?;
-                let is_at = |entry: &Entry| entry.seq == place.seq && entry.hash == place.hash;
+                let is_at = |entry: &AuditEntry| entry.seq == place.seq && entry.hash == place.hash;
                 let is_so = place.seq == 0 || page.first().is_some_and(is_at);
                 let other = if is_so { None } else { Some((reader.newest("restore")?, reader.head()?)) };
                 Ok((page, other))
@@ -165,7 +165,7 @@ impl Teller {
             match page {
                 Ok((_, Some((restore, head)))) => self.enter_other_log(place, restore, head),
                 Ok((page, None)) => {
-                    let new: Vec<Entry> = page.into_iter().filter(|entry| entry.seq > place.seq).collect();
+                    let new: Vec<AuditEntry> = page.into_iter().filter(|entry| entry.seq > place.seq).collect();
                     if new.is_empty() {
                         return;
                     }
@@ -180,8 +180,8 @@ impl Teller {
         }
     }
 
-    fn tell_entry(&mut self, entry: &Entry) {
-        let event = Event::of(entry);
+    fn tell_entry(&mut self, entry: &AuditEntry) {
+        let event = WebhookEvent::of(entry);
         if let Some(event) = &event {
             self.tell(event);
         }
@@ -197,7 +197,7 @@ impl Teller {
 
     /// The log does not have the record that was told last. After a restore what comes with it is new; otherwise something was lost,
     /// and nobody knows what.
-    fn enter_other_log(&mut self, place: PlaceInLog, restore: Option<Entry>, head: Head) {
+    fn enter_other_log(&mut self, place: PlaceInLog, restore: Option<AuditEntry>, head: AuditHead) {
         let next = match restore.filter(|restore| restore.at >= place.at) {
             Some(restore) => {
                 PlaceInLog { seq: restore.seq.saturating_sub(1), hash: restore.previous, at: restore.at, ..place }
@@ -210,7 +210,7 @@ impl Teller {
                 let data =
                     json!({ "seq": place.seq, "hash": place.hash, "found_seq": head.seq, "found_hash": head.hash });
                 let key = format!("log {} {}", place.hash, head.hash);
-                self.tell(&Event::keyed(&key, "store_lost", crate::clock::now(), text, data));
+                self.tell(&WebhookEvent::keyed(&key, "store_lost", crate::clock::now(), text, data));
                 PlaceInLog { seq: head.seq, hash: head.hash, at: crate::clock::now(), ..place }
             }
         };
@@ -225,7 +225,7 @@ impl Teller {
         let before = place.lasting.clone();
         let now = crate::clock::now();
         let unconfirmed = (!self.snapshot.is_good()).then(|| self.snapshot.confirmed());
-        let found = lasting::conditions(&Seen { book: &public.book, unconfirmed, past: &self.past, now });
+        let found = lasting::conditions(&Observation { book: &public.book, unconfirmed, past: &self.past, now });
         while let Some((key, event)) = lasting::next(&mut place, &found, &public.book, now) {
             self.tell(&event);
             let Some(noted) = place.lasting.get_mut(&key) else { break };
@@ -243,21 +243,21 @@ impl Teller {
         if self.past_of == rollout || rollout.is_none() {
             return;
         }
-        match Reader::open(&self.data).and_then(|reader| reader.rollouts(rollout, PAST)) {
+        match StoreReader::open(&self.data).and_then(|reader| reader.rollouts(rollout, PAST)) {
             Ok(past) => (self.past, self.past_of) = (past, rollout),
             Err(error) => tracing::warn!(receiver = WEBHOOK, %error, "past rollouts cannot be read"),
         }
     }
 
     fn tell_head(&self) {
-        match Reader::open(&self.data).and_then(|reader| reader.head()) {
-            Ok(head) => self.tell(&Event::head(&head, crate::clock::now())),
+        match StoreReader::open(&self.data).and_then(|reader| reader.head()) {
+            Ok(head) => self.tell(&WebhookEvent::head(&head, crate::clock::now())),
             Err(error) => tracing::warn!(receiver = WEBHOOK, %error, "the head of the audit log cannot be read"),
         }
     }
 
     /// Tells an event until it is taken.
-    fn tell(&self, event: &Event) {
+    fn tell(&self, event: &WebhookEvent) {
         self.meter.begin(event.time);
         let mut wait = FIRST_WAIT;
         loop {

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use ring::hmac;
 
-use super::event::Event;
+use super::event::WebhookEvent;
 use crate::outbound::Outbound;
 use crate::secret_file;
 
@@ -42,7 +42,7 @@ impl Webhook {
     ///
     /// # Errors
     /// Why the receiver did not take it: one line.
-    pub(super) fn tell(&self, event: &Event) -> Result<(), String> {
+    pub(super) fn tell(&self, event: &WebhookEvent) -> Result<(), String> {
         let secret = Secret::read(&self.receiver.secret_file, rustix::process::geteuid().as_raw())?;
         let (body, at) = (event.body(), crate::clock::now());
         let (timestamp, signature) = (at.as_second().to_string(), secret.sign(&event.id, at, &body));

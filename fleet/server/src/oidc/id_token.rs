@@ -7,7 +7,7 @@ use fleet_wire::text;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::keys::{Algorithm, Keys};
+use super::keys::{Algorithm, ProviderKeys};
 
 /// How far the provider's clock may be from ours, seconds.
 pub(super) const SKEW: i64 = 60;
@@ -45,7 +45,7 @@ pub(super) struct Expected<'a> {
 pub(super) struct Claims(Map<String, Value>);
 
 #[derive(Deserialize)]
-struct Header {
+struct TokenHeader {
     alg: String,
     kid: Option<String>,
     typ: Option<String>,
@@ -63,7 +63,7 @@ impl<'a> IdToken<'a> {
         if payload.contains('.') {
             return Err("the ID token has more than three parts".to_owned());
         }
-        let header: Header = json(header).map_err(|error| format!("the ID token's header: {error}"))?;
+        let header: TokenHeader = json(header).map_err(|error| format!("the ID token's header: {error}"))?;
         if header.crit.is_some() {
             return Err("the ID token needs an extension".to_owned());
         }
@@ -86,7 +86,7 @@ impl<'a> IdToken<'a> {
     ///
     /// # Errors
     /// What is wrong with it: one line.
-    pub(super) fn check(&self, keys: &Keys, expected: Expected<'_>) -> Result<Option<Claims>, String> {
+    pub(super) fn check(&self, keys: &ProviderKeys, expected: Expected<'_>) -> Result<Option<Claims>, String> {
         let key = keys.find(self.key_id.as_deref(), self.algorithm);
         if !key.is_some_and(|key| key.has_signed(self.signed.as_bytes(), &self.signature)) {
             return Ok(None);

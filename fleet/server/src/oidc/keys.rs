@@ -35,11 +35,11 @@ impl Algorithm {
 
 /// Keys, as the provider published them.
 #[derive(Debug, Default)]
-pub(super) struct Keys(Vec<Key>);
+pub(super) struct ProviderKeys(Vec<ProviderKey>);
 
 /// A public key.
 #[derive(Debug)]
-pub(super) struct Key {
+pub(super) struct ProviderKey {
     id: Option<String>,
     material: Material,
 }
@@ -61,7 +61,7 @@ struct Document {
 }
 
 #[derive(Deserialize)]
-struct Written {
+struct JsonWebKey {
     kty: String,
     kid: Option<String>,
     #[serde(rename = "use")]
@@ -75,7 +75,7 @@ struct Written {
     y: Option<String>,
 }
 
-impl Keys {
+impl ProviderKeys {
     /// Reads a set of keys. Those that sign nothing that is taken are passed over, as the standard wants it.
     ///
     /// # Errors
@@ -83,20 +83,20 @@ impl Keys {
     pub(super) fn read(text: &[u8]) -> Result<Self, String> {
         let document: Document = serde_json::from_slice(text).map_err(|error| format!("its keys: {error}"))?;
         let written = document.keys.into_iter().take(MOST).filter_map(|key| serde_json::from_value(key).ok());
-        Ok(Self(written.filter_map(|written: Written| written.key()).collect()))
+        Ok(Self(written.filter_map(|written: JsonWebKey| written.key()).collect()))
     }
 
     /// The key called `id` that is good for `algorithm`. Without a name: the only one that is.
-    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&Key> {
-        let is_named = |key: &&Key| id.is_none() || key.id.as_deref() == id;
+    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&ProviderKey> {
+        let is_named = |key: &&ProviderKey| id.is_none() || key.id.as_deref() == id;
         let mut found = self.0.iter().filter(is_named).filter(|key| key.algorithm() == algorithm);
         let first = found.next()?;
         found.next().is_none().then_some(first)
     }
 }
 
-impl Written {
-    fn key(self) -> Option<Key> {
+impl JsonWebKey {
+    fn key(self) -> Option<ProviderKey> {
         if self.usage.is_some_and(|usage| usage != "sig")
             || self.key_ops.is_some_and(|ops| !ops.iter().any(|op| op == "verify"))
         {
@@ -112,7 +112,7 @@ impl Written {
             ("OKP", Some("Ed25519")) => Material::Ed25519(part(self.x)?),
             _ => return None,
         };
-        let key = Key { id: self.kid, material };
+        let key = ProviderKey { id: self.kid, material };
         let is_for_another = self.alg.is_some_and(|name| Algorithm::named(&name) != Some(key.algorithm()));
         (!is_for_another).then_some(key)
     }
@@ -123,7 +123,7 @@ fn without_zeros(bytes: Vec<u8>) -> Vec<u8> {
     bytes.into_iter().skip_while(|byte| *byte == 0).collect()
 }
 
-impl Key {
+impl ProviderKey {
     fn algorithm(&self) -> Algorithm {
         match self.material {
             Material::Rsa { .. } => Algorithm::Rs256,
@@ -173,8 +173,8 @@ mod tests {
         ),
     ];
 
-    fn keys(keys: &[Value]) -> Keys {
-        Keys::read(json!({ "keys": keys }).to_string().as_bytes()).unwrap()
+    fn keys(keys: &[Value]) -> ProviderKeys {
+        ProviderKeys::read(json!({ "keys": keys }).to_string().as_bytes()).unwrap()
     }
 
     #[test]
@@ -235,6 +235,10 @@ mod tests {
             assert_eq!(keys.0.len(), 1, "{unfit}");
         }
         assert_eq!(keys(&vec![sample(2, json!({})); 1000]).0.len(), MOST);
-        assert!(Keys::read(b"{}").is_err() && Keys::read(b"[]").is_err() && Keys::read(b"").is_err());
+        assert!(
+            ProviderKeys::read(b"{}").is_err()
+                && ProviderKeys::read(b"[]").is_err()
+                && ProviderKeys::read(b"").is_err()
+        );
     }
 }

@@ -6,7 +6,7 @@ use fleet_wire::api::Role;
 use tokio::sync::Semaphore;
 
 use super::id_token::Claims;
-use super::provider::{Fault, Provider, encoded, reason};
+use super::provider::{Provider, ProviderError, encoded, reason};
 use super::settings::Oidc;
 use super::trip::{Trip, Trips};
 use crate::clock;
@@ -19,9 +19,9 @@ const LONGEST_CODE: usize = 4096;
 
 /// Logs people in.
 #[derive(Clone)]
-pub(crate) struct Login(Arc<Means>);
+pub(crate) struct OidcLogin(Arc<LoginState>);
 
-struct Means {
+struct LoginState {
     trips: Trips,
     provider: Provider,
     places: Semaphore,
@@ -38,7 +38,7 @@ pub(crate) struct Departure {
 
 /// Who came back.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct LoggedInUser {
     /// `oidc SUBJECT (EMAIL)`.
     pub(crate) who: String,
     /// By the configuration.
@@ -49,7 +49,7 @@ pub(crate) struct Arrival {
 
 /// Why nobody is logged in.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum LoginRefusal {
     /// What came back is no login that this server began in this browser.
     NotBegun,
     /// What came back is not good: what people read, and what the log says.
@@ -64,11 +64,14 @@ pub(crate) enum Refused {
     Busy,
 }
 
-impl Login {
+impl OidcLogin {
     /// `None`: there are no random numbers.
     pub(crate) fn new(oidc: Oidc, outbound: Outbound) -> Option<Self> {
-        let means =
-            Means { trips: Trips::new()?, provider: Provider::new(oidc, outbound), places: Semaphore::new(WAITING) };
+        let means = LoginState {
+            trips: Trips::new()?,
+            provider: Provider::new(oidc, outbound),
+            places: Semaphore::new(WAITING),
+        };
         Some(Self(Arc::new(means)))
     }
 
@@ -78,13 +81,13 @@ impl Login {
     }
 
     /// Sends somebody to the provider, to be shown `next` afterwards.
-    pub(crate) async fn depart(&self, next: String) -> Result<Departure, Refused> {
+    pub(crate) async fn depart(&self, next: String) -> Result<Departure, LoginRefusal> {
         let own = self.clone();
         whole(async move { own.sent(&next).await }).await
     }
 
     /// Who comes back with this query and this cookie.
-    pub(crate) async fn arrive(&self, query: String, cookie: Option<String>) -> Result<Arrival, Refused> {
+    pub(crate) async fn arrive(&self, query: String, cookie: Option<String>) -> Result<LoggedInUser, LoginRefusal> {
         let own = self.clone();
         whole(async move { own.come(&query, cookie.as_deref()).await }).await
     }
@@ -92,18 +95,18 @@ impl Login {
     /// What shall be shown after the login that was begun here, in the browser with this cookie, and to which the query belongs;
     /// `None`: there is none.
     pub(crate) fn next(&self, query: &str, cookie: Option<&str>) -> Option<String> {
-        self.resume(&Query::read(query), cookie).map(|trip| trip.next)
+        self.resume(&CallbackQuery::read(query), cookie).map(|trip| trip.next)
     }
 
-    fn resume(&self, query: &Query, cookie: Option<&str>) -> Option<Trip> {
+    fn resume(&self, query: &CallbackQuery, cookie: Option<&str>) -> Option<Trip> {
         self.0.trips.resume(cookie?, query.get("state"), clock::now().as_second())
     }
 
-    async fn sent(&self, next: &str) -> Result<Departure, Refused> {
-        let _place = self.0.places.try_acquire().map_err(|_| Refused::Busy)?;
-        let discovered = self.0.provider.discovered().await.map_err(Refused::Provider)?;
+    async fn sent(&self, next: &str) -> Result<Departure, LoginRefusal> {
+        let _place = self.0.places.try_acquire().map_err(|_| LoginRefusal::Busy)?;
+        let discovered = self.0.provider.discovered().await.map_err(LoginRefusal::Provider)?;
         let trip = self.0.trips.begin(next, clock::now().as_second());
-        let trip = trip.ok_or_else(|| Refused::Provider("this server has no random numbers".to_owned()))?;
+        let trip = trip.ok_or_else(|| LoginRefusal::Provider("this server has no random numbers".to_owned()))?;
         let oidc = &self.0.provider.oidc;
         let query = encoded(&[
             ("response_type", "code"),
@@ -120,34 +123,34 @@ impl Login {
         Ok(Departure { url: format!("{endpoint}{mark}{query}"), cookie: trip.cookie })
     }
 
-    async fn come(&self, query: &str, cookie: Option<&str>) -> Result<Arrival, Refused> {
-        let query = Query::read(query);
-        let trip = self.resume(&query, cookie).ok_or(Refused::NotBegun)?;
+    async fn come(&self, query: &str, cookie: Option<&str>) -> Result<LoggedInUser, LoginRefusal> {
+        let query = CallbackQuery::read(query);
+        let trip = self.resume(&query, cookie).ok_or(LoginRefusal::NotBegun)?;
         // Who did not begin here takes no place of who did.
-        let _place = self.0.places.try_acquire().map_err(|_| Refused::Busy)?;
+        let _place = self.0.places.try_acquire().map_err(|_| LoginRefusal::Busy)?;
         self.refused_there(&query).await?;
         let claims = self.claims(&query, &trip).await.map_err(|fault| match fault {
-            Fault::Provider(why) => Refused::Provider(why),
-            Fault::Login(why) => {
+            ProviderError::Provider(why) => LoginRefusal::Provider(why),
+            ProviderError::Login(why) => {
                 let told =
                     format!("what {} says of you is not good: log in again; the server's log says more", self.host());
-                Refused::Login(told, why)
+                LoginRefusal::Login(told, why)
             }
         })?;
         let (oidc, who) = (&self.0.provider.oidc, claims.who());
         match claims.role(&oidc.claim, &oidc.roles) {
-            Ok(role) => Ok(Arrival { who, role, next: trip.next }),
-            Err(why) => Err(Refused::NoRole(who, why)),
+            Ok(role) => Ok(LoggedInUser { who, role, next: trip.next }),
+            Err(why) => Err(LoginRefusal::NoRole(who, why)),
         }
     }
 
     /// What the provider says in place of a code; and whether it was this provider (RFC 9207).
-    async fn refused_there(&self, query: &Query) -> Result<(), Refused> {
-        let discovered = self.0.provider.discovered().await.map_err(Refused::Provider)?;
+    async fn refused_there(&self, query: &CallbackQuery) -> Result<(), LoginRefusal> {
+        let discovered = self.0.provider.discovered().await.map_err(LoginRefusal::Provider)?;
         let (said, issuer) = (query.get("iss"), &self.0.provider.oidc.issuer);
         if said != issuer && (discovered.names_itself || !said.is_empty()) {
             let told = "the login comes back from another provider: log in again";
-            return Err(Refused::Login(told.to_owned(), "iss of another provider".to_owned()));
+            return Err(LoginRefusal::Login(told.to_owned(), "iss of another provider".to_owned()));
         }
         let error = query.get("error");
         if error.is_empty() {
@@ -158,16 +161,16 @@ impl Login {
         let told = format!("{} did not log you in: {error}", self.host());
         // Who presses `Cancel` has not guessed anything.
         Err(if error == "access_denied" {
-            Refused::Denied(told)
+            LoginRefusal::Denied(told)
         } else {
-            Refused::Login(told, format!("it says {}", reason(error, Some(query.get("error_description")))))
+            LoginRefusal::Login(told, format!("it says {}", reason(error, Some(query.get("error_description")))))
         })
     }
 
-    async fn claims(&self, query: &Query, trip: &Trip) -> Result<Claims, Fault> {
+    async fn claims(&self, query: &CallbackQuery, trip: &Trip) -> Result<Claims, ProviderError> {
         let code = query.get("code");
         if code.is_empty() || code.len() > LONGEST_CODE {
-            return Err(Fault::Login("it came back without a code".to_owned()));
+            return Err(ProviderError::Login("it came back without a code".to_owned()));
         }
         self.0.provider.claims(code, &trip.verifier, &trip.nonce).await
     }
@@ -175,15 +178,15 @@ impl Login {
 
 /// It goes on though the browser has left: else whoever asks and leaves could have the provider asked without end.
 async fn whole<T: Send + 'static>(
-    step: impl Future<Output = Result<T, Refused>> + Send + 'static,
-) -> Result<T, Refused> {
-    tokio::spawn(step).await.unwrap_or_else(|error| Err(Refused::Provider(error.to_string())))
+    step: impl Future<Output = Result<T, LoginRefusal>> + Send + 'static,
+) -> Result<T, LoginRefusal> {
+    tokio::spawn(step).await.unwrap_or_else(|error| Err(LoginRefusal::Provider(error.to_string())))
 }
 
 /// The values of a query.
-struct Query(Vec<(String, String)>);
+struct CallbackQuery(Vec<(String, String)>);
 
-impl Query {
+impl CallbackQuery {
     fn read(text: &str) -> Self {
         Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
     }

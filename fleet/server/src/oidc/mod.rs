@@ -18,9 +18,9 @@ mod trip;
 
 #[cfg(feature = "oidc")]
 pub(crate) use settings::{CALLBACK, check_secret};
-pub(crate) use settings::{Oidc, Written, doctor};
+pub(crate) use settings::{Oidc, OidcFile, doctor};
 
 #[cfg(feature = "oidc")]
-pub(crate) use login::{Arrival, Login, Refused};
+pub(crate) use login::{LoggedInUser, LoginRefusal, OidcLogin};
 #[cfg(feature = "oidc")]
 pub(crate) use trip::MAX_AGE;

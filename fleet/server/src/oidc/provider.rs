@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use super::discovered::{self, Discovered};
 use super::id_token::{Claims, Expected, IdToken};
-use super::keys::Keys;
+use super::keys::ProviderKeys;
 use super::settings::Oidc;
 use crate::outbound::Outbound;
 use crate::secret_file;
@@ -34,26 +34,26 @@ const MAX_ERROR: usize = 200;
 pub(super) struct Provider {
     pub(super) oidc: Oidc,
     outbound: Outbound,
-    discovered: Mutex<Known<Discovered>>,
-    keys: Mutex<Known<Keys>>,
+    discovered: Mutex<ProviderCache<Discovered>>,
+    keys: Mutex<ProviderCache<ProviderKeys>>,
     /// When keys were asked for last because none had signed a token.
     missed: Mutex<Option<Instant>>,
 }
 
 /// What was asked for, and when.
-struct Known<T> {
+struct ProviderCache<T> {
     value: Option<(Arc<T>, Instant)>,
     failed: Option<(String, Instant)>,
 }
 
-impl<T> Default for Known<T> {
+impl<T> Default for ProviderCache<T> {
     fn default() -> Self {
         Self { value: None, failed: None }
     }
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ProviderReply {
     id_token: Option<String>,
     access_token: Option<String>,
     error: Option<String>,
@@ -62,7 +62,7 @@ struct Answer {
 
 /// Why there are no claims.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ProviderError {
     /// The provider does not answer as it should.
     Provider(String),
     /// What came is not good.
@@ -87,7 +87,7 @@ impl Provider {
     /// so that it is asked for again.
     async fn known<T>(
         &self,
-        known: &Mutex<Known<T>>,
+        known: &Mutex<ProviderCache<T>>,
         url: &str,
         is_too_little: bool,
         read: impl FnOnce(&[u8]) -> Result<T, String>,
@@ -102,7 +102,7 @@ impl Provider {
         match text.and_then(|text| read(&text)) {
             Ok(value) => {
                 let value = Arc::new(value);
-                *known = Known { value: Some((Arc::clone(&value), Instant::now())), failed: None };
+                *known = ProviderCache { value: Some((Arc::clone(&value), Instant::now())), failed: None };
                 Ok(value)
             }
             Err(error) => {
@@ -115,22 +115,24 @@ impl Provider {
 
     /// What `code` is worth: the claims of the ID token that the provider gives for it, and of userinfo where the token says
     /// nothing of what somebody may do.
-    pub(super) async fn claims(&self, code: &str, verifier: &str, nonce: &str) -> Result<Claims, Fault> {
-        let discovered = self.discovered().await.map_err(Fault::Provider)?;
+    pub(super) async fn claims(&self, code: &str, verifier: &str, nonce: &str) -> Result<Claims, ProviderError> {
+        let discovered = self.discovered().await.map_err(ProviderError::Provider)?;
         let (token, access) = self.exchange(&discovered, code, verifier).await?;
         let mut claims = self.checked(&discovered, &token, nonce).await?;
         let claim = &self.oidc.claim;
         if claims.lack(claim)
             && let (Some(url), Some(access)) = (&discovered.userinfo_endpoint, access)
         {
-            claims.add(self.userinfo(url, &access).await.map_err(Fault::Provider)?, claim).map_err(Fault::Login)?;
+            claims
+                .add(self.userinfo(url, &access).await.map_err(ProviderError::Provider)?, claim)
+                .map_err(ProviderError::Login)?;
         }
         Ok(claims)
     }
 
     /// What the ID token `token` says, once it is known to be the provider's and of this login.
-    async fn checked(&self, discovered: &Discovered, token: &str, nonce: &str) -> Result<Claims, Fault> {
-        let token = IdToken::read(token).map_err(Fault::Login)?;
+    async fn checked(&self, discovered: &Discovered, token: &str, nonce: &str) -> Result<Claims, ProviderError> {
+        let token = IdToken::read(token).map_err(ProviderError::Login)?;
         let now = crate::clock::now().as_second();
         let expected = Expected { issuer: &self.oidc.issuer, client_id: &self.oidc.client_id, nonce, now };
         // Again where those that are kept lack the one that signed the token.
@@ -138,13 +140,13 @@ impl Provider {
             if are_too_few && !self.may_miss().await {
                 break;
             }
-            let keys = self.known(&self.keys, &discovered.jwks_uri, are_too_few, Keys::read).await;
-            let keys = keys.map_err(Fault::Provider)?;
-            if let Some(claims) = token.check(&keys, expected).map_err(Fault::Login)? {
+            let keys = self.known(&self.keys, &discovered.jwks_uri, are_too_few, ProviderKeys::read).await;
+            let keys = keys.map_err(ProviderError::Provider)?;
+            if let Some(claims) = token.check(&keys, expected).map_err(ProviderError::Login)? {
                 return Ok(claims);
             }
         }
-        Err(Fault::Login(format!(
+        Err(ProviderError::Login(format!(
             "none of the provider's keys has signed the ID token, which names {:?}",
             token.key_id()
         )))
@@ -182,11 +184,11 @@ impl Provider {
         discovered: &Discovered,
         code: &str,
         verifier: &str,
-    ) -> Result<(String, Option<String>), Fault> {
+    ) -> Result<(String, Option<String>), ProviderError> {
         let oidc = &self.oidc;
         let (file, user) = (oidc.client_secret_file.clone(), rustix::process::geteuid().as_raw());
         let secret = tokio::task::spawn_blocking(move || secret_file::read(&file, user)).await;
-        let secret = secret.map_err(|error| error.to_string()).flatten().map_err(Fault::Provider)?;
+        let secret = secret.map_err(|error| error.to_string()).flatten().map_err(ProviderError::Provider)?;
         let mut form = vec![
             ("grant_type", "authorization_code"),
             ("code", code),
@@ -207,20 +209,22 @@ impl Provider {
             let request = authorization.iter().fold(request, |request, value| request.header("authorization", value));
             request.config().http_status_as_error(false).build().send(form)
         });
-        let (status, body) = sent.await.map_err(|error| Fault::Provider(format!("{url}: {error}")))?;
-        let answer: Result<Answer, _> = serde_json::from_slice(&body);
+        let (status, body) = sent.await.map_err(|error| ProviderError::Provider(format!("{url}: {error}")))?;
+        let answer: Result<ProviderReply, _> = serde_json::from_slice(&body);
         match (status, answer) {
-            (200, Ok(Answer { id_token: Some(token), access_token, error: None, .. })) => Ok((token, access_token)),
-            (_, Ok(Answer { error: Some(error), error_description, .. })) => {
+            (200, Ok(ProviderReply { id_token: Some(token), access_token, error: None, .. })) => {
+                Ok((token, access_token))
+            }
+            (_, Ok(ProviderReply { error: Some(error), error_description, .. })) => {
                 let what = reason(&error, error_description.as_deref());
                 // Of all errors this one is about the code (RFC 6749 §5.2).
                 Err(if status == 400 && error == "invalid_grant" {
-                    Fault::Login(format!("the provider does not take the code: {what}"))
+                    ProviderError::Login(format!("the provider does not take the code: {what}"))
                 } else {
-                    Fault::Provider(format!("{url} answers {status}: {what}"))
+                    ProviderError::Provider(format!("{url} answers {status}: {what}"))
                 })
             }
-            _ => Err(Fault::Provider(format!("{url} answers {status} without an ID token"))),
+            _ => Err(ProviderError::Provider(format!("{url} answers {status} without an ID token"))),
         }
     }
 }

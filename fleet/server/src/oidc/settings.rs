@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fleet_engine::resource;
-use fleet_store::{Finding, Level};
+use fleet_store::{Finding, FindingLevel};
 use fleet_wire::api::Role;
 use yaml::Node;
 
@@ -38,7 +38,7 @@ pub(crate) struct Oidc {
 
 /// The settings, as they are written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct OidcFile {
     pub(crate) issuer: Option<String>,
     pub(crate) client_id: Option<String>,
     pub(crate) client_secret_file: Option<PathBuf>,
@@ -47,7 +47,7 @@ pub(crate) struct Written {
     pub(crate) roles: Option<Vec<(String, Role)>>,
 }
 
-impl Written {
+impl OidcFile {
     /// These settings, and those of `others` where these say nothing.
     pub(crate) fn or(self, others: Self) -> Self {
         Self {
@@ -116,8 +116,8 @@ impl Oidc {
     ///
     /// # Errors
     /// One line: what is missing or wrong.
-    pub(crate) fn of(written: Written, public_addr: Option<&str>, is_secure: bool) -> Result<Option<Self>, String> {
-        if written == Written::default() {
+    pub(crate) fn of(written: OidcFile, public_addr: Option<&str>, is_secure: bool) -> Result<Option<Self>, String> {
+        if written == OidcFile::default() {
             return Ok(None);
         }
         if !cfg!(feature = "oidc") {
@@ -192,8 +192,8 @@ pub(crate) fn doctor(oidc: &Oidc, user: u32) -> Finding {
     let Oidc { issuer, redirect_uri, .. } = oidc;
     let good = || format!("people log in by {issuer} (not asked), which leads them back to {redirect_uri}");
     let (level, what, advice) = match secret(oidc, user) {
-        Ok(()) => (Level::Ok, good(), ""),
-        Err(what) => (Level::Problem, what, ADVICE),
+        Ok(()) => (FindingLevel::Ok, good(), ""),
+        Err(what) => (FindingLevel::Problem, what, ADVICE),
     };
     Finding { level, what, advice: advice.to_owned() }
 }
@@ -207,12 +207,12 @@ const ADVICE: &str =
 mod tests {
     use super::*;
 
-    fn written() -> Written {
-        let mut written = Written {
+    fn written() -> OidcFile {
+        let mut written = OidcFile {
             issuer: Some("https://id.example.com:8443/realms/a".to_owned()),
             client_id: Some("fleet".to_owned()),
             client_secret_file: Some("/s".into()),
-            ..Written::default()
+            ..OidcFile::default()
         };
         written.take_roles(&["sre=operator".to_owned(), "a=b=admin".to_owned()]).unwrap();
         written
@@ -221,12 +221,12 @@ mod tests {
     #[test]
     fn what_is_missing_or_wrong_is_told_and_nothing_at_all_is_no_provider() {
         let of = |written, addr| Oidc::of(written, addr, true);
-        assert_eq!(of(Written::default(), None), Ok(None));
+        assert_eq!(of(OidcFile::default(), None), Ok(None));
         let good = of(written(), Some("fleet.example.com")).unwrap().unwrap();
         assert_eq!(good.redirect_uri, "https://fleet.example.com/login/oidc/callback");
         assert_eq!(good.roles, [("sre".to_owned(), Role::Operator), ("a=b".to_owned(), Role::Admin)]);
         assert_eq!((good.claim.as_str(), good.scopes.as_str(), good.host()), ("groups", SCOPES, "id.example.com:8443"));
-        let with = |change: fn(&mut Written)| {
+        let with = |change: fn(&mut OidcFile)| {
             let mut written = written();
             change(&mut written);
             of(written, Some("fleet.example.com")).unwrap_err()
@@ -253,8 +253,8 @@ mod tests {
 
     #[test]
     fn roles_are_given_by_a_mapping_or_by_pairs() {
-        let mut written = Written::default();
-        let take = |written: &mut Written, value: &str| {
+        let mut written = OidcFile::default();
+        let take = |written: &mut OidcFile, value: &str| {
             let node = Node::parse(&format!("oidc_roles: {value}")).unwrap();
             written.take("oidc_roles", &node.pairs().unwrap()[0].1)
         };
@@ -262,10 +262,10 @@ mod tests {
         let expected = [("cn=sre,dc=example".to_owned(), Role::Operator), ("all".to_owned(), Role::Viewer)];
         assert_eq!(written.roles.as_deref(), Some(&expected[..]));
         for wrong in ["sre", "[sre]", "{sre: root}", "{sre: [admin]}"] {
-            assert!(take(&mut Written::default(), wrong).is_err(), "{wrong}");
+            assert!(take(&mut OidcFile::default(), wrong).is_err(), "{wrong}");
         }
         for wrong in ["sre", "sre=", "sre=Admin"] {
-            assert!(Written::default().take_roles(&[wrong.to_owned()]).is_err(), "{wrong}");
+            assert!(OidcFile::default().take_roles(&[wrong.to_owned()]).is_err(), "{wrong}");
         }
     }
 }

@@ -54,9 +54,9 @@ pub(super) fn from(parts: &Parts) -> String {
 }
 
 /// The values of a form.
-pub(super) struct Fields(Vec<(String, String)>);
+pub(super) struct FormFields(Vec<(String, String)>);
 
-impl Fields {
+impl FormFields {
     /// The first value of this name; empty: there is none.
     pub(super) fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
@@ -66,7 +66,7 @@ impl Fields {
 /// A form that was sent from one of our own pages, by whoever it may be.
 pub(super) struct Own {
     pub(super) parts: Parts,
-    pub(super) fields: Fields,
+    pub(super) fields: FormFields,
 }
 
 impl FromRequest<App> for Own {
@@ -89,14 +89,14 @@ impl FromRequest<App> for Own {
             error @ BodyError::Broken(_) => refused(Code::BadRequest, error.to_string()),
         })?;
         let fields = form_urlencoded::parse(&body).map(|(name, value)| (name.into_owned(), value.into_owned()));
-        Ok(Self { fields: Fields(fields.collect()), parts })
+        Ok(Self { fields: FormFields(fields.collect()), parts })
     }
 }
 
 /// A form of a session, with the session's token in it.
 pub(super) struct Posted {
     pub(super) session: Session,
-    pub(super) fields: Fields,
+    pub(super) fields: FormFields,
 }
 
 impl FromRequest<App> for Posted {

@@ -8,30 +8,30 @@ use fleet_pages::done::Done;
 use fleet_wire::api::{Act, ApiError, Code, Decided, Role};
 use fleet_wire::words::effects;
 
-use super::access::{Fields, Posted};
-use super::page::{Page, frame, page, refuse};
+use super::access::{FormFields, Posted};
+use super::page::{PageResult, frame, page, refuse};
 use super::session::Session;
-use super::wanted::Wanted;
+use super::wanted::FormAction;
 use crate::app::App;
-use crate::core::{Actor, Keeper};
+use crate::core::{Actor, CoreState};
 
 /// `/confirm`: says what would happen. Nothing changes.
-pub(super) async fn confirm(State(app): State<App>, Posted { session, fields }: Posted) -> Page {
+pub(super) async fn confirm(State(app): State<App>, Posted { session, fields }: Posted) -> PageResult {
     session.needs(&app, Role::Operator, "POST /confirm").await?;
-    let refused = |wrong| refuse(&app, Some(&session), wrong, &Wanted::back(&fields));
+    let refused = |wrong| refuse(&app, Some(&session), wrong, &FormAction::back(&fields));
     let confirm = shown(&app, &session, &fields).await.map_err(refused)?;
     Ok(page(StatusCode::OK, &confirm))
 }
 
-async fn shown(app: &App, session: &Session, fields: &Fields) -> Result<Confirm, ApiError> {
-    let wanted = Wanted::read(fields)?;
+async fn shown(app: &App, session: &Session, fields: &FormFields) -> Result<Confirm, ApiError> {
+    let wanted = FormAction::read(fields)?;
     // The request's id is that of the second form: sent twice, it acts once.
     let id = uuid::Uuid::new_v4().to_string();
     let (actor, command) = (session.actor.clone(), wanted.clone());
     let tried = app.core.run(move |keeper| {
         let acted = match command {
-            Wanted::Host(..) => None,
-            Wanted::Command(command) => {
+            FormAction::Host(..) => None,
+            FormAction::Command(command) => {
                 let id = uuid::Uuid::new_v4().to_string();
                 Some(keeper.act(&actor, &Act { id, command, dry_run: true })?)
             }
@@ -39,9 +39,9 @@ async fn shown(app: &App, session: &Session, fields: &Fields) -> Result<Confirm,
         Ok((keeper.number(), acted))
     });
     let (number, acted) = tried.await?;
-    let mut sent = Wanted::fields(fields);
+    let mut sent = FormAction::fields(fields);
     sent.extend([("id", id), ("rollout", number.to_string())]);
-    if let (Wanted::Command(Command::Approve { groups, digest: None }), Some(acted)) = (&wanted, &acted) {
+    if let (FormAction::Command(Command::Approve { groups, digest: None }), Some(acted)) = (&wanted, &acted) {
         let seen = acted.rollout.iter().flat_map(|rollout| &rollout.status.groups);
         let digest = seen.filter(|group| groups.contains(&group.name)).find_map(|group| group.approval_digest.clone());
         sent.extend(digest.map(|digest| ("digest", digest)));
@@ -56,16 +56,16 @@ async fn shown(app: &App, session: &Session, fields: &Fields) -> Result<Confirm,
         fields: sent,
         is_stop: wanted.is_stop(),
         is_urgent: wanted.is_halt(),
-        back: Wanted::back(fields),
+        back: FormAction::back(fields),
     })
 }
 
 /// `/act`: does it, as the API would.
-pub(super) async fn act(State(app): State<App>, Posted { session, fields }: Posted) -> Page {
+pub(super) async fn act(State(app): State<App>, Posted { session, fields }: Posted) -> PageResult {
     session.needs(&app, Role::Operator, "POST /act").await?;
-    let back = Wanted::back(&fields);
+    let back = FormAction::back(&fields);
     let refused = |wrong| refuse(&app, Some(&session), wrong, &back);
-    let wanted = Wanted::read(&fields).map_err(refused)?;
+    let wanted = FormAction::read(&fields).map_err(refused)?;
     let (id, number, actor) = (fields.get("id").to_owned(), fields.get("rollout").to_owned(), session.actor.clone());
     let done = app.core.run(move |keeper| carry_out(keeper, &actor, &wanted, id, &number)).await;
     let (sentence, touched) = done.map_err(refused)?;
@@ -74,9 +74,9 @@ pub(super) async fn act(State(app): State<App>, Posted { session, fields }: Post
 
 /// What was done, and what it did to hosts.
 fn carry_out(
-    keeper: &mut Keeper,
+    keeper: &mut CoreState,
     actor: &Actor,
-    wanted: &Wanted,
+    wanted: &FormAction,
     id: String,
     number: &str,
 ) -> Result<(String, String), ApiError> {
@@ -85,11 +85,11 @@ fn carry_out(
         return Err(keeper.refuse(actor, "request", "POST /act", ApiError::new(Code::Conflict, message), false));
     }
     match wanted {
-        Wanted::Command(command) => {
+        FormAction::Command(command) => {
             let acted = keeper.act(actor, &Act { id, command: command.clone(), dry_run: false })?;
             Ok((effects::done(command, &acted), effects::effects(&acted.effects)))
         }
-        Wanted::Host(host, decision) => {
+        FormAction::Host(host, decision) => {
             keeper.decide(actor, *host, &Decided { id, decision: decision.clone() })?;
             Ok((format!("{}: done.", wanted.title()), String::new()))
         }

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use fleet_listener::{Caller, Peer};
-use fleet_pages::login::Login;
+use fleet_pages::login::LoginPage;
 
 use super::access::{Own, Posted, from};
 use super::page::{asked, frame, page, see};
@@ -82,9 +82,9 @@ pub(super) fn too_many(app: &App, next: String, wait: Duration) -> Response {
 }
 
 /// The form, with why the last try failed.
-pub(super) fn with_error(app: &App, next: String, error: &str) -> Login {
+pub(super) fn with_error(app: &App, next: String, error: &str) -> LoginPage {
     let provider = app.dashboard.provider().to_owned();
-    Login { frame: frame(app, None), next, error: error.to_owned(), provider }
+    LoginPage { frame: frame(app, None), next, error: error.to_owned(), provider }
 }
 
 /// Ends the session.

@@ -2,17 +2,17 @@
 
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, Uri};
-use fleet_pages::audit::{Audit, Line};
-use fleet_pages::group::Group;
-use fleet_pages::host::Host;
-use fleet_pages::hosts::Hosts;
-use fleet_pages::rollout::Rollout;
-use fleet_pages::rollouts::{self, Rollouts};
-use fleet_pages::versions::Versions;
+use fleet_pages::audit::{AuditLogPage, AuditRow};
+use fleet_pages::group::GroupPage;
+use fleet_pages::host::HostPage;
+use fleet_pages::hosts::HostsPage;
+use fleet_pages::rollout::RolloutPage;
+use fleet_pages::rollouts::{self, RolloutsPage};
+use fleet_pages::versions::VersionsPage;
 use fleet_wire::answers::ids;
-use fleet_wire::api::{ApiError, Code, Entry, HostsQuery};
+use fleet_wire::api::{ApiError, AuditEntry, Code, HostsQuery};
 
-use super::page::{Page, asked, frame, nothing, page, refuse};
+use super::page::{PageResult, asked, frame, nothing, page, refuse};
 use super::session::Session;
 use crate::app::App;
 use crate::past::{self, past, with_history};
@@ -24,14 +24,14 @@ const KINDS: [&str; 5] =
     ["autoupdate_version", "autoupdate_config", "cluster_maintenance_config", "fleet_release", "fleet_channel"];
 
 /// `/`.
-pub(super) async fn rollout(session: Session, State(app): State<App>) -> Page {
+pub(super) async fn rollout(session: Session, State(app): State<App>) -> PageResult {
     let known = app.core.run(|keeper| Ok((keeper.present(), keeper.holds(), keeper.known()))).await;
     let (rollout, holds, hosts) = known.map_err(|wrong| refuse(&app, Some(&session), wrong, "/"))?;
-    Ok(page(StatusCode::OK, &Rollout { frame: frame(&app, Some(&session)), rollout, holds, hosts }))
+    Ok(page(StatusCode::OK, &RolloutPage { frame: frame(&app, Some(&session)), rollout, holds, hosts }))
 }
 
 /// `/groups/NAME`.
-pub(super) async fn group(session: Session, State(app): State<App>, Path(name): Path<String>) -> Page {
+pub(super) async fn group(session: Session, State(app): State<App>, Path(name): Path<String>) -> PageResult {
     let refused = |wrong| refuse(&app, Some(&session), wrong, "/");
     let wanted = name.clone();
     let known = app.core.run(move |keeper| Ok((keeper.present(), keeper.group_look(&wanted)))).await;
@@ -39,13 +39,13 @@ pub(super) async fn group(session: Session, State(app): State<App>, Path(name): 
     let history = about(&app, vec![format!("group {name}"), "all groups".to_owned()]).await.map_err(refused)?;
     let rollout = rollout.unwrap_or_default();
     let (failures, curve) = look.map_or_else(Default::default, |look| (look.failures, look.curve));
-    let group = Group::of(frame(&app, Some(&session)), &rollout, &name, failures, curve.as_ref(), &history);
+    let group = GroupPage::of(frame(&app, Some(&session)), &rollout, &name, failures, curve.as_ref(), &history);
     let none = || refused(ApiError::new(Code::NotFound, format!("the rollout has no group {name:?}")));
     group.map(|group| page(StatusCode::OK, &group)).ok_or_else(none)
 }
 
 /// `/hosts`. What a form sends empty does not matter.
-pub(super) async fn hosts(session: Session, State(app): State<App>, uri: Uri) -> Page {
+pub(super) async fn hosts(session: Session, State(app): State<App>, uri: Uri) -> PageResult {
     let refused = |wrong| refuse(&app, Some(&session), wrong, "/hosts");
     let query = Query::<HostsQuery>::try_from_uri(&uri);
     let Query(query) = query.map_err(|error| refused(ApiError::new(Code::BadRequest, error.body_text())))?;
@@ -56,7 +56,7 @@ pub(super) async fn hosts(session: Session, State(app): State<App>, uri: Uri) ->
         .run(move |keeper| Ok((keeper.hosts(&wanted)?, keeper.group_names().map(str::to_owned).collect::<Vec<_>>())))
         .await;
     let (found, groups) = found.map_err(refused)?;
-    Ok(page(StatusCode::OK, &Hosts { frame: frame(&app, Some(&session)), query, found, groups }))
+    Ok(page(StatusCode::OK, &HostsPage { frame: frame(&app, Some(&session)), query, found, groups }))
 }
 
 fn said(query: HostsQuery) -> HostsQuery {
@@ -71,7 +71,7 @@ fn said(query: HostsQuery) -> HostsQuery {
 }
 
 /// `/hosts/UUID`.
-pub(super) async fn host(session: Session, State(app): State<App>, Path(id): Path<String>) -> Page {
+pub(super) async fn host(session: Session, State(app): State<App>, Path(id): Path<String>) -> PageResult {
     let refused = |wrong| refuse(&app, Some(&session), wrong, "/hosts");
     let none = || refused(ApiError::new(Code::BadRequest, format!("{id:?} is no UUID of a host")));
     let host = ids::uuid(&id).ok_or_else(none)?;
@@ -86,22 +86,22 @@ pub(super) async fn host(session: Session, State(app): State<App>, Path(id): Pat
     };
     let id = ids::text(host);
     let history = about(&app, vec![format!("host {id}")]).await.map_err(refused)?;
-    Ok(page(StatusCode::OK, &Host { frame: frame(&app, Some(&session)), id, explained, groups, history }))
+    Ok(page(StatusCode::OK, &HostPage { frame: frame(&app, Some(&session)), id, explained, groups, history }))
 }
 
 /// `/versions`.
-pub(super) async fn versions(session: Session, State(app): State<App>) -> Page {
+pub(super) async fn versions(session: Session, State(app): State<App>) -> PageResult {
     let known = app.core.run(|keeper| {
         // Of a kind of which there can be one, that there is none is an error.
         let kept = KINDS.iter().flat_map(|kind| keeper.kept(kind, None).unwrap_or_default()).collect();
         Ok((keeper.counts(), kept))
     });
     let (counts, kept) = known.await.map_err(|wrong| refuse(&app, Some(&session), wrong, "/"))?;
-    Ok(page(StatusCode::OK, &Versions { frame: frame(&app, Some(&session)), counts, kept }))
+    Ok(page(StatusCode::OK, &VersionsPage { frame: frame(&app, Some(&session)), counts, kept }))
 }
 
 /// `/audit`.
-pub(super) async fn audit(session: Session, State(app): State<App>, uri: Uri) -> Page {
+pub(super) async fn audit(session: Session, State(app): State<App>, uri: Uri) -> PageResult {
     let before = before(&uri).map_err(|_| nothing(&app, Some(&session)))?;
     let read = past(&app, move |reader| {
         let entries = reader.latest(before, None, RECORDS + 1)?;
@@ -115,22 +115,22 @@ pub(super) async fn audit(session: Session, State(app): State<App>, uri: Uri) ->
     let has_more = entries.len() > most;
     entries.truncate(most);
     let next = entries.last().filter(|_| has_more).map(|entry| entry.seq);
-    let lines = entries.iter().map(Line::of).collect();
+    let lines = entries.iter().map(AuditRow::of).collect();
     let frame = frame(&app, Some(&session));
-    Ok(page(StatusCode::OK, &Audit { frame, lines, next, verified, is_first: before.is_none() }))
+    Ok(page(StatusCode::OK, &AuditLogPage { frame, lines, next, verified, is_first: before.is_none() }))
 }
 
 /// `/rollouts`.
-pub(super) async fn rollouts(session: Session, State(app): State<App>, uri: Uri) -> Page {
+pub(super) async fn rollouts(session: Session, State(app): State<App>, uri: Uri) -> PageResult {
     let before = before(&uri).map_err(|_| nothing(&app, Some(&session)))?;
     let found = past::rollouts(&app, before, RECORDS + 1).await;
     let found = found.map_err(|failure| refuse(&app, Some(&session), failure.wrong(), "/"))?;
     let most = usize::try_from(RECORDS).unwrap_or(usize::MAX);
     let has_more = found.len() > most;
-    let lines: Vec<_> = found.iter().take(most).map(|(shown, ended)| rollouts::Line::of(shown, *ended)).collect();
+    let lines: Vec<_> = found.iter().take(most).map(|(shown, ended)| rollouts::RolloutRow::of(shown, *ended)).collect();
     let next = lines.last().filter(|_| has_more).map(|line| line.number);
     let frame = frame(&app, Some(&session));
-    Ok(page(StatusCode::OK, &Rollouts { frame, lines, next, is_first: before.is_none() }))
+    Ok(page(StatusCode::OK, &RolloutsPage { frame, lines, next, is_first: before.is_none() }))
 }
 
 /// The number before which a page begins; `None`: it is the first.
@@ -139,7 +139,7 @@ fn before(uri: &Uri) -> Result<Option<u64>, std::num::ParseIntError> {
 }
 
 /// The newest records about one of `subjects`, among the newest of all.
-async fn about(app: &App, subjects: Vec<String>) -> Result<Vec<Entry>, ApiError> {
+async fn about(app: &App, subjects: Vec<String>) -> Result<Vec<AuditEntry>, ApiError> {
     let read = past(app, move |reader| {
         let mut found = Vec::new();
         for subject in &subjects {

@@ -16,7 +16,7 @@ use super::session::cookie;
 use crate::app::App;
 use crate::core::Actor;
 use crate::dashboard::Dashboard;
-use crate::oidc::{Arrival, MAX_AGE, Refused};
+use crate::oidc::{LoggedInUser, LoginRefusal, MAX_AGE};
 use crate::sessions::Holder;
 
 /// When who was refused because too many log in may come again, seconds.
@@ -45,7 +45,7 @@ pub(super) async fn arrive(State(app): State<App>, RawQuery(query): RawQuery, pa
     let wait = app.dashboard.provider_failures.wait(address(&parts), Instant::now());
     let Some(next) = login.next(&query, trip.as_deref()) else {
         // The cookie may be of a login that goes on in another tab, which stays as it is.
-        return refuse(&app, Some(&parts), path(None), Refused::NotBegun).await;
+        return refuse(&app, Some(&parts), path(None), LoginRefusal::NotBegun).await;
     };
     if let Some(wait) = wait {
         app.core.snapshot().refuse_stranger();
@@ -60,7 +60,7 @@ pub(super) async fn arrive(State(app): State<App>, RawQuery(query): RawQuery, pa
 }
 
 /// On a page, not by a redirect: browsers send the session's cookie (`SameSite=Strict`) only where a page of ours leads on.
-async fn let_in(app: &App, parts: &Parts, Arrival { who, role, next }: Arrival) -> Response {
+async fn let_in(app: &App, parts: &Parts, LoggedInUser { who, role, next }: LoggedInUser) -> Response {
     let entered = Entered { frame: frame(app, None), who: who.clone(), role, next: path(Some(&next)) };
     let mut response = page(StatusCode::OK, &entered);
     if let Ok(refresh) = HeaderValue::from_str(&format!("0; url={}", entered.next)) {
@@ -70,7 +70,7 @@ async fn let_in(app: &App, parts: &Parts, Arrival { who, role, next }: Arrival) 
     enter(app, Holder::Person { who, role }, actor, response).await
 }
 
-async fn refuse(app: &App, parts: Option<&Parts>, next: String, refused: Refused) -> Response {
+async fn refuse(app: &App, parts: Option<&Parts>, next: String, refused: LoginRefusal) -> Response {
     let provider = app.dashboard.provider();
     let failed = |status, error: &str| page(status, &with_error(app, next.clone(), error));
     let count = || {
@@ -80,23 +80,23 @@ async fn refuse(app: &App, parts: Option<&Parts>, next: String, refused: Refused
     };
     match refused {
         // Nobody was asked, and nothing was guessed: else any page that a browser is led to could have its user wait.
-        Refused::NotBegun => {
+        LoginRefusal::NotBegun => {
             app.core.snapshot().refuse_stranger();
             let told = "the login was not begun in this browser, or took longer than ten minutes: log in again";
             failed(StatusCode::UNAUTHORIZED, told)
         }
-        Refused::Login(told, why) => {
+        LoginRefusal::Login(told, why) => {
             tracing::warn!(provider, why, "a login by OpenID Connect was refused");
             count().map_or_else(|| failed(StatusCode::UNAUTHORIZED, &told), |wait| too_many(app, next.clone(), wait))
         }
-        Refused::Provider(why) => {
+        LoginRefusal::Provider(why) => {
             tracing::warn!(provider, why, "the OpenID Connect provider cannot be used");
             let told =
                 format!("{provider} does not answer as it should: log in with a token; the server's log says more");
             count().map_or_else(|| failed(StatusCode::BAD_GATEWAY, &told), |wait| too_many(app, next.clone(), wait))
         }
-        Refused::Denied(told) => failed(StatusCode::UNAUTHORIZED, &told),
-        Refused::NoRole(who, why) => {
+        LoginRefusal::Denied(told) => failed(StatusCode::UNAUTHORIZED, &told),
+        LoginRefusal::NoRole(who, why) => {
             tracing::warn!(provider, who, why, "somebody who logged in by OpenID Connect has no role");
             let wrong = ApiError::new(Code::Forbidden, format!("{who} has no role here: {why}"));
             let told = wrong.message.clone();
@@ -105,7 +105,7 @@ async fn refuse(app: &App, parts: Option<&Parts>, next: String, refused: Refused
             let _ = app.core.run(move |keeper| Ok(keeper.refuse(&actor, "login", "dashboard", wrong, false))).await;
             count().map_or_else(|| failed(StatusCode::FORBIDDEN, &told), |wait| too_many(app, next.clone(), wait))
         }
-        Refused::Busy => {
+        LoginRefusal::Busy => {
             let mut response = failed(StatusCode::SERVICE_UNAVAILABLE, "too many log in at the same time: try again");
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(BUSY));
             response

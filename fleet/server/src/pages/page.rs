@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use fleet_pages::refused::Refused;
+use fleet_pages::refused::RefusedPage;
 use fleet_pages::{Frame, Template, User, assets};
 use fleet_wire::api::{ApiError, Code};
 
@@ -16,7 +16,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// A page, or the one that says why not.
-pub(super) type Page = Result<Response, Response>;
+pub(super) type PageResult = Result<Response, Response>;
 
 /// The first value of this name in the query of an address.
 pub(super) fn asked(uri: &Uri, name: &str) -> Option<String> {
@@ -93,7 +93,7 @@ pub(super) fn page(status: StatusCode, template: &impl Template) -> Response {
 pub(super) fn refuse(app: &App, session: Option<&Session>, wrong: ApiError, back: &str) -> Response {
     let status = failure::status(wrong.code);
     let code = serde_json::to_value(wrong.code).ok().and_then(|code| code.as_str().map(str::to_owned));
-    let refused = Refused {
+    let refused = RefusedPage {
         frame: frame(app, session),
         code: code.unwrap_or_default(),
         message: wrong.message,

@@ -8,7 +8,7 @@ use fleet_wire::api::Role;
 use crate::app::App;
 use crate::core::Actor;
 use crate::dashboard::Dashboard;
-use crate::sessions::{self, Found, Holder};
+use crate::sessions::{self, Holder, LiveSession};
 
 /// A session, by its cookie. Who has none is led to the login.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub(super) struct Session {
     /// What the cookie holds.
     pub(super) secret: String,
     /// How it ends.
-    pub(super) found: Found,
+    pub(super) found: LiveSession,
 }
 
 impl Session {

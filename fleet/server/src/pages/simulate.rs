@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use fleet_pages::simulate::{Asked, Simulate, Told};
-use fleet_simulator::forecast::{self, Hosts, Plan, Share};
+use fleet_pages::simulate::{SimulateInput, SimulatePage, SimulateResult};
+use fleet_simulator::forecast::{self, ForecastPlan, HostShare, HostSource};
 use fleet_wire::api::ApiError;
 use jiff::SignedDuration;
 
@@ -31,7 +31,7 @@ pub(super) async fn simulate(session: Session, State(app): State<App>, uri: Uri)
         let found = page::asked(&uri, name).map(|value| value.trim().to_owned());
         found.filter(|value| !value.is_empty()).unwrap_or_else(|| empty.to_owned())
     };
-    let asked = Asked {
+    let asked = SimulateInput {
         to: field("to", ""),
         hosts: field("hosts", ""),
         bad: field("bad", "0%"),
@@ -47,10 +47,10 @@ pub(super) async fn simulate(session: Session, State(app): State<App>, uri: Uri)
         };
         (status, told) = (code, Some(what));
     }
-    page(status, &Simulate { frame: frame(&app, Some(&session)), asked, told })
+    page(status, &SimulatePage { frame: frame(&app, Some(&session)), asked, told })
 }
 
-async fn tell(app: &App, asked: &Asked) -> Result<Told, (StatusCode, String)> {
+async fn tell(app: &App, asked: &SimulateInput) -> Result<SimulateResult, (StatusCode, String)> {
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
     let unavailable = |wrong: ApiError| (StatusCode::SERVICE_UNAVAILABLE, wrong.message);
     let mut plan = read(asked).map_err(bad)?;
@@ -63,7 +63,7 @@ async fn tell(app: &App, asked: &Asked) -> Result<Told, (StatusCode, String)> {
     plan.resources = resources;
     let inventory = inventory.ok_or_else(|| bad(format!("more than {MOST} hosts are known: say how many")))?;
     if !inventory.is_empty() {
-        plan.hosts = Hosts::Known(inventory.into_iter().map(known).collect());
+        plan.hosts = HostSource::Known(inventory.into_iter().map(known).collect());
     }
     let busy =
         || (StatusCode::SERVICE_UNAVAILABLE, "another simulation is running: try again in some seconds".to_owned());
@@ -72,13 +72,13 @@ async fn tell(app: &App, asked: &Asked) -> Result<Told, (StatusCode, String)> {
     let run = tokio::task::spawn_blocking(move || {
         let _place = place;
         let forecast = forecast::run(&plan)?;
-        Ok::<_, String>(Told { text: forecast.text(), svg: forecast.svg() })
+        Ok::<_, String>(SimulateResult { text: forecast.text(), svg: forecast.svg() })
     });
     run.await.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?.map_err(bad)
 }
 
 /// Everything but the configuration.
-fn read(asked: &Asked) -> Result<Plan, String> {
+fn read(asked: &SimulateInput) -> Result<ForecastPlan, String> {
     let hosts = match asked.hosts.as_str() {
         "" => MADE_UP,
         text => {
@@ -86,17 +86,17 @@ fn read(asked: &Asked) -> Result<Plan, String> {
         }
     };
     let to = Some(asked.to.as_str()).filter(|to| !to.is_empty()).map(str::parse).transpose();
-    Ok(Plan {
+    Ok(ForecastPlan {
         resources: Vec::new(),
         to: to.map_err(|error| format!("Version: {error}"))?,
-        hosts: Hosts::Made(hosts),
+        hosts: HostSource::Made(hosts),
         begin: clock::now(),
         length: LENGTH,
         seed: asked.seed.parse().map_err(|_| "Seed: give a whole number".to_owned())?,
-        bad: Share::parse(&asked.bad)?,
+        bad: HostShare::parse(&asked.bad)?,
         bad_label: None,
         bad_after: SignedDuration::ZERO,
-        vanish: Share::parse(&asked.vanish)?,
+        vanish: HostShare::parse(&asked.vanish)?,
         cuts: Vec::new(),
         down: Vec::new(),
         update_in: UPDATE_IN,

@@ -5,26 +5,26 @@ use fleet_engine::host::HostId;
 use fleet_wire::answers::ids;
 use fleet_wire::api::{ApiError, Code, Decision};
 
-use super::access::Fields;
+use super::access::FormFields;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum FormAction {
     /// To groups.
     Command(Command),
     /// To a host.
     Host(HostId, Decision),
 }
 
-/// The names of the form's values by which [`Wanted::read`] knows what is asked for.
+/// The names of the form's values by which [`FormAction::read`] knows what is asked for.
 const FIELDS: [&str; 6] = ["do", "group", "host", "force", "at_once", "digest"];
 
-impl Wanted {
+impl FormAction {
     /// Of a form.
     ///
     /// # Errors
     /// It names nothing that can be done.
-    pub(super) fn read(fields: &Fields) -> Result<Self, ApiError> {
+    pub(super) fn read(fields: &FormFields) -> Result<Self, ApiError> {
         let bad = |message: String| ApiError::new(Code::BadRequest, message);
         let (verb, group, host) = (fields.get("do"), fields.get("group"), fields.get("host"));
         let groups: Vec<String> = Some(group.to_owned()).filter(|group| !group.is_empty()).into_iter().collect();
@@ -56,7 +56,7 @@ impl Wanted {
     }
 
     /// The values that say the same in the next form.
-    pub(super) fn fields(fields: &Fields) -> Vec<(&'static str, String)> {
+    pub(super) fn fields(fields: &FormFields) -> Vec<(&'static str, String)> {
         let said =
             |name: &&'static str| Some((*name, fields.get(name).to_owned())).filter(|(_, value)| !value.is_empty());
         FIELDS.iter().filter_map(said).collect()
@@ -78,7 +78,7 @@ impl Wanted {
     }
 
     /// Where it leads back to.
-    pub(super) fn back(fields: &Fields) -> String {
+    pub(super) fn back(fields: &FormFields) -> String {
         let encode =
             |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
         match (fields.get("host"), fields.get("group")) {

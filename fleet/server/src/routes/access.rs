@@ -8,7 +8,7 @@ use fleet_wire::api::{ApiError, Code, Role};
 
 use crate::app::App;
 use crate::core::Actor;
-use crate::failure::Failure;
+use crate::failure::ApiFailure;
 use crate::load::Share;
 
 /// Somebody who may look, and his place among those who do.
@@ -23,34 +23,34 @@ pub(super) struct Operator(pub(super) Actor);
 pub(super) struct Admin(pub(super) Actor);
 
 impl FromRequestParts<App> for Viewer {
-    type Rejection = Failure;
+    type Rejection = ApiFailure;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiFailure> {
         who(parts, app, Role::Viewer).await.map(|(actor, _share)| Self { actor, _share })
     }
 }
 
 impl FromRequestParts<App> for Operator {
-    type Rejection = Failure;
+    type Rejection = ApiFailure;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiFailure> {
         who(parts, app, Role::Operator).await.map(|(actor, _)| Self(actor))
     }
 }
 
 impl FromRequestParts<App> for Admin {
-    type Rejection = Failure;
+    type Rejection = ApiFailure;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiFailure> {
         who(parts, app, Role::Admin).await.map(|(actor, _)| Self(actor))
     }
 }
 
 /// Who asks, if he has at least this role. That he has not is on record, a few times; strangers are counted.
-async fn who(parts: &Parts, app: &App, needed: Role) -> Result<(Actor, Option<Share>), Failure> {
+async fn who(parts: &Parts, app: &App, needed: Role) -> Result<(Actor, Option<Share>), ApiFailure> {
     let unknown = |message: &str| {
         app.core.snapshot().refuse_stranger();
-        Failure::from(ApiError::new(Code::Unauthenticated, message))
+        ApiFailure::from(ApiError::new(Code::Unauthenticated, message))
     };
     let Some(Caller { peer }) = parts.extensions.get::<Caller>() else {
         return Err(unknown("the caller is not known"));
@@ -78,7 +78,7 @@ async fn who(parts: &Parts, app: &App, needed: Role) -> Result<(Actor, Option<Sh
         let wrong = ApiError::new(Code::Forbidden, message);
         let (subject, refused) = (format!("{} {}", parts.method, parts.uri.path()), wrong.clone());
         let _ = app.core.run(move |keeper| keeper.note(&actor, "request", &subject, Some(&refused))).await;
-        return Err(Failure::from(wrong));
+        return Err(ApiFailure::from(wrong));
     }
     Ok((actor, share))
 }

@@ -9,8 +9,8 @@ use axum::{Json, Router};
 use fleet_engine::host::HostId;
 use fleet_wire::answers::ids;
 use fleet_wire::api::{
-    Act, Acted, ApiError, AuditPage, Code, Counts, Decided, Entry, Explained, Hosts, HostsQuery, Kept, Verified, Write,
-    Written,
+    Act, Acted, ApiError, AuditEntry, AuditPage, Code, Decided, Explained, HostList, HostsQuery, KeptResource,
+    StateCounts, Verified, Write, WriteResult,
 };
 use fleet_wire::rollout::{AgentRollout, StopsAlone};
 use serde::Deserialize;
@@ -18,10 +18,10 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
 use super::access::{Admin, Operator, Viewer};
-use super::request::{Answer, Asked, At, MAX_BODY, Whole, bad, read_json};
+use super::request::{ApiPath, ApiQuery, ApiResult, MAX_BODY, Whole, bad, read_json};
 use crate::app::App;
 use crate::core::MAX_TEXT;
-use crate::failure::Failure;
+use crate::failure::ApiFailure;
 use crate::past::{self, past, with_history};
 
 /// Records of a page where the question does not say.
@@ -56,19 +56,23 @@ pub(super) fn routes() -> Router<App> {
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
 }
 
-fn host(text: &str) -> Result<HostId, Failure> {
+fn host(text: &str) -> Result<HostId, ApiFailure> {
     ids::uuid(text).ok_or_else(|| bad(format!("{text:?} is no UUID of a host")))
 }
 
-async fn list(_: Viewer, State(app): State<App>, At(kind): At<String>) -> Answer<Vec<Kept>> {
+async fn list(_: Viewer, State(app): State<App>, ApiPath(kind): ApiPath<String>) -> ApiResult<Vec<KeptResource>> {
     Ok(Json(app.core.run(move |keeper| keeper.kept(&kind, None)).await?))
 }
 
-async fn read(_: Viewer, State(app): State<App>, At((kind, name)): At<(String, String)>) -> Answer<Vec<Kept>> {
+async fn read(
+    _: Viewer,
+    State(app): State<App>,
+    ApiPath((kind, name)): ApiPath<(String, String)>,
+) -> ApiResult<Vec<KeptResource>> {
     Ok(Json(app.core.run(move |keeper| keeper.kept(&kind, Some(&name))).await?))
 }
 
-async fn write(Operator(actor): Operator, State(app): State<App>, Whole(body): Whole) -> Answer<Written> {
+async fn write(Operator(actor): Operator, State(app): State<App>, Whole(body): Whole) -> ApiResult<WriteResult> {
     let write: Write = read_json(&body)?;
     if write.text.len() > MAX_TEXT {
         return Err(ApiError::new(Code::TooLarge, format!("the resources are larger than {MAX_TEXT} bytes")).into());
@@ -87,9 +91,9 @@ struct Removal {
 async fn remove(
     Operator(actor): Operator,
     State(app): State<App>,
-    At((kind, name)): At<(String, String)>,
-    Asked(removal): Asked<Removal>,
-) -> Answer<Written> {
+    ApiPath((kind, name)): ApiPath<(String, String)>,
+    ApiQuery(removal): ApiQuery<Removal>,
+) -> ApiResult<WriteResult> {
     let Removal { id, dry_run } = removal;
     Ok(Json(app.core.run(move |keeper| keeper.remove(&actor, &id, &kind, &name, dry_run)).await?))
 }
@@ -97,13 +101,13 @@ async fn remove(
 async fn remove_only(
     operator: Operator,
     state: State<App>,
-    At(kind): At<String>,
-    removal: Asked<Removal>,
-) -> Answer<Written> {
-    remove(operator, state, At((kind, String::new())), removal).await
+    ApiPath(kind): ApiPath<String>,
+    removal: ApiQuery<Removal>,
+) -> ApiResult<WriteResult> {
+    remove(operator, state, ApiPath((kind, String::new())), removal).await
 }
 
-async fn rollout(_: Viewer, State(app): State<App>) -> Answer<AgentRollout> {
+async fn rollout(_: Viewer, State(app): State<App>) -> ApiResult<AgentRollout> {
     Ok(Json(app.core.run(|keeper| keeper.rollout()).await?))
 }
 
@@ -115,7 +119,7 @@ struct Before {
 }
 
 /// What is held, with a rollout and without one; and that the store does not answer.
-async fn holds(_: Viewer, State(app): State<App>) -> Answer<StopsAlone> {
+async fn holds(_: Viewer, State(app): State<App>) -> ApiResult<StopsAlone> {
     Ok(Json(app.core.run(|keeper| Ok(keeper.stops())).await?))
 }
 
@@ -123,27 +127,27 @@ async fn holds(_: Viewer, State(app): State<App>) -> Answer<StopsAlone> {
 async fn rollouts(
     _: Viewer,
     State(app): State<App>,
-    Asked(Before { before, limit }): Asked<Before>,
-) -> Answer<Vec<AgentRollout>> {
+    ApiQuery(Before { before, limit }): ApiQuery<Before>,
+) -> ApiResult<Vec<AgentRollout>> {
     let limit = limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
     let found = past::rollouts(&app, before, limit).await?;
     Ok(Json(found.into_iter().map(|(shown, _)| shown).collect()))
 }
 
-async fn counts(_: Viewer, State(app): State<App>) -> Answer<Counts> {
+async fn counts(_: Viewer, State(app): State<App>) -> ApiResult<StateCounts> {
     Ok(Json(app.core.run(|keeper| Ok(keeper.counts())).await?))
 }
 
-async fn act(Operator(actor): Operator, State(app): State<App>, Whole(body): Whole) -> Answer<Acted> {
+async fn act(Operator(actor): Operator, State(app): State<App>, Whole(body): Whole) -> ApiResult<Acted> {
     let act: Act = read_json(&body)?;
     Ok(Json(app.core.run(move |keeper| keeper.act(&actor, &act)).await?))
 }
 
-async fn hosts(_: Viewer, State(app): State<App>, Asked(query): Asked<HostsQuery>) -> Answer<Hosts> {
+async fn hosts(_: Viewer, State(app): State<App>, ApiQuery(query): ApiQuery<HostsQuery>) -> ApiResult<HostList> {
     Ok(Json(app.core.run(move |keeper| keeper.hosts(&query)).await?))
 }
 
-async fn explain(_: Viewer, State(app): State<App>, At(id): At<String>) -> Answer<Explained> {
+async fn explain(_: Viewer, State(app): State<App>, ApiPath(id): ApiPath<String>) -> ApiResult<Explained> {
     let id = host(&id)?;
     let explained = app.core.run(move |keeper| keeper.explain(id)).await?;
     Ok(Json(with_history(&app, id, explained).await?))
@@ -152,9 +156,9 @@ async fn explain(_: Viewer, State(app): State<App>, At(id): At<String>) -> Answe
 async fn decide(
     Operator(actor): Operator,
     State(app): State<App>,
-    At(id): At<String>,
+    ApiPath(id): ApiPath<String>,
     Whole(body): Whole,
-) -> Answer<Explained> {
+) -> ApiResult<Explained> {
     let (id, decided): (_, Decided) = (host(&id)?, read_json(&body)?);
     let explained = app.core.run(move |keeper| keeper.decide(&actor, id, &decided)).await?;
     Ok(Json(with_history(&app, id, explained).await?))
@@ -162,7 +166,7 @@ async fn decide(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Part {
+struct AuditRange {
     #[serde(default)]
     after: u64,
     limit: Option<u32>,
@@ -170,7 +174,7 @@ struct Part {
     follow: bool,
 }
 
-async fn audit(_: Viewer, State(app): State<App>, Asked(part): Asked<Part>) -> Answer<AuditPage> {
+async fn audit(_: Viewer, State(app): State<App>, ApiQuery(part): ApiQuery<AuditRange>) -> ApiResult<AuditPage> {
     let limit = part.limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
     let mut entries = past(&app, move |reader| reader.audit(part.after, limit + 1)).await?;
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -181,11 +185,11 @@ async fn audit(_: Viewer, State(app): State<App>, Asked(part): Asked<Part>) -> A
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Known {
+struct KnownHead {
     head: Option<String>,
 }
 
-async fn verify(_: Viewer, State(app): State<App>, Asked(known): Asked<Known>) -> Answer<Verified> {
+async fn verify(_: Viewer, State(app): State<App>, ApiQuery(known): ApiQuery<KnownHead>) -> ApiResult<Verified> {
     let is_hash = |head: &String| head.len() == HASH && head.bytes().all(|byte| byte.is_ascii_hexdigit());
     if known.head.as_ref().is_some_and(|head| !is_hash(head)) {
         return Err(
@@ -197,7 +201,11 @@ async fn verify(_: Viewer, State(app): State<App>, Asked(known): Asked<Known>) -
 }
 
 /// Records, a line each; with `follow` also those to come.
-async fn events(viewer: Viewer, State(app): State<App>, Asked(part): Asked<Part>) -> Result<Response, Failure> {
+async fn events(
+    viewer: Viewer,
+    State(app): State<App>,
+    ApiQuery(part): ApiQuery<AuditRange>,
+) -> Result<Response, ApiFailure> {
     let place = app.load.stream(&viewer.actor.who)?;
     // First the ear, then the past: nothing falls between them.
     let mut to_come = app.core.events();
@@ -245,22 +253,22 @@ async fn events(viewer: Viewer, State(app): State<App>, Asked(part): Asked<Part>
     Ok(([(header::CONTENT_TYPE, "application/jsonl")], Body::from_stream(stream)).into_response())
 }
 
-fn line(entry: &Entry) -> Bytes {
+fn line(entry: &AuditEntry) -> Bytes {
     let mut line = serde_json::to_vec(entry).unwrap_or_default();
     line.push(b'\n');
     line.into()
 }
 
 /// What is found in the data, which nobody else can read.
-async fn doctor(_: Admin, State(app): State<App>) -> Answer<Vec<fleet_store::Finding>> {
+async fn doctor(_: Admin, State(app): State<App>) -> ApiResult<Vec<fleet_store::Finding>> {
     let look = move || fleet_store::doctor(&app.data, || None);
     let found = tokio::task::spawn_blocking(look).await;
     Ok(Json(found.map_err(|error| ApiError::new(Code::Internal, error.to_string()))?))
 }
 
 /// A copy of the data, as it is at this time. It is made beside the data, and removed once it was read.
-async fn backup(_: Admin, State(app): State<App>) -> Result<Response, Failure> {
-    let failed = |message: String| Failure::from(ApiError::new(Code::StoreUnavailable, message));
+async fn backup(_: Admin, State(app): State<App>) -> Result<Response, ApiFailure> {
+    let failed = |message: String| ApiFailure::from(ApiError::new(Code::StoreUnavailable, message));
     let made = tokio::task::spawn_blocking(move || copy(&app.data)).await;
     let file = made.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
     let (chunks, body) = mpsc::channel::<std::io::Result<Bytes>>(2);

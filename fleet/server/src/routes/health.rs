@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use fleet_wire::api::{ApiError, Code};
 
 use crate::app::App;
-use crate::failure::Failure;
+use crate::failure::ApiFailure;
 use crate::metrics;
 
 /// The server answers.
@@ -21,7 +21,7 @@ pub(super) async fn ready(State(app): State<App>) -> Response {
         let is_held = app.core.snapshot().public().book.holds.all;
         return if is_held { "ready; everything is held until `run --all`\n" } else { "ready\n" }.into_response();
     }
-    Failure::from(ApiError::new(Code::StoreUnavailable, app.core.snapshot().unconfirmed())).into_response()
+    ApiFailure::from(ApiError::new(Code::StoreUnavailable, app.core.snapshot().unconfirmed())).into_response()
 }
 
 /// Numbers, as Prometheus reads them.

@@ -21,10 +21,10 @@ use fleet_wire::api::{ApiError, Code};
 use protocol::report::MAX_BODY;
 
 use crate::app::App;
-use crate::failure::Failure;
-use crate::load::Kind;
+use crate::failure::ApiFailure;
+use crate::load::RequestKind;
 use crate::pages;
-use reply::{Sent, not_found};
+use reply::{HttpReply, not_found};
 
 /// Longest path in the log, characters: none of ours is longer, and a stranger may send any.
 const LONGEST_PATH: usize = 256;
@@ -52,7 +52,7 @@ pub(crate) fn metrics(app: App) -> Router {
         .route("/metrics", get(health::metrics))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
-        .fallback(async || Sent(not_found()))
+        .fallback(async || HttpReply(not_found()))
         .method_not_allowed_fallback(other_methods)
         .layer(axum::middleware::from_fn(hosted))
         .with_state(app)
@@ -67,16 +67,16 @@ async fn hosted(request: Request<Body>, next: axum::middleware::Next) -> Respons
         return next.run(request).await;
     }
     let what = format!("the request has {hosts} headers `Host`: send one");
-    Failure::from(ApiError::new(Code::BadRequest, what)).into_response()
+    ApiFailure::from(ApiError::new(Code::BadRequest, what)).into_response()
 }
 
 /// A page for browsers, JSON for others.
 async fn nothing(State(app): State<App>, headers: HeaderMap) -> Response {
-    pages::not_found(&app, &headers).unwrap_or_else(|| Sent(not_found()).into_response())
+    pages::not_found(&app, &headers).unwrap_or_else(|| HttpReply(not_found()).into_response())
 }
 
-async fn other_methods() -> Failure {
-    Failure::from(ApiError::new(Code::MethodNotAllowed, "this path has other methods: see the header Allow"))
+async fn other_methods() -> ApiFailure {
+    ApiFailure::from(ApiError::new(Code::MethodNotAllowed, "this path has other methods: see the header Allow"))
 }
 
 /// The request with its whole body, or with one that says why it did not come: who sends slowly takes no place from others.
@@ -100,14 +100,14 @@ async fn note(State(app): State<App>, request: Request<Body>, next: axum::middle
     }
     let _place = match app.load.enter(kind) {
         Ok(place) => place,
-        Err(overloaded) => return Failure::from(overloaded).into_response(),
+        Err(overloaded) => return ApiFailure::from(overloaded).into_response(),
     };
     if !kind.is_of_operators() {
         return next.run(request).await;
     }
     let id = uuid::Uuid::new_v4().to_string();
     let (method, path) = (request.method().clone(), shown(request.uri().path()));
-    if kind == Kind::Admin {
+    if kind == RequestKind::Admin {
         // A browser adds it to whatever it sends: it is good for pages and their forms alone.
         request.headers_mut().remove(header::COOKIE);
     }
@@ -121,15 +121,15 @@ async fn note(State(app): State<App>, request: Request<Body>, next: axum::middle
 }
 
 /// What a request is, by its path.
-fn kind(path: &str) -> Kind {
+fn kind(path: &str) -> RequestKind {
     match path {
-        "/healthz" | "/readyz" => Kind::Health,
-        protocol::report::PATH => Kind::Report,
-        path if path.starts_with("/v1/fleet/") => Kind::Admin,
+        "/healthz" | "/readyz" => RequestKind::Health,
+        protocol::report::PATH => RequestKind::Report,
+        path if path.starts_with("/v1/fleet/") => RequestKind::Admin,
         // Most of all requests: hosts ask.
-        path if path.starts_with("/v1/") || path.starts_with("/webapi/") => Kind::Public,
-        path if pages::is_page(path) => Kind::Page,
-        _ => Kind::Public,
+        path if path.starts_with("/v1/") || path.starts_with("/webapi/") => RequestKind::Public,
+        path if pages::is_page(path) => RequestKind::Page,
+        _ => RequestKind::Public,
     }
 }
 
@@ -148,20 +148,20 @@ mod tests {
     #[test]
     fn a_path_says_what_a_request_is() {
         for (path, kind) in [
-            ("/healthz", Kind::Health),
-            ("/readyz", Kind::Health),
-            ("/v1/fleet/commands", Kind::Admin),
-            ("/v1/fleet", Kind::Public),
-            ("/v1/webapi/find", Kind::Public),
-            ("/v1/webapi/agents/report", Kind::Report),
-            ("/", Kind::Page),
-            ("/login", Kind::Page),
-            ("/hosts/x", Kind::Page),
-            ("/style.css", Kind::Public),
-            ("/scripts/install.sh", Kind::Public),
+            ("/healthz", RequestKind::Health),
+            ("/readyz", RequestKind::Health),
+            ("/v1/fleet/commands", RequestKind::Admin),
+            ("/v1/fleet", RequestKind::Public),
+            ("/v1/webapi/find", RequestKind::Public),
+            ("/v1/webapi/agents/report", RequestKind::Report),
+            ("/", RequestKind::Page),
+            ("/login", RequestKind::Page),
+            ("/hosts/x", RequestKind::Page),
+            ("/style.css", RequestKind::Public),
+            ("/scripts/install.sh", RequestKind::Public),
         ] {
             assert_eq!(super::kind(path), kind, "{path}");
-            assert_eq!(kind.waits_for_its_body(), matches!(kind, Kind::Report | Kind::Page), "{path}");
+            assert_eq!(kind.waits_for_its_body(), matches!(kind, RequestKind::Report | RequestKind::Page), "{path}");
         }
     }
 }

@@ -7,21 +7,21 @@ use axum::extract::{FromRequestParts, OriginalUri, RawQuery, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use axum::routing::get;
-use fleet_engine::answer::{Answer, Question};
-use fleet_engine::names::Names;
+use fleet_engine::answer::{HostAnswer, Question};
+use fleet_engine::names::NameTable;
 use fleet_engine::reason::Why;
 use fleet_engine::resource::{Channel, Kind, Resource};
 use fleet_wire::answers::channel::{self, Origin, Style, Verb};
-use fleet_wire::answers::find::{self, Asked, Form};
+use fleet_wire::answers::find::{self, FindQuestion, Form};
 use fleet_wire::answers::graph::{self, Catalogue};
 use fleet_wire::answers::{Reply, schedule};
 use protocol::report::{QUESTION_HEADER, SignedQuestion};
 
-use super::reply::{Sent, not_found};
+use super::reply::{HttpReply, not_found};
 use super::report::only;
 use crate::app::App;
 use crate::clock;
-use crate::failure::Failure;
+use crate::failure::ApiFailure;
 
 /// Where proxies have their channels.
 const WEBAPI_CHANNELS: &str = "/webapi/automaticupgrades/channel/";
@@ -43,9 +43,9 @@ pub(super) fn routes() -> Router<App> {
 }
 
 /// How a host that enrolled signs its question; what is no signature counts as none.
-struct Signed(Option<SignedQuestion>);
+struct QuestionSignature(Option<SignedQuestion>);
 
-impl FromRequestParts<App> for Signed {
+impl FromRequestParts<App> for QuestionSignature {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
@@ -54,16 +54,21 @@ impl FromRequestParts<App> for Signed {
     }
 }
 
-fn answer(form: Form, State(app): State<App>, RawQuery(query): RawQuery, Signed(signed): Signed) -> Sent {
-    let Asked { question, is_dry_run } = find::question(query.as_deref().unwrap_or_default());
+fn answer(
+    form: Form,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    QuestionSignature(signed): QuestionSignature,
+) -> HttpReply {
+    let FindQuestion { question, is_dry_run } = find::question(query.as_deref().unwrap_or_default());
     let snapshot = app.core.snapshot();
     let told =
         if is_dry_run { snapshot.look(&question) } else { snapshot.ask(&question, signed.as_ref(), clock::now()) };
     let Some(answer) = told.as_ref().and_then(|told| told.answer(snapshot.confirmed())) else {
-        return Sent(find::no_rollout());
+        return HttpReply(find::no_rollout());
     };
     let public = snapshot.public();
-    Sent(find::reply(form, &answer, &public.cluster, public.catalogue.digests(&answer.version)))
+    HttpReply(find::reply(form, &answer, &public.cluster, public.catalogue.digests(&answer.version)))
 }
 
 impl App {
@@ -74,29 +79,29 @@ impl App {
     }
 }
 
-async fn maintenance_schedule(State(app): State<App>, RawQuery(query): RawQuery) -> Sent {
+async fn maintenance_schedule(State(app): State<App>, RawQuery(query): RawQuery) -> HttpReply {
     let query = query.unwrap_or_default();
     let question = match schedule::question(&query) {
         Ok(question) => question,
-        Err(reply) => return Sent(reply),
+        Err(reply) => return HttpReply(reply),
     };
     let public = app.core.snapshot().public();
-    let windows = schedule::windows(&public.book, &question.group, &Names::default());
-    Sent(schedule::reply(&question, &windows, clock::now()))
+    let windows = schedule::windows(&public.book, &question.group, &NameTable::default());
+    HttpReply(schedule::reply(&question, &windows, clock::now()))
 }
 
-async fn update_graph(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Sent {
+async fn update_graph(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> HttpReply {
     let accept = headers.get(header::ACCEPT).map(|value| value.to_str().unwrap_or_default());
     let public = app.core.snapshot().public();
     let nothing = Catalogue::default();
     let catalogue = if app.is_stopped() { &nothing } else { &*public.catalogue };
-    Sent(graph::reply(catalogue, &query.unwrap_or_default(), accept, clock::now()))
+    HttpReply(graph::reply(catalogue, &query.unwrap_or_default(), accept, clock::now()))
 }
 
-async fn install_script(State(app): State<App>, RawQuery(query): RawQuery) -> Sent {
+async fn install_script(State(app): State<App>, RawQuery(query): RawQuery) -> HttpReply {
     match &app.install_script {
-        Some(script) => Sent(script.reply(&query.unwrap_or_default())),
-        None => Sent(Reply::error(
+        Some(script) => HttpReply(script.reply(&query.unwrap_or_default())),
+        None => HttpReply(Reply::error(
             404,
             "not_found",
             "this server does not know by which address hosts reach it: set public_addr in its configuration",
@@ -105,7 +110,7 @@ async fn install_script(State(app): State<App>, RawQuery(query): RawQuery) -> Se
 }
 
 /// Whether somebody, or something that went wrong, has stopped the group: then no client is to move by itself.
-fn is_stopped(answer: &Answer) -> bool {
+fn is_stopped(answer: &HostAnswer) -> bool {
     matches!(
         answer.reason.why,
         Why::Disabled
@@ -118,16 +123,16 @@ fn is_stopped(answer: &Answer) -> bool {
     )
 }
 
-async fn v1_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Result<Sent, Failure> {
+async fn v1_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Result<HttpReply, ApiFailure> {
     of_channel(&app, Style::V1, uri.path().strip_prefix(V1)).await
 }
 
-async fn webapi_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Result<Sent, Failure> {
+async fn webapi_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Result<HttpReply, ApiFailure> {
     of_channel(&app, Style::Webapi, uri.path().strip_prefix(WEBAPI_CHANNELS)).await
 }
 
-async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent, Failure> {
-    let Some((name, verb)) = path.and_then(channel::path) else { return Ok(Sent(not_found())) };
+async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<HttpReply, ApiFailure> {
+    let Some((name, verb)) = path.and_then(channel::path) else { return Ok(HttpReply(not_found())) };
     let public = app.core.snapshot().public();
     let defined = |name: &str| -> Option<&Channel> {
         match public.shelf.get(Kind::Channel, name)? {
@@ -144,9 +149,9 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent,
         Verb::Critical => channel::critical(false),
     };
     if app.is_stopped() && !matches!(origin, Origin::Unknown | Origin::Group(_)) {
-        return Ok(Sent(nothing()));
+        return Ok(HttpReply(nothing()));
     }
-    Ok(Sent(match (origin, verb) {
+    Ok(HttpReply(match (origin, verb) {
         // Nobody new gets it.
         (Origin::Static(Some(version)), Verb::Version) if public.shelf.block_of(version).is_some() => {
             channel::version(style, None, servers)
@@ -170,7 +175,7 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<Sent,
             let answer = answer.as_deref();
             // These clients update by the version alone, in windows of their own.
             if answer.map_or(app.is_stopped(), is_stopped) {
-                return Ok(Sent(nothing()));
+                return Ok(HttpReply(nothing()));
             }
             channel::group(style, verb, answer, is_critical, servers)
         }

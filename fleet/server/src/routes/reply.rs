@@ -3,18 +3,18 @@
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use fleet_wire::answers::{Body, Reply};
+use fleet_wire::answers::{Reply, ReplyBody};
 
 /// A [`Reply`] as axum sends it.
-pub(super) struct Sent(pub(super) Reply);
+pub(super) struct HttpReply(pub(super) Reply);
 
-impl IntoResponse for Sent {
+impl IntoResponse for HttpReply {
     fn into_response(self) -> Response {
         let Reply { status, content_type, headers, body } = self.0;
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = match body {
-            Body::Own(bytes) => Bytes::from(bytes),
-            Body::Shared(bytes) => Bytes::from_owner(bytes),
+            ReplyBody::Own(bytes) => Bytes::from(bytes),
+            ReplyBody::Shared(bytes) => Bytes::from_owner(bytes),
         };
         let mut response = (status, [("content-type", content_type)], body).into_response();
         for (name, value) in headers {

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
-use fleet_wire::api::{ApiError, Code, Refused};
+use fleet_wire::api::{ApiError, Code, ErrorAnswer};
 use protocol::report::{GoOn, MAX_BODY};
 use serde::Serialize;
 use serde_json::json;
@@ -14,7 +14,7 @@ use super::request::whole;
 use crate::app::App;
 use crate::core::Came;
 use crate::failure;
-use crate::report::Signed;
+use crate::report::ReportBody;
 
 /// When a host that reports too often may come again, seconds.
 const TOO_OFTEN: u16 = 10;
@@ -35,9 +35,9 @@ impl From<ApiError> for NotTaken {
 }
 
 #[derive(Serialize)]
-struct Told {
+struct ReportAnswer {
     #[serde(flatten)]
-    refused: Refused,
+    refused: ErrorAnswer,
     #[serde(flatten)]
     go_on: Option<GoOn>,
 }
@@ -47,7 +47,7 @@ impl IntoResponse for NotTaken {
         let Self(error, go_on) = self;
         let code = error.code;
         let status = failure::status(code);
-        let mut response = (status, Json(Told { refused: Refused { error }, go_on })).into_response();
+        let mut response = (status, Json(ReportAnswer { refused: ErrorAnswer { error }, go_on })).into_response();
         if code == Code::TooOften {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(TOO_OFTEN));
         }
@@ -61,7 +61,7 @@ async fn report(State(app): State<App>, headers: HeaderMap, request: Request) ->
     }
     let body = whole(request.into_body(), MAX_BODY).await?;
     let header = |name: &str| only(&headers, name);
-    let signed = Signed::read(header, &body)?;
+    let signed = ReportBody::read(header, &body)?;
     let (status, kept) = match app.core.run(move |keeper| keeper.report(&signed)).await? {
         Came::Taken(kept) => ((StatusCode::OK, "taken"), kept),
         Came::Waits(kept) => ((StatusCode::ACCEPTED, "waiting"), kept),

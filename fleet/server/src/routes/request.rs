@@ -10,32 +10,32 @@ use serde::de::DeserializeOwned;
 
 use crate::app::App;
 use crate::core::MAX_TEXT;
-use crate::failure::Failure;
+use crate::failure::ApiFailure;
 
 /// Most bytes of a request's body: a text of resources, and what is around it.
 pub(super) const MAX_BODY: usize = 2 * MAX_TEXT;
 
 /// What a route of the admin API answers.
-pub(super) type Answer<T> = Result<Json<T>, Failure>;
+pub(super) type ApiResult<T> = Result<Json<T>, ApiFailure>;
 
 /// A query, whose faults are told as all others are.
-pub(super) struct Asked<T>(pub(super) T);
+pub(super) struct ApiQuery<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequestParts<App> for Asked<T> {
-    type Rejection = Failure;
+impl<T: DeserializeOwned> FromRequestParts<App> for ApiQuery<T> {
+    type Rejection = ApiFailure;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiFailure> {
         Query::try_from_uri(&parts.uri).map(|Query(query)| Self(query)).map_err(|rejected| bad(rejected.body_text()))
     }
 }
 
 /// What a path names, whose faults are told as all others are.
-pub(super) struct At<T>(pub(super) T);
+pub(super) struct ApiPath<T>(pub(super) T);
 
-impl<T: DeserializeOwned + Send> FromRequestParts<App> for At<T> {
-    type Rejection = Failure;
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for ApiPath<T> {
+    type Rejection = ApiFailure;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiFailure> {
         let path = Path::from_request_parts(parts, app).await;
         path.map(|Path(named)| Self(named)).map_err(|rejected| bad(rejected.body_text()))
     }
@@ -45,10 +45,10 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for At<T> {
 pub(super) struct Whole(pub(super) Bytes);
 
 impl FromRequest<App> for Whole {
-    type Rejection = Failure;
+    type Rejection = ApiFailure;
 
-    async fn from_request(request: Request, _: &App) -> Result<Self, Failure> {
-        whole(request.into_body(), MAX_BODY).await.map(Self).map_err(Failure::from)
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiFailure> {
+        whole(request.into_body(), MAX_BODY).await.map(Self).map_err(ApiFailure::from)
     }
 }
 
@@ -62,14 +62,14 @@ pub(super) async fn whole(body: Body, most: usize) -> Result<Bytes, ApiError> {
 }
 
 /// What a request got wrong.
-pub(super) fn bad(message: impl std::fmt::Display) -> Failure {
-    Failure::from(ApiError::new(Code::BadRequest, message.to_string()))
+pub(super) fn bad(message: impl std::fmt::Display) -> ApiFailure {
+    ApiFailure::from(ApiError::new(Code::BadRequest, message.to_string()))
 }
 
 /// What a body says, as JSON.
 ///
 /// # Errors
 /// It is something else.
-pub(super) fn read_json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Failure> {
+pub(super) fn read_json<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiFailure> {
     serde_json::from_slice(body).map_err(|error| bad(format!("the body is not what is expected here: {error}")))
 }

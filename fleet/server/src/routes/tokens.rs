@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::access::Admin;
-use super::request::{Answer, Asked, At, Whole, read_json};
+use super::request::{ApiPath, ApiQuery, ApiResult, Whole, read_json};
 use crate::app::App;
 
 /// The routes.
@@ -20,36 +20,36 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/fleet/join-tokens/{name}", axum::routing::delete(remove_join))
 }
 
-async fn list(_: Admin, State(app): State<App>) -> Answer<Vec<Token>> {
+async fn list(_: Admin, State(app): State<App>) -> ApiResult<Vec<Token>> {
     Ok(Json(app.core.run(|keeper| Ok(keeper.tokens())).await?))
 }
 
-async fn make(Admin(actor): Admin, State(app): State<App>, Whole(body): Whole) -> Answer<MadeToken> {
+async fn make(Admin(actor): Admin, State(app): State<App>, Whole(body): Whole) -> ApiResult<MadeToken> {
     let new: NewToken = read_json(&body)?;
     Ok(Json(app.core.run(move |keeper| keeper.make_token(&actor, &new)).await?))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Removal {
+struct TokenRemoval {
     id: String,
 }
 
 async fn remove(
     Admin(actor): Admin,
     State(app): State<App>,
-    At(name): At<String>,
-    Asked(Removal { id }): Asked<Removal>,
-) -> Answer<Value> {
+    ApiPath(name): ApiPath<String>,
+    ApiQuery(TokenRemoval { id }): ApiQuery<TokenRemoval>,
+) -> ApiResult<Value> {
     app.core.run(move |keeper| keeper.remove_token(&actor, &id, &name)).await?;
     Ok(Json(json!({})))
 }
 
-async fn list_join(_: Admin, State(app): State<App>) -> Answer<Vec<JoinToken>> {
+async fn list_join(_: Admin, State(app): State<App>) -> ApiResult<Vec<JoinToken>> {
     Ok(Json(app.core.run(|keeper| Ok(keeper.join_tokens())).await?))
 }
 
-async fn make_join(Admin(actor): Admin, State(app): State<App>, Whole(body): Whole) -> Answer<MadeToken<JoinToken>> {
+async fn make_join(Admin(actor): Admin, State(app): State<App>, Whole(body): Whole) -> ApiResult<MadeToken<JoinToken>> {
     let new: NewJoinToken = read_json(&body)?;
     Ok(Json(app.core.run(move |keeper| keeper.make_join_token(&actor, &new)).await?))
 }
@@ -57,9 +57,9 @@ async fn make_join(Admin(actor): Admin, State(app): State<App>, Whole(body): Who
 async fn remove_join(
     Admin(actor): Admin,
     State(app): State<App>,
-    At(name): At<String>,
-    Asked(Removal { id }): Asked<Removal>,
-) -> Answer<Value> {
+    ApiPath(name): ApiPath<String>,
+    ApiQuery(TokenRemoval { id }): ApiQuery<TokenRemoval>,
+) -> ApiResult<Value> {
     app.core.run(move |keeper| keeper.remove_join_token(&actor, &id, &name)).await?;
     Ok(Json(json!({})))
 }

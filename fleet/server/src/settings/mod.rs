@@ -11,11 +11,11 @@ use fleet_engine::resource;
 use fleet_wire::answers::install_script::InstallScript;
 use protocol::{Edition, Version};
 
-use crate::fault::Fault;
+use crate::fault::UsageFault;
 use crate::notify::Receiver;
 use crate::oidc::{self, Oidc};
 use crate::reporting::{self, Enrolment, Reporting};
-use written::{NO_COMMAND, Written};
+use written::{NO_COMMAND, ServerFile};
 
 /// Where the data is by default.
 const DATA: &str = "/var/lib/teleport-fleet";
@@ -72,14 +72,14 @@ impl Settings {
     ///
     /// # Errors
     /// One line: which flags are wrong or do not go together; or which file, line and key.
-    pub(crate) fn of(serve: &Serve, admin_socket: Option<&Path>) -> Result<Self, Fault> {
-        let file = Written::read(&serve.config)?;
+    pub(crate) fn of(serve: &Serve, admin_socket: Option<&Path>) -> Result<Self, UsageFault> {
+        let file = ServerFile::read(&serve.config)?;
         let listen = serve.listen.or(file.listen).unwrap_or(LISTEN.into());
         let is_behind_proxy = serve.behind_proxy || file.behind_proxy == Some(true);
-        let tls = tls(serve, &file, listen, is_behind_proxy).map_err(Fault::Usage)?;
+        let tls = tls(serve, &file, listen, is_behind_proxy).map_err(UsageFault::Usage)?;
         let public_addr = serve.public_addr.clone().or(file.public_addr.clone());
         if let Some(what) = public_addr.as_deref().and_then(fault_of_address) {
-            return Err(if serve.public_addr.is_some() { Fault::Usage(what) } else { Fault::Failed(what) });
+            return Err(if serve.public_addr.is_some() { UsageFault::Usage(what) } else { UsageFault::Failed(what) });
         }
         let server_version = flag("--server-version", serve.server_version.as_ref())?;
         let edition = flag("--edition", serve.edition.as_ref())?;
@@ -112,7 +112,7 @@ impl Settings {
     pub(crate) fn data(flag: Option<&PathBuf>, config: &Path) -> Result<PathBuf, String> {
         match flag {
             Some(dir) => Ok(dir.clone()),
-            None => Ok(Written::read(config)?.data.unwrap_or_else(|| DATA.into())),
+            None => Ok(ServerFile::read(config)?.data.unwrap_or_else(|| DATA.into())),
         }
     }
 
@@ -121,7 +121,7 @@ impl Settings {
     /// # Errors
     /// The configuration cannot be read.
     pub(crate) fn enrolment(config: &Path) -> Result<Enrolment, String> {
-        Ok(Written::read(config)?.enrolment.unwrap_or_default())
+        Ok(ServerFile::read(config)?.enrolment.unwrap_or_default())
     }
 
     /// Who is told what happens, by the configuration alone.
@@ -129,7 +129,7 @@ impl Settings {
     /// # Errors
     /// The configuration cannot be read, or says what does not go together.
     pub(crate) fn receiver(config: &Path) -> Result<Option<Receiver>, String> {
-        let file = Written::read(config)?;
+        let file = ServerFile::read(config)?;
         Receiver::of(file.webhook_url, file.webhook_secret_file)
     }
 
@@ -138,7 +138,7 @@ impl Settings {
     /// # Errors
     /// The configuration cannot be read, or says what does not go together.
     pub(crate) fn oidc(config: &Path) -> Result<Option<Oidc>, String> {
-        let file = Written::read(config)?;
+        let file = ServerFile::read(config)?;
         let is_secure = file.plain != Some(true) || file.behind_proxy == Some(true);
         Oidc::of(file.oidc, file.public_addr.as_deref(), is_secure)
     }
@@ -150,20 +150,23 @@ impl Settings {
     pub(crate) fn admin_socket(flag: Option<&Path>, config: &Path) -> Result<PathBuf, String> {
         match flag {
             Some(path) => Ok(path.to_owned()),
-            None => Ok(Written::read(config)?.admin_socket.unwrap_or_else(|| ADMIN_SOCKET.into())),
+            None => Ok(ServerFile::read(config)?.admin_socket.unwrap_or_else(|| ADMIN_SOCKET.into())),
         }
     }
 }
 
 /// The value of a flag, or of its variable, which has a shape.
-fn flag<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str, text: Option<&String>) -> Result<Option<T>, Fault> {
+fn flag<T: std::str::FromStr<Err: std::fmt::Display>>(
+    name: &str,
+    text: Option<&String>,
+) -> Result<Option<T>, UsageFault> {
     let parsed = text.map(|text| text.parse()).transpose();
-    parsed.map_err(|error| Fault::Usage(format!("{name}: {error}")))
+    parsed.map_err(|error| UsageFault::Usage(format!("{name}: {error}")))
 }
 
 /// What is wrong with settings of which `is_said` by flags or variables: else the configuration is wrong.
-fn fault(is_said: bool) -> fn(String) -> Fault {
-    if is_said { Fault::Usage } else { Fault::Failed }
+fn fault(is_said: bool) -> fn(String) -> UsageFault {
+    if is_said { UsageFault::Usage } else { UsageFault::Failed }
 }
 
 /// Certificate chain and key; `None`: plain HTTP.
@@ -172,7 +175,7 @@ fn fault(is_said: bool) -> fn(String) -> Fault {
 /// What does not go together.
 fn tls(
     serve: &Serve,
-    file: &Written,
+    file: &ServerFile,
     listen: SocketAddr,
     is_behind_proxy: bool,
 ) -> Result<Option<(PathBuf, PathBuf)>, String> {
@@ -195,21 +198,21 @@ fn tls(
     Err(wrong.to_owned())
 }
 
-fn reporting(serve: &Serve, file: &Written) -> Result<Reporting, Fault> {
+fn reporting(serve: &Serve, file: &ServerFile) -> Result<Reporting, UsageFault> {
     let enrolment = flag("--enrolment", serve.enrolment.as_ref())?;
     let interval = serve.report_interval_seconds.map(reporting::interval).transpose();
-    let interval = interval.map_err(|error| Fault::Usage(format!("--report-interval-seconds: {error}")))?;
+    let interval = interval.map_err(|error| UsageFault::Usage(format!("--report-interval-seconds: {error}")))?;
     Ok(Reporting {
         enrolment: enrolment.or(file.enrolment).unwrap_or_default(),
         interval: interval.or(file.report_interval_seconds).unwrap_or(reporting::INTERVAL),
     })
 }
 
-fn receiver(serve: &Serve, file: &Written) -> Result<Option<Receiver>, Fault> {
+fn receiver(serve: &Serve, file: &ServerFile) -> Result<Option<Receiver>, UsageFault> {
     // Nobody would miss notifications that a variable asked for which is not read any more.
     let variable = "TELEPORT_FLEET_NOTIFY_COMMAND";
     if std::env::var_os(variable).is_some() {
-        return Err(Fault::Usage(format!("{variable} {NO_COMMAND}")));
+        return Err(UsageFault::Usage(format!("{variable} {NO_COMMAND}")));
     }
     let is_said = serve.webhook_url.is_some() || serve.webhook_secret_file.is_some();
     let receiver = Receiver::of(
@@ -219,8 +222,13 @@ fn receiver(serve: &Serve, file: &Written) -> Result<Option<Receiver>, Fault> {
     receiver.map_err(fault(is_said))
 }
 
-fn oidc(serve: &Serve, file: &Written, public_addr: Option<&str>, is_secure: bool) -> Result<Option<Oidc>, Fault> {
-    let mut said = oidc::Written {
+fn oidc(
+    serve: &Serve,
+    file: &ServerFile,
+    public_addr: Option<&str>,
+    is_secure: bool,
+) -> Result<Option<Oidc>, UsageFault> {
+    let mut said = oidc::OidcFile {
         issuer: serve.oidc_issuer.clone(),
         client_id: serve.oidc_client_id.clone(),
         client_secret_file: serve.oidc_client_secret_file.clone(),
@@ -228,16 +236,16 @@ fn oidc(serve: &Serve, file: &Written, public_addr: Option<&str>, is_secure: boo
         claim: serve.oidc_claim.clone(),
         roles: None,
     };
-    said.take_roles(&serve.oidc_roles).map_err(|error| Fault::Usage(format!("--oidc-roles: {error}")))?;
-    let is_said = said != oidc::Written::default() || serve.public_addr.is_some();
+    said.take_roles(&serve.oidc_roles).map_err(|error| UsageFault::Usage(format!("--oidc-roles: {error}")))?;
+    let is_said = said != oidc::OidcFile::default() || serve.public_addr.is_some();
     Oidc::of(said.or(file.oidc.clone()), public_addr, is_secure).map_err(fault(is_said))
 }
 
 fn install_script(
     serve: &Serve,
-    file: &Written,
+    file: &ServerFile,
     public_addr: Option<&str>,
-) -> Result<Option<Arc<InstallScript>>, Fault> {
+) -> Result<Option<Arc<InstallScript>>, UsageFault> {
     let Some(address) = public_addr else { return Ok(None) };
     let packages = serve.packages.as_deref().or(file.packages.as_deref());
     let is_said = serve.public_addr.is_some() || serve.packages.is_some();

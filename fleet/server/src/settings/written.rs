@@ -16,7 +16,7 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// The configuration, as it is written.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Written {
+pub(super) struct ServerFile {
     pub(super) data: Option<PathBuf>,
     pub(super) listen: Option<SocketAddr>,
     pub(super) metrics: Option<SocketAddr>,
@@ -35,7 +35,7 @@ pub(super) struct Written {
     pub(super) report_interval_seconds: Option<u32>,
     pub(super) webhook_url: Option<String>,
     pub(super) webhook_secret_file: Option<PathBuf>,
-    pub(super) oidc: oidc::Written,
+    pub(super) oidc: oidc::OidcFile,
 }
 
 /// What is said of the command that an earlier version ran for each notification.
@@ -70,7 +70,7 @@ const KEYS: [&str; 24] = [
     "oidc_roles",
 ];
 
-impl Written {
+impl ServerFile {
     /// The default file may be absent.
     pub(super) fn read(file: &Path) -> Result<Self, String> {
         let text = match fleet_listener::read_text(file, MAX_FILE) {
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn every_key_is_taken_and_an_unknown_one_is_told_with_its_line() {
         let text = "data: /d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\nenrolment: token\nreport_interval_seconds: 60\nwebhook_url: https://h/\nwebhook_secret_file: /w\noidc_issuer: https://i/\noidc_client_id: f\noidc_client_secret_file: /o\noidc_scopes: openid\noidc_claim: groups\noidc_roles: {sre: operator}\n";
-        let written = Written::parse(text).unwrap();
+        let written = ServerFile::parse(text).unwrap();
         assert_eq!(text.lines().count(), KEYS.len());
         assert_eq!((written.plain, written.behind_proxy), (Some(false), Some(true)));
         assert_eq!(written.listen.unwrap().port(), 1);
@@ -167,10 +167,10 @@ mod tests {
             ("oidc_issuer: [a]\n", 1, "oidc_issuer: not a text"),
             ("data: /d\noidc_roles: {sre: root}\n", 2, "oidc_roles: \"root\" is not viewer, operator or admin"),
         ] {
-            let (found, message) = Written::parse(text).unwrap_err();
+            let (found, message) = ServerFile::parse(text).unwrap_err();
             assert_eq!(found, line, "{message}");
             assert!(message.contains(what), "{message}");
         }
-        assert!(Written::parse("").unwrap().data.is_none());
+        assert!(ServerFile::parse("").unwrap().data.is_none());
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use fleet_pages::rollout::Waits;
-use fleet_wire::reason::{Reason, Subject};
+use fleet_wire::reason::{Reason, ReasonSubject};
 use serde_json::Value;
 
 use crate::reports::host::{Host, epoch};
@@ -134,7 +134,7 @@ fn said(server: &Server, page: &Visitor<'_>, token: &str, host: &str) -> [String
     // The page has sentences: those of what is explained.
     let mut reason = Reason::read(&explained["why"]);
     reason.until = explained["until"].as_str().map(str::to_owned);
-    let waits = Waits::of(&reason, Subject::Host(host));
+    let waits = Waits::of(&reason, ReasonSubject::Host(host));
     let (version, update) = (text(&explained["version"]), explained["update"] == true);
     let told = if update { format!("update to {version}") } else { format!("no update ({version})") };
     let mut parts = vec![format!("<dd>{told}</dd>"), format!("<p class=\"why\">{}</p>", waits.sentence)];

@@ -309,7 +309,7 @@ fn every_command_in_the_pages_is_one() {
             let Some(line) = line.filter(|line| line.starts_with("teleport-fleet ")) else { continue };
             let line = line.split(" #").next().unwrap().split(['>', '|', '<', '&']).next().unwrap();
             let words: Vec<String> = line.split_whitespace().map(|word| word.replace(['"', '\''], "")).collect();
-            if let Err(error) = fleet_cli::args::Cli::try_parse_from(&words) {
+            if let Err(error) = fleet_cli::args::FleetCli::try_parse_from(&words) {
                 panic!("docs/{name}: {line}\n{error}");
             }
             seen += 1;

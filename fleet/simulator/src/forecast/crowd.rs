@@ -8,7 +8,7 @@ use fleet_wire::answers::ids;
 use jiff::{SignedDuration, Timestamp};
 
 use super::lots::{drawn, lot};
-use super::plan::{Hosts, Known, Plan};
+use super::plan::{ForecastPlan, HostSource, KnownHost};
 
 /// Purposes of lots.
 const BAD: u64 = 1;
@@ -27,7 +27,7 @@ const MOST: u64 = 5_000_000;
 
 /// A host.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Member {
+pub(super) struct ForecastHost {
     pub(super) id: HostId,
     /// The index of its group; past the last one: it belongs to none.
     pub(super) group: usize,
@@ -55,7 +55,7 @@ pub(super) struct Member {
 
 /// What a host does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Does {
+pub(super) enum ForecastAct {
     /// Downloads, and reports that it began.
     Start,
     /// Reports so, later than it could.
@@ -69,26 +69,26 @@ pub(super) enum Does {
 }
 
 /// All hosts.
-pub(super) struct Crowd {
-    pub(super) members: Vec<Member>,
+pub(super) struct ForecastCrowd {
+    pub(super) members: Vec<ForecastHost>,
     /// When, in which order among equals, who, what.
-    events: BinaryHeap<Reverse<(Timestamp, u64, usize, Does)>>,
+    events: BinaryHeap<Reverse<(Timestamp, u64, usize, ForecastAct)>>,
     planned: u64,
     /// For each minute of the interval of questions, who asks in it and in which second, in that order.
     polls: Vec<Vec<(u8, u32)>>,
     seed: u64,
 }
 
-impl Crowd {
+impl ForecastCrowd {
     /// The hosts of the plan, for groups of these names.
     ///
     /// # Errors
     /// Nobody, too many, or a group or a label that does not exist.
-    pub(super) fn new(plan: &Plan, groups: &[String]) -> Result<(Self, Vec<Known>), String> {
+    pub(super) fn new(plan: &ForecastPlan, groups: &[String]) -> Result<(Self, Vec<KnownHost>), String> {
         let arrives = match &plan.hosts {
-            Hosts::Known(known) => known_hosts(known),
-            Hosts::Made(count) => made_hosts(plan.seed, &in_equal_parts(*count, groups))?,
-            Hosts::MadeFor(made) => {
+            HostSource::Known(known) => known_hosts(known),
+            HostSource::Made(count) => made_hosts(plan.seed, &in_equal_parts(*count, groups))?,
+            HostSource::MadeFor(made) => {
                 if let Some(one) = made.iter().find(|one| !groups.contains(&one.group)) {
                     return Err(format!("there is no group {:?}: there are {}", one.group, groups.join(", ")));
                 }
@@ -100,7 +100,7 @@ impl Crowd {
         if arrives.is_empty() {
             return Err("there is no host to simulate: give --hosts N, or an inventory with hosts".to_owned());
         }
-        let members = arrives.iter().map(|host| Member { id: host.id, ..Member::default() }).collect();
+        let members = arrives.iter().map(|host| ForecastHost { id: host.id, ..ForecastHost::default() }).collect();
         let mut crowd = Self { members, events: BinaryHeap::new(), planned: 0, polls: Vec::new(), seed: plan.seed };
         crowd.draw(plan, &arrives)?;
         crowd.take_turns(plan);
@@ -108,12 +108,12 @@ impl Crowd {
     }
 
     /// Draws who is bad, vanishes, and is cut off.
-    fn draw(&mut self, plan: &Plan, arrives: &[Known]) -> Result<(), String> {
+    fn draw(&mut self, plan: &ForecastPlan, arrives: &[KnownHost]) -> Result<(), String> {
         let all: Vec<usize> = (0..self.members.len()).collect();
         let labelled: Vec<usize> = match &plan.bad_label {
             None => all.clone(),
             Some((key, value)) => {
-                let has = |host: &Known| host.labels.get(key).is_some_and(|found| found == value);
+                let has = |host: &KnownHost| host.labels.get(key).is_some_and(|found| found == value);
                 let found: Vec<usize> =
                     (0..).zip(arrives).filter(|(_, host)| has(host)).map(|(number, _)| number).collect();
                 if found.is_empty() {
@@ -137,14 +137,14 @@ impl Crowd {
     }
 
     /// Changes what is known of a host.
-    pub(super) fn change(&mut self, number: usize, change: impl FnOnce(&mut Member)) {
+    pub(super) fn change(&mut self, number: usize, change: impl FnOnce(&mut ForecastHost)) {
         if let Some(member) = self.members.get_mut(number) {
             change(member);
         }
     }
 
     /// Gives each host its second of the interval in which it asks.
-    fn take_turns(&mut self, plan: &Plan) {
+    fn take_turns(&mut self, plan: &ForecastPlan) {
         let seconds = u64::try_from(plan.every.as_secs()).unwrap_or(0).max(60);
         let minutes = usize::try_from(seconds / 60).unwrap_or(1);
         self.polls = vec![Vec::new(); minutes];
@@ -181,18 +181,18 @@ impl Crowd {
     }
 
     /// What is due first.
-    pub(super) fn take(&mut self) -> Option<(Timestamp, usize, Does)> {
+    pub(super) fn take(&mut self) -> Option<(Timestamp, usize, ForecastAct)> {
         self.events.pop().map(|Reverse((at, _, who, does))| (at, who, does))
     }
 
     /// Plans what a host does.
-    pub(super) fn plan(&mut self, who: usize, does: Does, at: Timestamp) {
+    pub(super) fn plan(&mut self, who: usize, does: ForecastAct, at: Timestamp) {
         self.planned += 1;
         self.events.push(Reverse((at, self.planned, who, does)));
     }
 }
 
-fn no_label(key: &str, value: &str, arrives: &[Known]) -> String {
+fn no_label(key: &str, value: &str, arrives: &[KnownHost]) -> String {
     let mut known: Vec<String> =
         arrives.iter().flat_map(|host| &host.labels).map(|(key, value)| format!("{key}={value}")).collect();
     known.sort_unstable();
@@ -204,7 +204,7 @@ fn no_label(key: &str, value: &str, arrives: &[Known]) -> String {
 }
 
 /// An inventory; the first of two hosts with one id counts.
-fn known_hosts(known: &[Known]) -> Vec<Known> {
+fn known_hosts(known: &[KnownHost]) -> Vec<KnownHost> {
     let mut ids: HashSet<HostId> = HashSet::new();
     known.iter().filter(|host| ids.insert(host.id)).cloned().collect()
 }
@@ -220,7 +220,7 @@ fn in_equal_parts(count: u32, groups: &[String]) -> Vec<(Option<&str>, u32)> {
 }
 
 /// Hosts for these groups: each declares its group, and is put there whatever the group's labels are.
-fn made_hosts(seed: u64, counts: &[(Option<&str>, u32)]) -> Result<Vec<Known>, String> {
+fn made_hosts(seed: u64, counts: &[(Option<&str>, u32)]) -> Result<Vec<KnownHost>, String> {
     let total: u64 = counts.iter().map(|(_, count)| u64::from(*count)).sum();
     if total > MOST {
         return Err(format!("{total} hosts are too many: at most {MOST}"));
@@ -235,12 +235,12 @@ fn made_hosts(seed: u64, counts: &[(Option<&str>, u32)]) -> Result<Vec<Known>, S
                 list.get(usize::try_from(nth).unwrap_or(0)).copied().unwrap_or_default().to_owned()
             };
             let labels = [("os", label(&SYSTEMS, draw)), ("arch", label(&ARCHES, draw >> 32))];
-            hosts.push(Known {
+            hosts.push(KnownHost {
                 id: ids::made(&[b"forecast", &seed.to_be_bytes(), &number.to_be_bytes()]),
                 group: group.unwrap_or_default().to_owned(),
                 assigned: group.map(str::to_owned),
                 labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
-                ..Known::default()
+                ..KnownHost::default()
             });
         }
     }

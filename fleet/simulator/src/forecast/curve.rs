@@ -4,11 +4,11 @@ use jiff::Timestamp;
 
 /// A group's hosts over time: one sample for each time at which something changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Curve(Vec<Sample>);
+pub struct GroupCurve(Vec<CurveSample>);
 
 /// A group's hosts at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sample {
+pub struct CurveSample {
     /// Seconds since the beginning.
     pub at: u64,
     /// Hosts that were let go.
@@ -19,30 +19,30 @@ pub struct Sample {
     pub failed: u64,
 }
 
-impl Curve {
+impl GroupCurve {
     /// Adds a sample, where something is not as before.
-    pub(super) fn add(&mut self, sample: Sample) {
-        if self.0.last().is_none_or(|last| Sample { at: sample.at, ..*last } != sample) {
+    pub(super) fn add(&mut self, sample: CurveSample) {
+        if self.0.last().is_none_or(|last| CurveSample { at: sample.at, ..*last } != sample) {
             self.0.push(sample);
         }
     }
 
     /// Every sample, in the order of time.
-    pub fn samples(&self) -> &[Sample] {
+    pub fn samples(&self) -> &[CurveSample] {
         &self.0
     }
 
     /// How it was at `at`, seconds since the beginning.
-    pub fn at(&self, at: u64) -> Sample {
+    pub fn at(&self, at: u64) -> CurveSample {
         let after = self.0.partition_point(|sample| sample.at <= at);
         let last = after.checked_sub(1).and_then(|last| self.0.get(last)).copied();
-        Sample { at, ..last.unwrap_or_default() }
+        CurveSample { at, ..last.unwrap_or_default() }
     }
 }
 
 /// What servers carry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Load {
+pub struct ServerLoad {
     /// Minutes since the beginning in which something was downloaded or reported: downloads, reports.
     pub minutes: Vec<(u64, u64, u64)>,
     /// What a host downloads, bytes.
@@ -53,7 +53,7 @@ pub struct Load {
     pub every: u64,
 }
 
-impl Load {
+impl ServerLoad {
     /// Counts a download, or a report, at a time after `begin`.
     pub(super) fn count(&mut self, begin: Timestamp, at: Timestamp, downloads: u64, reports: u64) {
         let minute = super::seconds(begin, at) / 60;
@@ -99,9 +99,9 @@ mod tests {
 
     #[test]
     fn a_curve_keeps_changes_alone_and_tells_what_was_between_them() {
-        let mut curve = Curve::default();
+        let mut curve = GroupCurve::default();
         for (at, updated) in [(0, 0), (60, 0), (120, 5), (180, 5), (240, 7)] {
-            curve.add(Sample { at, updated, ..Sample::default() });
+            curve.add(CurveSample { at, updated, ..CurveSample::default() });
         }
         let times: Vec<u64> = curve.samples().iter().map(|sample| sample.at).collect();
         assert_eq!(times, [0, 120, 240]);
@@ -109,13 +109,13 @@ mod tests {
             [curve.at(119).updated, curve.at(120).updated, curve.at(239).updated, curve.at(999).updated],
             [0, 5, 5, 7]
         );
-        assert_eq!(Curve::default().at(5).updated, 0);
+        assert_eq!(GroupCurve::default().at(5).updated, 0);
     }
 
     #[test]
     fn load_is_that_of_the_busiest_minute() {
         let begin: Timestamp = "2026-01-05T00:00:00Z".parse().unwrap();
-        let mut load = Load { size: 180_000_000, hosts: 6000, every: 600, ..Load::default() };
+        let mut load = ServerLoad { size: 180_000_000, hosts: 6000, every: 600, ..ServerLoad::default() };
         for second in [0, 59, 60, 61, 119, 600] {
             load.count(begin, begin + jiff::SignedDuration::from_secs(second), 1, 2);
         }

@@ -1,10 +1,10 @@
 //! Runs a plan: the server's engine steps at each full minute, and two seconds after a report that may halt a group.
 
 use fleet_engine::answer::Question;
-use fleet_engine::book::Book;
+use fleet_engine::book::RolloutState;
 use fleet_engine::command::Command;
-use fleet_engine::fleet::{Change, Fleet, Report};
-use fleet_engine::host::{Outcome as Became, Place};
+use fleet_engine::fleet::{Fleet, HostChange, HostReport};
+use fleet_engine::host::{GroupPlace, Outcome as Became};
 use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GateAnswer, GroupStatus, Rollout, State};
 use jiff::{SignedDuration, Timestamp};
@@ -12,11 +12,11 @@ use protocol::Version;
 use protocol::report::DEFAULT_INTERVAL;
 use protocol::report::code::UNHEALTHY;
 
-use super::crowd::{Crowd, Does};
-use super::plan::Plan;
+use super::crowd::{ForecastAct, ForecastCrowd};
+use super::plan::ForecastPlan;
 use super::setting::{Setting, setting};
-use super::watch::{Watch, Watched};
-use super::{Forecast, Load, later, seconds};
+use super::watch::{GroupWatch, GroupWatches};
+use super::{Forecast, ServerLoad, later, seconds};
 
 /// Between two steps of the engine.
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
@@ -33,14 +33,14 @@ const HEARD: u64 = 3 * DEFAULT_INTERVAL as u64 / 60 - 1;
 ///
 /// # Errors
 /// The resources are refused, there is no host, or a name in the plan is unknown: one line.
-pub fn run(plan: &Plan) -> Result<Forecast, String> {
+pub fn run(plan: &ForecastPlan) -> Result<Forecast, String> {
     let minutes = plan.every.as_secs() / 60;
     if plan.every.as_secs() % 60 != 0 || !(1..=MOST_BETWEEN).contains(&minutes) {
         return Err(format!("hosts ask every 1m to {MOST_BETWEEN}m, in whole minutes"));
     }
     let setting = setting(plan)?;
-    let (crowd, arrives) = Crowd::new(plan, &setting.groups)?;
-    let mut world = World::new(plan, setting, crowd);
+    let (crowd, arrives) = ForecastCrowd::new(plan, &setting.groups)?;
+    let mut world = ForecastWorld::new(plan, setting, crowd);
     for host in arrives {
         world.arrive(&host);
     }
@@ -48,17 +48,17 @@ pub fn run(plan: &Plan) -> Result<Forecast, String> {
     Ok(world.end())
 }
 
-struct World<'a> {
-    plan: &'a Plan,
+struct ForecastWorld<'a> {
+    plan: &'a ForecastPlan,
     begin: Timestamp,
-    book: Book,
+    book: RolloutState,
     fleet: Fleet,
-    crowd: Crowd,
+    crowd: ForecastCrowd,
     start: Version,
     target: Version,
     /// Minutes since the beginning.
     minute: u64,
-    watch: Watch,
+    watch: GroupWatches,
     /// When the engine steps before the next full minute.
     urgent: Option<Timestamp>,
     /// When the clock brings something, while nobody is on the way; `None`: nobody knows.
@@ -70,14 +70,14 @@ struct World<'a> {
     notes: Vec<String>,
 }
 
-impl<'a> World<'a> {
-    fn new(plan: &'a Plan, setting: Setting, crowd: Crowd) -> Self {
+impl<'a> ForecastWorld<'a> {
+    fn new(plan: &'a ForecastPlan, setting: Setting, crowd: ForecastCrowd) -> Self {
         let begin = setting.begin;
-        let load = Load {
+        let load = ServerLoad {
             size: plan.size,
             hosts: u64::try_from(crowd.members.len()).unwrap_or(u64::MAX),
             every: u64::try_from(plan.every.as_secs()).unwrap_or(0),
-            ..Load::default()
+            ..ServerLoad::default()
         };
         Self {
             plan,
@@ -88,7 +88,7 @@ impl<'a> World<'a> {
             start: setting.start,
             target: setting.target,
             minute: 0,
-            watch: Watch::new(begin, load),
+            watch: GroupWatches::new(begin, load),
             urgent: None,
             next: None,
             quiet: None,
@@ -98,8 +98,8 @@ impl<'a> World<'a> {
     }
 
     /// A host is known before the rollout begins, and runs the version before.
-    fn arrive(&mut self, host: &super::plan::Known) {
-        let report = Report {
+    fn arrive(&mut self, host: &super::plan::KnownHost) {
+        let report = HostReport {
             host: host.id,
             update_id: !host.id,
             group: Some(host.group.clone()),
@@ -145,11 +145,11 @@ impl<'a> World<'a> {
         let none = rollout.groups.len();
         for (member, host) in self.crowd.members.iter_mut().zip(self.fleet.hosts()) {
             member.group = match host.place {
-                Place::Group(index) => usize::from(index),
-                Place::Ungrouped | Place::Nowhere => none,
+                GroupPlace::Group(index) => usize::from(index),
+                GroupPlace::Ungrouped | GroupPlace::Nowhere => none,
             };
         }
-        let is_ungrouped = self.fleet.hosts().iter().any(|host| host.place == Place::Ungrouped);
+        let is_ungrouped = self.fleet.hosts().iter().any(|host| host.place == GroupPlace::Ungrouped);
         self.watch.begin(rollout, &self.crowd.members, is_ungrouped);
     }
 
@@ -312,7 +312,7 @@ impl<'a> World<'a> {
         if !std::mem::replace(&mut member.was_told, true) {
             self.watch.of(member.group, |watched| watched.told += 1);
         }
-        self.crowd.plan(who, Does::Start, at + wait);
+        self.crowd.plan(who, ForecastAct::Start, at + wait);
     }
 
     /// It is told to try again what failed here: it says once that it does not.
@@ -325,39 +325,39 @@ impl<'a> World<'a> {
         }
     }
 
-    fn act(&mut self, who: usize, does: Does, at: Timestamp) {
+    fn act(&mut self, who: usize, does: ForecastAct, at: Timestamp) {
         let Some(member) = self.crowd.members.get(who).cloned() else { return };
         let length = self.plan.update_in;
-        if does == Does::Start {
+        if does == ForecastAct::Start {
             self.watch.load.count(self.begin, at, u64::from(!member.goes_back), 0);
             if !member.vanishes || member.goes_back {
-                self.crowd.plan(who, Does::Switch, at + length / 2);
-                self.crowd.plan(who, Does::End, at + length);
+                self.crowd.plan(who, ForecastAct::Switch, at + length / 2);
+                self.crowd.plan(who, ForecastAct::End, at + length);
             }
         }
         if let Some(back) = self.back_at(member.cuts, at) {
             // It tells its news with its first question after that.
             let later = SignedDuration::from_secs(i64::try_from(who % 60).unwrap_or(0));
-            let does = if does == Does::Start { Does::ReportStart } else { does };
+            let does = if does == ForecastAct::Start { ForecastAct::ReportStart } else { does };
             self.crowd.plan(who, does, back + later);
             return;
         }
         match does {
-            Does::Start | Does::ReportStart => {
+            ForecastAct::Start | ForecastAct::ReportStart => {
                 self.report(who, Some(Became::Started), at);
                 if member.vanishes && !member.goes_back {
                     self.hit(who, |watched| watched.lost += 1);
                     self.crowd.change(who, |member| member.is_dead = true);
                 }
             }
-            Does::Switch => self.report(who, Some(Became::Switched), at),
-            Does::End => self.finish(who, at),
-            Does::Break => self.break_down(who, at),
+            ForecastAct::Switch => self.report(who, Some(Became::Switched), at),
+            ForecastAct::End => self.finish(who, at),
+            ForecastAct::Break => self.break_down(who, at),
         }
     }
 
     /// Counts a host that is hit, once.
-    fn hit(&mut self, who: usize, count: impl FnOnce(&mut Watched)) {
+    fn hit(&mut self, who: usize, count: impl FnOnce(&mut GroupWatch)) {
         let Some(member) = self.crowd.members.get_mut(who) else { return };
         let group = member.group;
         if !std::mem::replace(&mut member.was_hit, true) {
@@ -394,7 +394,7 @@ impl<'a> World<'a> {
             self.hit(who, |watched| watched.broken += 1);
             self.fails(member.group, at);
         } else if is_there && member.is_bad {
-            self.crowd.plan(who, Does::Break, at + self.plan.bad_after);
+            self.crowd.plan(who, ForecastAct::Break, at + self.plan.bad_after);
         }
     }
 
@@ -434,11 +434,11 @@ impl<'a> World<'a> {
         let version = if on_target { &self.target } else { &self.start };
         let to = if goes_back { &self.start } else { &self.target };
         let code = if became.is_some_and(Became::is_failure) { UNHEALTHY } else { "" };
-        let report = Report {
+        let report = HostReport {
             host: member.id,
             version: Some(version.to_string()),
-            last: became.map(|outcome| Change { outcome, to: to.to_string(), code: code.to_owned() }),
-            ..Report::default()
+            last: became.map(|outcome| HostChange { outcome, to: to.to_string(), code: code.to_owned() }),
+            ..HostReport::default()
         };
         self.watch.load.count(self.begin, at, 0, 1);
         self.fleet.report(&report, self.book.rollout.as_ref(), at);

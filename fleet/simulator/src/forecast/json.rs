@@ -50,7 +50,7 @@ fn group(group: &Group) -> Value {
         json!({ "at": halt.at, "rule": halt.rule, "count": halt.count, "of": halt.of,
             "hit_before": halt.hit, "rolls_back": halt.goes_back })
     });
-    let sample = |sample: &super::Sample| json!([sample.at, sample.let_go, sample.updated, sample.failed]);
+    let sample = |sample: &super::CurveSample| json!([sample.at, sample.let_go, sample.updated, sample.failed]);
     json!({
         "name": group.name,
         "hosts": group.hosts,

@@ -1,5 +1,5 @@
 //! What a rollout would do to a fleet (`simulate`, FLEET §6): the server's own engine, a virtual clock, hosts of an
-//! inventory or made up, and failures that are chosen. Pure: the same [`Plan`] gives the same bytes.
+//! inventory or made up, and failures that are chosen. Pure: the same [`ForecastPlan`] gives the same bytes.
 
 mod axis;
 mod crowd;
@@ -21,9 +21,9 @@ use fleet_engine::rollout::State;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-pub use curve::{Curve, Load, Sample};
+pub use curve::{CurveSample, GroupCurve, ServerLoad};
 pub use engine::run;
-pub use plan::{Cut, Hosts, Known, Made, Plan, Share, Span};
+pub use plan::{Cut, ForecastPlan, HostShare, HostSource, KnownHost, Made, Span};
 
 /// What became of the rollout.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +45,7 @@ pub struct Forecast {
     /// Hosts on which the release is bad, or that would never come back, told or not.
     pub at_risk: u64,
     /// What servers carry.
-    pub load: Load,
+    pub load: ServerLoad,
     /// Times at which the server is down, or hosts are cut off.
     pub spans: Vec<(String, Timestamp, Timestamp)>,
     /// What was assumed or is worth knowing, a line each.
@@ -104,7 +104,7 @@ pub struct Group {
     /// Hosts that timed out, by the engine's clock, at the end.
     pub timed_out: u64,
     /// Its hosts over time.
-    pub curve: Curve,
+    pub curve: GroupCurve,
 }
 
 /// A halt.

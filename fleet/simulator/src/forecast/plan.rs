@@ -9,13 +9,13 @@ use protocol::Version;
 
 /// A configuration, hosts, and what goes wrong.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct ForecastPlan {
     /// Configuration and version, as they are written; others are disregarded.
     pub resources: Vec<Resource>,
     /// The release; `None`: the target of the resources, else one that is made up.
     pub to: Option<Version>,
     /// Whose rollout it is.
-    pub hosts: Hosts,
+    pub hosts: HostSource,
     /// When it begins.
     pub begin: Timestamp,
     /// At most so long.
@@ -23,13 +23,13 @@ pub struct Plan {
     /// From which all lots are drawn.
     pub seed: u64,
     /// Hosts on which the release breaks.
-    pub bad: Share,
+    pub bad: HostShare,
     /// Only hosts with this label.
     pub bad_label: Option<(String, String)>,
     /// It breaks so long after it was updated; zero: at once.
     pub bad_after: SignedDuration,
     /// Hosts that never come back from the update.
-    pub vanish: Share,
+    pub vanish: HostShare,
     /// Hosts that do not reach the server for a time.
     pub cuts: Vec<Cut>,
     /// When the server neither answers nor decides.
@@ -44,9 +44,9 @@ pub struct Plan {
 
 /// A share of hosts, in hundredths of a percent: 0 to 10,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Share(u32);
+pub struct HostShare(u32);
 
-impl Share {
+impl HostShare {
     /// Nobody.
     pub const NONE: Self = Self(0);
     /// Everybody.
@@ -109,7 +109,7 @@ impl Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     /// How many.
-    pub share: Share,
+    pub share: HostShare,
     /// When.
     pub span: Span,
 }
@@ -123,19 +123,19 @@ impl Cut {
         let (share, span) = text
             .split_once(':')
             .ok_or_else(|| format!("{text:?} is no cut: give SHARE:FROM..TO, such as 30%:12h..13h"))?;
-        Ok(Self { share: Share::parse(share)?, span: Span::parse(span)? })
+        Ok(Self { share: HostShare::parse(share)?, span: Span::parse(span)? })
     }
 }
 
 /// Whose rollout it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hosts {
+pub enum HostSource {
     /// Made up: so many in all, in equal parts for all groups.
     Made(u32),
     /// Made up: so many for each of these groups.
     MadeFor(Vec<Made>),
     /// Those of an inventory.
-    Known(Vec<Known>),
+    Known(Vec<KnownHost>),
 }
 
 /// Hosts that are made up for a group.
@@ -149,7 +149,7 @@ pub struct Made {
 
 /// A host, as it is reported first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Known {
+pub struct KnownHost {
     /// Its UUID.
     pub id: HostId,
     /// The group that it declares.
@@ -172,10 +172,10 @@ mod tests {
 
     #[test]
     fn a_share_is_exact_to_a_hundredth_of_a_percent_and_rounded_up() {
-        let of = |text: &str, whole| Share::parse(text).unwrap().of(whole);
+        let of = |text: &str, whole| HostShare::parse(text).unwrap().of(whole);
         assert_eq!([of("2%", 10_000), of("2", 10), of("0.25%", 1000), of("0%", 9), of("100%", 7)], [200, 1, 3, 0, 7]);
         for bad in ["", "%", "-1%", "101%", "100.01%", "1.234%", "2 %%x", "1e1", ".5"] {
-            assert!(Share::parse(bad).is_err(), "{bad}");
+            assert!(HostShare::parse(bad).is_err(), "{bad}");
         }
     }
 
@@ -183,7 +183,7 @@ mod tests {
     fn times_and_cuts_say_what_they_expect() {
         let span = Span { from: SignedDuration::from_hours(12), to: SignedDuration::from_mins(810) };
         assert_eq!(Span::parse("12h..13h30m"), Ok(span));
-        assert_eq!(Cut::parse("30%:12h..13h30m").unwrap(), Cut { share: Share(3000), span });
+        assert_eq!(Cut::parse("30%:12h..13h30m").unwrap(), Cut { share: HostShare(3000), span });
         for bad in ["12h", "13h..12h", "12h..12h", "x..y", ""] {
             assert!(Span::parse(bad).unwrap_err().contains("FROM..TO"), "{bad}");
         }

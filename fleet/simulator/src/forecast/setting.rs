@@ -1,15 +1,15 @@
 //! The configuration of a simulation: what was written, and a release for it.
 
-use fleet_engine::book::Book;
+use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::policy::{Mode, Policy, Schedule};
-use fleet_engine::resource::{Dialect, Resource, Wanted};
-use fleet_engine::shelf::Shelf;
+use fleet_engine::resource::{AgentVersions, PolicyDialect, Resource};
+use fleet_engine::shelf::ResourceSet;
 use jiff::Timestamp;
 use protocol::Version;
 use serde_json::json;
 
-use super::plan::Plan;
+use super::plan::ForecastPlan;
 use super::words;
 
 /// Versions where nobody wrote one.
@@ -18,7 +18,7 @@ const MADE_UP: [&str; 2] = ["1.0.0", "1.0.1"];
 /// What is simulated.
 pub(super) struct Setting {
     pub(super) begin: Timestamp,
-    pub(super) book: Book,
+    pub(super) book: RolloutState,
     pub(super) start: Version,
     pub(super) target: Version,
     /// Names of groups, in order.
@@ -30,9 +30,9 @@ pub(super) struct Setting {
 ///
 /// # Errors
 /// The resources do not go together.
-pub(super) fn setting(plan: &Plan) -> Result<Setting, String> {
+pub(super) fn setting(plan: &ForecastPlan) -> Result<Setting, String> {
     let mut notes = Vec::new();
-    let (mut shelf, mut book) = (Shelf::default(), Book { seed: plan.seed, ..Book::default() });
+    let (mut shelf, mut book) = (ResourceSet::default(), RolloutState { seed: plan.seed, ..RolloutState::default() });
     let is_policy = |resource: &&Resource| matches!(resource, Resource::Config(_) | Resource::Maintenance(_));
     let policies: Vec<Resource> = plan.resources.iter().filter(is_policy).cloned().collect();
     let wanted = plan.resources.iter().find_map(|resource| match resource {
@@ -45,8 +45,8 @@ pub(super) fn setting(plan: &Plan) -> Result<Setting, String> {
     let has_config = policies.iter().any(|resource| matches!(resource, Resource::Config(_)));
     let dialect = match wanted {
         Some(wanted) => wanted.dialect,
-        None if !has_config && !policies.is_empty() => Dialect::Rfd0169,
-        None => Dialect::V2,
+        None if !has_config && !policies.is_empty() => PolicyDialect::Rfd0169,
+        None => PolicyDialect::V2,
     };
     shelf.put_all(policies, &mut book).map_err(|refused| refused.to_string())?;
     let (start, target) = versions(plan, wanted, &mut notes)?;
@@ -72,7 +72,11 @@ pub(super) fn setting(plan: &Plan) -> Result<Setting, String> {
 }
 
 /// The versions before and after: as they are written, but for a release that is asked for.
-fn versions(plan: &Plan, wanted: Option<&Wanted>, notes: &mut Vec<String>) -> Result<(Version, Version), String> {
+fn versions(
+    plan: &ForecastPlan,
+    wanted: Option<&AgentVersions>,
+    notes: &mut Vec<String>,
+) -> Result<(Version, Version), String> {
     let parsed = |text: &str| text.parse::<Version>().map_err(|error| format!("{text}: {error}"));
     let [before, after] = MADE_UP.map(parsed);
     let (before, after) = (before?, after?);
@@ -103,19 +107,19 @@ fn next(version: &Version) -> Result<Version, String> {
     text.parse().map_err(|error| format!("{text}: {error}"))
 }
 
-fn version(dialect: Dialect, start: &Version, target: &Version, schedule: Schedule) -> serde_json::Value {
+fn version(dialect: PolicyDialect, start: &Version, target: &Version, schedule: Schedule) -> serde_json::Value {
     let (start, target) = (start.to_string(), target.to_string());
     let spec = match dialect {
-        Dialect::V2 => json!({ "agents": {
+        PolicyDialect::V2 => json!({ "agents": {
             "start_version": start, "target_version": target, "schedule": schedule, "mode": "enabled" } }),
-        Dialect::Rfd0169 => json!({
+        PolicyDialect::Rfd0169 => json!({
             "agent_version": target, "agent_start_version": start, "agent_version_schedule": schedule }),
     };
     json!({ "kind": "autoupdate_version", "version": "v1", "metadata": { "name": "autoupdate-version" }, "spec": spec })
 }
 
 /// Freezes that begin later than any simulation lasts, or are over, have no part in it.
-fn note_freezes(book: &Book, begin: Timestamp, notes: &mut Vec<String>) {
+fn note_freezes(book: &RolloutState, begin: Timestamp, notes: &mut Vec<String>) {
     let freezes = book.policy.iter().flat_map(Policy::all_groups).flat_map(|group| &group.gate.blackout);
     let soon = begin.saturating_add(jiff::SignedDuration::from_hours(24 * 30)).unwrap_or(Timestamp::MAX);
     let elsewhere = freezes.filter(|freeze| freeze.to <= begin || freeze.from > soon);

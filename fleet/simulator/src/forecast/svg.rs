@@ -9,7 +9,7 @@ use std::fmt::Write;
 use fleet_engine::rollout::State;
 
 use super::axis::{Axis, Piece};
-use super::{Forecast, Group, Sample, text, words};
+use super::{CurveSample, Forecast, Group, text, words};
 
 /// The picture's width, and where its panels begin and end, in pixels.
 const WIDTH: f64 = 1000.0;
@@ -237,11 +237,11 @@ impl<'a> Picture<'a> {
     /// A curve, and what is below it. Between two samples nothing changed until a minute before the later one.
     fn curve(
         &mut self,
-        samples: &[Sample],
+        samples: &[CurveSample],
         class: &str,
         area: Option<&str>,
         base: f64,
-        y: impl Fn(&Sample) -> f64,
+        y: impl Fn(&CurveSample) -> f64,
     ) -> std::fmt::Result {
         /// Seconds between two steps of the engine.
         const STEP: u64 = 60;
@@ -311,7 +311,7 @@ impl<'a> Picture<'a> {
 
 /// Whether there is something to draw of a group.
 fn has_moved(group: &Group) -> bool {
-    let is_nought = |sample: &Sample| sample.let_go == 0 && sample.updated == 0 && sample.failed == 0;
+    let is_nought = |sample: &CurveSample| sample.let_go == 0 && sample.updated == 0 && sample.failed == 0;
     !group.curve.samples().iter().all(is_nought)
 }
 

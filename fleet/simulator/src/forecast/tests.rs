@@ -12,22 +12,22 @@ fn at(time: &str) -> Timestamp {
     format!("2026-01-{time}Z").parse().unwrap()
 }
 
-fn plan(groups: &str, hosts: Hosts) -> Plan {
+fn plan(groups: &str, hosts: HostSource) -> ForecastPlan {
     let text = format!(
         "kind: cluster_maintenance_config\nspec:\n  agent_auto_update_groups:\n    regular:\n{groups}---\n\
          kind: autoupdate_version\nspec: {{agent_version: 1.1.0, agent_start_version: 1.0.0}}\n"
     );
-    Plan {
+    ForecastPlan {
         resources: resource::read(&text).unwrap(),
         to: None,
         hosts,
         begin: BEGIN.parse().unwrap(),
         length: SignedDuration::from_hours(24 * 30),
         seed: 0,
-        bad: Share::NONE,
+        bad: HostShare::NONE,
         bad_label: None,
         bad_after: SignedDuration::ZERO,
-        vanish: Share::NONE,
+        vanish: HostShare::NONE,
         cuts: Vec::new(),
         down: Vec::new(),
         update_in: SignedDuration::from_secs(90),
@@ -37,13 +37,13 @@ fn plan(groups: &str, hosts: Hosts) -> Plan {
 }
 
 /// Two groups by label, an hour after one another; no failure is tolerated.
-fn two(hosts: u32) -> Plan {
+fn two(hosts: u32) -> ForecastPlan {
     let group = |name: &str, hour: u32, more: &str| {
         format!(
             "    - {{name: {name}, start_hour: {hour}, max_in_flight: 10%, agents: {{node_labels_expression: 'labels.g == \"{name}\"'}}{more}}}\n"
         )
     };
-    plan(&(group("one", 4, "") + &group("two", 6, ", requires: [one]")), Hosts::Made(hosts))
+    plan(&(group("one", 4, "") + &group("two", 6, ", requires: [one]")), HostSource::Made(hosts))
 }
 
 fn spans(span: &str) -> Vec<Span> {
@@ -69,7 +69,7 @@ fn a_good_release_reaches_everybody_in_the_windows_of_the_groups() {
 
 #[test]
 fn a_bad_release_halts_in_the_first_group_and_the_second_is_spared() {
-    let forecast = run(&Plan { bad: Share::parse("100%").unwrap(), ..two(200) }).unwrap();
+    let forecast = run(&ForecastPlan { bad: HostShare::parse("100%").unwrap(), ..two(200) }).unwrap();
     assert_eq!((forecast.outcome, forecast.at_risk), (Outcome::Halted, 200));
     let [one, two] = &forecast.groups[..] else { panic!() };
     let halt = one.halt.as_ref().unwrap();
@@ -83,17 +83,17 @@ fn a_bad_release_halts_in_the_first_group_and_the_second_is_spared() {
 
 #[test]
 fn only_hosts_with_the_label_are_hit() {
-    let known = |nth: u32| Known {
+    let known = |nth: u32| KnownHost {
         id: ids::parse(&format!("host-{nth}")),
         labels: [("g", if nth < 50 { "one" } else { "two" }), ("os", if nth.is_multiple_of(2) { "a" } else { "b" })]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into(),
-        ..Known::default()
+        ..KnownHost::default()
     };
-    let hosts = Hosts::Known((0..100).map(known).collect());
-    let with = |label: &str| Plan {
+    let hosts = HostSource::Known((0..100).map(known).collect());
+    let with = |label: &str| ForecastPlan {
         hosts: hosts.clone(),
-        bad: Share::ALL,
+        bad: HostShare::ALL,
         bad_label: Some(("os".to_owned(), label.to_owned())),
         ..two(0)
     };
@@ -106,7 +106,8 @@ fn only_hosts_with_the_label_are_hit() {
 fn hosts_that_never_come_back_are_lost_and_time_out() {
     // By default a tenth may time out.
     let groups = "    - {name: all, start_hour: 4, max_in_flight: 50%, timeout_seconds: 60}\n";
-    let lost = |share: &str| Plan { vanish: Share::parse(share).unwrap(), ..plan(groups, Hosts::Made(100)) };
+    let lost =
+        |share: &str| ForecastPlan { vanish: HostShare::parse(share).unwrap(), ..plan(groups, HostSource::Made(100)) };
     let forecast = run(&lost("10%")).unwrap();
     let group = &forecast.groups[0];
     assert_eq!((group.lost, group.timed_out, group.updated, group.hit()), (10, 10, 90, 10));
@@ -118,10 +119,10 @@ fn hosts_that_never_come_back_are_lost_and_time_out() {
 #[test]
 fn a_release_that_breaks_later_halts_a_group_that_was_done() {
     let groups = "    - {name: all, start_hour: 4}\n";
-    let late = Plan {
-        bad: Share::parse("5%").unwrap(),
+    let late = ForecastPlan {
+        bad: HostShare::parse("5%").unwrap(),
         bad_after: SignedDuration::from_hours(3),
-        ..plan(groups, Hosts::Made(100))
+        ..plan(groups, HostSource::Made(100))
     };
     let forecast = run(&late).unwrap();
     let group = &forecast.groups[0];
@@ -132,9 +133,9 @@ fn a_release_that_breaks_later_halts_a_group_that_was_done() {
 
 #[test]
 fn while_the_server_is_down_nobody_is_told() {
-    let forecast = run(&Plan { down: spans("4h5m..5h"), ..two(200) }).unwrap();
+    let forecast = run(&ForecastPlan { down: spans("4h5m..5h"), ..two(200) }).unwrap();
     let one = &forecast.groups[0];
-    let told = |minute: u64| Sample { at: 0, ..one.curve.at(minute * 60) };
+    let told = |minute: u64| CurveSample { at: 0, ..one.curve.at(minute * 60) };
     assert_eq!(told(4 * 60 + 6), told(4 * 60 + 59));
     assert!(told(4 * 60 + 6).updated < 100);
     assert_eq!((forecast.outcome, one.updated), (Outcome::Done, 100));
@@ -143,15 +144,15 @@ fn while_the_server_is_down_nobody_is_told() {
 
 #[test]
 fn hosts_that_are_cut_off_come_later() {
-    let all = Cut { share: Share::ALL, span: spans("4h..4h30m")[0] };
-    let forecast = run(&Plan { cuts: vec![all], ..two(200) }).unwrap();
+    let all = Cut { share: HostShare::ALL, span: spans("4h..4h30m")[0] };
+    let forecast = run(&ForecastPlan { cuts: vec![all], ..two(200) }).unwrap();
     assert_eq!(forecast.groups[0].curve.at(4 * 3600 + 1800).updated, 0);
     assert_eq!(forecast.groups[0].updated, 100);
 }
 
 #[test]
 fn an_empty_configuration_is_the_default_group_and_says_so() {
-    let forecast = run(&Plan { resources: Vec::new(), ..two(10) }).unwrap();
+    let forecast = run(&ForecastPlan { resources: Vec::new(), ..two(10) }).unwrap();
     // Monday at noon.
     assert_eq!(forecast.groups[0].start, Some(at("05T12:00:00")));
     assert!(forecast.notes.iter().any(|note| note.starts_with("no configuration")));
@@ -161,24 +162,27 @@ fn an_empty_configuration_is_the_default_group_and_says_so() {
 #[test]
 fn approvals_and_modes_are_no_obstacle_and_noted() {
     let groups = "    - {name: all, start_hour: 4, approval: operator}\n";
-    let forecast = run(&plan(groups, Hosts::Made(10))).unwrap();
+    let forecast = run(&plan(groups, HostSource::Made(10))).unwrap();
     assert_eq!(forecast.outcome, Outcome::Done);
     assert_eq!(forecast.notes, ["all asked for its approval: given at once"]);
 }
 
 #[test]
 fn what_cannot_be_simulated_is_said() {
-    let of = |change: fn(&mut Plan)| {
+    let of = |change: fn(&mut ForecastPlan)| {
         let mut plan = two(10);
         change(&mut plan);
         run(&plan).unwrap_err()
     };
-    assert!(of(|plan| plan.hosts = Hosts::Made(0)).contains("no host"));
+    assert!(of(|plan| plan.hosts = HostSource::Made(0)).contains("no host"));
     assert!(of(|plan| plan.every = SignedDuration::from_secs(90)).contains("whole minutes"));
     assert!(of(|plan| plan.every = SignedDuration::from_mins(16)).contains("1m to 15m"));
-    let made = |group: &str| Hosts::MadeFor(vec![Made { group: group.to_owned(), count: 1 }]);
-    assert_eq!(run(&Plan { hosts: made("x"), ..two(1) }).unwrap_err(), "there is no group \"x\": there are one, two");
-    assert!(of(|plan| plan.hosts = Hosts::Made(6_000_000)).contains("too many"));
+    let made = |group: &str| HostSource::MadeFor(vec![Made { group: group.to_owned(), count: 1 }]);
+    assert_eq!(
+        run(&ForecastPlan { hosts: made("x"), ..two(1) }).unwrap_err(),
+        "there is no group \"x\": there are one, two"
+    );
+    assert!(of(|plan| plan.hosts = HostSource::Made(6_000_000)).contains("too many"));
 }
 
 /// Tags open and close, attributes are quoted, no character is raw that may not be.
@@ -219,7 +223,7 @@ fn the_checker_knows_what_is_not_well_formed() {
 #[test]
 fn a_picture_is_well_formed_whatever_groups_are_called() {
     let groups = "    - {name: 'a<b>&\"c\"', start_hour: 4}\n";
-    let forecast = run(&Plan { bad: Share::ALL, ..plan(groups, Hosts::Made(50)) }).unwrap();
+    let forecast = run(&ForecastPlan { bad: HostShare::ALL, ..plan(groups, HostSource::Made(50)) }).unwrap();
     let svg = forecast.svg();
     assert!(is_well_formed(&svg), "{svg}");
     assert!(svg.contains("a&lt;b&gt;&amp;&quot;c&quot;") && svg.contains("prefers-color-scheme:dark"));
@@ -230,7 +234,7 @@ fn a_picture_is_well_formed_whatever_groups_are_called() {
 
 #[test]
 fn text_and_json_say_the_same() {
-    let forecast = run(&Plan { bad: Share::parse("100%").unwrap(), ..two(200) }).unwrap();
+    let forecast = run(&ForecastPlan { bad: HostShare::parse("100%").unwrap(), ..two(200) }).unwrap();
     let (text, json) = (forecast.text(), forecast.json());
     assert!(text.contains("Halted in one after") && text.contains("of 200 that this release would hit"), "{text}");
     assert_eq!((json["outcome"].as_str(), json["at_risk"].as_u64()), (Some("halted"), Some(200)));
@@ -251,9 +255,9 @@ proptest! {
         length in 1_i64..1200,
     ) {
         let groups = format!("    - {{name: all, start_hour: 4, max_in_flight: {percent}%, canary_count: {canaries}, timeout_seconds: 900}}\n");
-        let plan = Plan {
-            seed, bad: Share::parse(&format!("{bad}%")).unwrap(), update_in: SignedDuration::from_secs(length),
-            ..plan(&groups, Hosts::Made(hosts))
+        let plan = ForecastPlan {
+            seed, bad: HostShare::parse(&format!("{bad}%")).unwrap(), update_in: SignedDuration::from_secs(length),
+            ..plan(&groups, HostSource::Made(hosts))
         };
         let forecast = run(&plan).unwrap();
         let cap = (u64::from(hosts) * percent).div_ceil(100);
@@ -266,8 +270,8 @@ proptest! {
     fn the_same_plan_gives_the_same_bytes_and_a_picture_that_is_well_formed(
         seed in any::<u64>(), hosts in 1_u32..300, bad in 0_u32..30, vanish in 0_u32..10,
     ) {
-        let share = |percent: u32| Share::parse(&format!("{percent}%")).unwrap();
-        let plan = Plan { seed, bad: share(bad), vanish: share(vanish), down: spans("4h10m..4h40m"), ..two(hosts) };
+        let share = |percent: u32| HostShare::parse(&format!("{percent}%")).unwrap();
+        let plan = ForecastPlan { seed, bad: share(bad), vanish: share(vanish), down: spans("4h10m..4h40m"), ..two(hosts) };
         let (one, other) = (run(&plan).unwrap(), run(&plan).unwrap());
         prop_assert_eq!(one.text(), other.text());
         prop_assert_eq!(one.json().to_string(), other.json().to_string());

@@ -101,10 +101,10 @@ pub(super) fn state(group: &Group) -> &'static str {
 }
 
 /// What a column says of a group.
-type Cell = fn(&Forecast, &Group) -> String;
+type GroupColumn = fn(&Forecast, &Group) -> String;
 
 /// The columns of the table: head, whether it has numbers, cells.
-const COLUMNS: [(&str, bool, Cell); 11] = [
+const COLUMNS: [(&str, bool, GroupColumn); 11] = [
     ("GROUP", false, |_, group| shown(group)),
     ("HOSTS", true, |_, group| words::count(group.hosts)),
     ("START", false, |_, group| moment(group.start)),

@@ -5,13 +5,13 @@ use fleet_engine::reason::HaltRule;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
 use jiff::Timestamp;
 
-use super::crowd::Member;
-use super::curve::{Curve, Load, Sample};
+use super::crowd::ForecastHost;
+use super::curve::{CurveSample, GroupCurve, ServerLoad};
 use super::{Group, Halted, Outcome, seconds};
 
 /// A group, as the simulation sees it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Watched {
+pub(super) struct GroupWatch {
     pub(super) hosts: u64,
     pub(super) told: u64,
     pub(super) on_target: u64,
@@ -26,15 +26,15 @@ pub(super) struct Watched {
     failed: u64,
     timed_out: u64,
     state: Option<State>,
-    curve: Curve,
+    curve: GroupCurve,
 }
 
 /// All groups; the last one has the hosts that belong to none.
 #[derive(Default)]
-pub(super) struct Watch {
+pub(super) struct GroupWatches {
     begin: Timestamp,
-    pub(super) groups: Vec<Watched>,
-    pub(super) load: Load,
+    pub(super) groups: Vec<GroupWatch>,
+    pub(super) load: ServerLoad,
     /// When something last changed.
     pub(super) changed: Timestamp,
     /// The time is over.
@@ -45,23 +45,23 @@ pub(super) struct Watch {
     pub(super) decided: Option<Timestamp>,
 }
 
-impl Watch {
-    pub(super) fn new(begin: Timestamp, load: Load) -> Self {
+impl GroupWatches {
+    pub(super) fn new(begin: Timestamp, load: ServerLoad) -> Self {
         Self { begin, load, changed: begin, ..Self::default() }
     }
 
     /// Takes the groups of the rollout, and their hosts.
-    pub(super) fn begin(&mut self, rollout: &Rollout, members: &[Member], is_ungrouped: bool) {
+    pub(super) fn begin(&mut self, rollout: &Rollout, members: &[ForecastHost], is_ungrouped: bool) {
         self.is_immediate = rollout.schedule == Schedule::Immediate;
         self.is_ungrouped = is_ungrouped;
-        self.groups = vec![Watched::default(); rollout.groups.len() + 1];
+        self.groups = vec![GroupWatch::default(); rollout.groups.len() + 1];
         for member in members {
             self.of(member.group, |watched| watched.hosts += 1);
         }
     }
 
     /// Counts something of a group.
-    pub(super) fn of(&mut self, group: usize, count: impl FnOnce(&mut Watched)) {
+    pub(super) fn of(&mut self, group: usize, count: impl FnOnce(&mut GroupWatch)) {
         if let Some(watched) = self.groups.get_mut(group) {
             count(watched);
         }
@@ -79,7 +79,7 @@ impl Watch {
 
     /// Hosts without a group may still go by their schedule.
     pub(super) fn waits_without_group(&self) -> bool {
-        let is_behind = |watched: &Watched| watched.on_target + watched.broken + watched.lost < watched.hosts;
+        let is_behind = |watched: &GroupWatch| watched.on_target + watched.broken + watched.lost < watched.hosts;
         self.is_ungrouped && self.groups.last().is_some_and(is_behind)
     }
 
@@ -106,7 +106,7 @@ impl Watch {
         if let Some(last) = self.groups.last_mut().filter(|last| last.hosts > 0) {
             let before = last.curve.samples().len();
             let failed = last.broken + last.lost;
-            last.curve.add(Sample { at: since, let_go: last.told, updated: last.on_target, failed });
+            last.curve.add(CurveSample { at: since, let_go: last.told, updated: last.on_target, failed });
             changed |= last.curve.samples().len() != before;
         }
         if changed {
@@ -151,7 +151,7 @@ impl Watch {
     }
 }
 
-impl Watched {
+impl GroupWatch {
     /// Sees what a step did to the group; whether something changed.
     fn look(&mut self, group: &GroupStatus, since: u64, hit: u64, at: Timestamp) -> bool {
         let tally = &group.tally;
@@ -167,7 +167,7 @@ impl Watched {
         }
         let before = self.curve.samples().len();
         let let_go = group.let_go_count.max(self.told);
-        self.curve.add(Sample { at: since, let_go, updated: self.on_target, failed: self.failed });
+        self.curve.add(CurveSample { at: since, let_go, updated: self.on_target, failed: self.failed });
         let has_moved = self.state.replace(group.state) != Some(group.state);
         has_moved || self.curve.samples().len() != before
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// A host that enrolled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Enrolled {
+pub struct EnrolledHost {
     /// Its UUID.
     pub host: HostId,
     /// The key that its reports are signed with.
@@ -63,7 +63,7 @@ pub struct StoredReport {
 
 /// A join token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JoinToken {
+pub struct JoinTokenRecord {
     /// Its name.
     pub name: String,
     /// SHA-256 of its secret, in hex.
@@ -82,21 +82,21 @@ pub struct JoinToken {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Enrolments {
     /// Hosts that enrolled.
-    pub enrolled: Vec<Enrolled>,
+    pub enrolled: Vec<EnrolledHost>,
     /// Keys that wait.
     pub candidates: Vec<Candidate>,
     /// Join tokens, by name.
-    pub joins: Vec<JoinToken>,
+    pub joins: Vec<JoinTokenRecord>,
 }
 
 /// How far a host that enrolled has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct EnrolmentProgress {
     /// Its UUID.
     pub host: HostId,
-    /// [`Enrolled::sequence`].
+    /// [`EnrolledHost::sequence`].
     pub sequence: u64,
-    /// [`Enrolled::change`].
+    /// [`EnrolledHost::change`].
     pub change: u64,
 }
 
@@ -104,20 +104,20 @@ pub struct Progress {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EnrolmentChanges {
     /// New, or with another key.
-    pub enrolled: Vec<Enrolled>,
+    pub enrolled: Vec<EnrolledHost>,
     /// Others, and further progress of these.
-    pub progress: Vec<Progress>,
+    pub progress: Vec<EnrolmentProgress>,
     /// Host and key; `None`: it waits no more.
     pub candidates: Vec<(HostId, Option<Candidate>)>,
     /// Reports, in the order in which they came.
     pub reports: Vec<StoredReport>,
     /// Name and token; `None`: it is removed.
-    pub joins: Vec<(String, Option<JoinToken>)>,
+    pub joins: Vec<(String, Option<JoinTokenRecord>)>,
 }
 
 /// What a host said last, and its changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct History {
+pub struct EnrolmentHistory {
     /// How it enrolled, and since when.
     pub enrolled: Option<(Timestamp, String)>,
     /// When its last report came, and that.

@@ -2,7 +2,7 @@
 
 mod enrolments;
 
-use fleet_engine::book::Book;
+use fleet_engine::book::RolloutState;
 use fleet_engine::host::HostId;
 use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
@@ -10,14 +10,15 @@ use fleet_wire::api::Role;
 use jiff::Timestamp;
 
 pub use enrolments::{
-    Candidate, Enrolled, EnrolmentChanges, Enrolments, Fixed, History, JoinToken, Progress, StoredReport,
+    Candidate, EnrolledHost, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress, Enrolments, Fixed, JoinTokenRecord,
+    StoredReport,
 };
 
 /// Everything that is kept, but for the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
+pub struct StoreState {
     /// What decisions rest on; `None`: there was no decision yet.
-    pub book: Option<Book>,
+    pub book: Option<RolloutState>,
     /// How many decisions were kept: what [`Change::expected`] must be next.
     pub revision: u64,
     /// Resources, by kind and name.
@@ -73,7 +74,7 @@ pub struct Change<'a> {
     /// The revision that it was computed from; where the store has another one, nothing is written.
     pub expected: u64,
     /// The new book; `None`: as it is.
-    pub book: Option<&'a Book>,
+    pub book: Option<&'a RolloutState>,
     /// Resources that are written or removed.
     pub resources: Vec<ResourceChange>,
     /// Name and token; `None`: it is removed.
@@ -87,7 +88,7 @@ pub struct Change<'a> {
     /// What `Fleet::arrivals` is; a lower number than before is not kept.
     pub arrivals: u64,
     /// For the audit log, in order.
-    pub records: Vec<Record>,
+    pub records: Vec<NewAuditRecord>,
     /// The id of the request, and its outcome as JSON.
     pub request: Option<(String, String)>,
 }
@@ -98,12 +99,12 @@ pub struct Committed {
     /// The revision afterwards: one more where book or resources were written.
     pub revision: u64,
     /// The audit records, with number and hash.
-    pub entries: Vec<fleet_wire::api::Entry>,
+    pub entries: Vec<fleet_wire::api::AuditEntry>,
 }
 
-/// A record for the audit log: [`fleet_wire::api::Entry`] without what the store adds.
+/// A record for the audit log: [`fleet_wire::api::AuditEntry`] without what the store adds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct NewAuditRecord {
     /// When.
     pub at: Timestamp,
     /// Who.

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use fleet_engine::fleet::Fleet;
 use fleet_engine::resource::Kind;
-use fleet_store::{Change, Enrolled, EnrolmentChanges, Error, StoredReport, StoredResource, StoredToken};
+use fleet_store::{Change, EnrolledHost, EnrolmentChanges, Error, StoredReport, StoredResource, StoredToken};
 use fleet_wire::api::Role;
 use protocol::report::Key;
 
@@ -83,7 +83,7 @@ fn numbers_of_128_bits_survive_in_hosts_and_book() {
 fn who_is_forgotten_and_comes_again_in_one_change_is_there_and_has_nothing_of_before() {
     let bed = Bed::new();
     let mut store = bed.open();
-    let enrolled = |key: u8| Enrolled {
+    let enrolled = |key: u8| EnrolledHost {
         host: 1,
         key: Key([key; 32]),
         sequence: 5,
@@ -271,7 +271,7 @@ fn a_rollout_that_the_book_has_no_more_is_kept_as_it_was_last() {
     assert!(store.rollouts(None, 10).unwrap().is_empty(), "it is not past");
     let second = book(2);
     write_book(&mut store, &second);
-    let removed = fleet_engine::book::Book { rollout: None, ..second.clone() };
+    let removed = fleet_engine::book::RolloutState { rollout: None, ..second.clone() };
     write_book(&mut store, &removed);
     let past = [second.rollout.unwrap(), first.rollout.unwrap()];
     assert_eq!(store.rollouts(None, 10).unwrap(), past);

@@ -1,7 +1,7 @@
 //! Data of an earlier version is read: `golden/schema-1.sql` is a database as schema 1 wrote it, and stays as it is. A change
 //! of the types of book, rollout or host that cannot read it breaks the data of every server.
 
-use fleet_engine::book::Book;
+use fleet_engine::book::RolloutState;
 use fleet_engine::calendar::Blackout;
 use fleet_engine::host::{Mark, Outcome};
 use fleet_engine::moment::Moment;
@@ -9,7 +9,7 @@ use fleet_engine::policy::{External, Members, Mode, Rate, Strategy};
 use fleet_engine::reason::HaltRule;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout::{GateAnswer, Halt, RateAccount, State};
-use fleet_store::{Change, Record, Store, doctor};
+use fleet_store::{Change, NewAuditRecord, Store, doctor};
 use serde_json::json;
 
 use crate::support::*;
@@ -18,7 +18,7 @@ use crate::support::*;
 const HEAD: &str = include_str!("../golden/schema-1.head");
 
 /// A book in which as much is set as can be.
-fn full_book() -> Book {
+fn full_book() -> RolloutState {
     let mut book = book(7);
     book.last_done = Some("1.2.3".parse().unwrap());
     book.done_before = Some("1.2.2".parse().unwrap());
@@ -51,8 +51,8 @@ fn full_book() -> Book {
     book
 }
 
-fn full_record(action: &str, subject: &str, done: bool, detail: serde_json::Value) -> Record {
-    Record { action: action.to_owned(), done, detail, ..record(subject) }
+fn full_record(action: &str, subject: &str, done: bool, detail: serde_json::Value) -> NewAuditRecord {
+    NewAuditRecord { action: action.to_owned(), done, detail, ..record(subject) }
 }
 
 #[test]

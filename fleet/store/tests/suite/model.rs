@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fleet_engine::book::{Book, Cause};
+use fleet_engine::book::{HaltCause, RolloutState};
 use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout::Rollout;
@@ -69,7 +69,7 @@ enum Event {
 /// What a store was given.
 #[derive(Debug, Clone, Default)]
 struct Account {
-    book: Option<Book>,
+    book: Option<RolloutState>,
     revision: u64,
     resources: BTreeMap<&'static str, (String, String)>,
     tokens: BTreeMap<&'static str, StoredToken>,
@@ -86,13 +86,13 @@ struct Account {
 
 impl Account {
     /// The book after a step.
-    fn stepped(&self, step: Step) -> Option<Book> {
+    fn stepped(&self, step: Step) -> Option<RolloutState> {
         let mut present = self.book.clone().unwrap_or_default();
         match step {
             Step::None => return None,
             Step::New => {
                 let holds = present.holds.clone();
-                present = Book { holds, ..book(present.number + 1) };
+                present = RolloutState { holds, ..book(present.number + 1) };
             }
             Step::Same(count) => {
                 if let Some(rollout) = &mut present.rollout {
@@ -168,7 +168,7 @@ impl Account {
         let mut new = backup.clone();
         let mut book = backup.book.clone().unwrap_or_default();
         book.holds.all = true;
-        book.holds.cause = Cause::Restore;
+        book.holds.cause = HaltCause::Restore;
         book.holds.released.clear();
         book.holds.groups.extend(self.book.iter().flat_map(|book| book.holds.groups.clone()));
         new.book = Some(book);

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fleet_engine::book::Book;
-use fleet_engine::fleet::{Change as Last, Fleet, Report};
+use fleet_engine::book::RolloutState;
+use fleet_engine::fleet::{Fleet, HostChange as Last, HostReport};
 use fleet_engine::host::Outcome;
-use fleet_engine::policy::{Mode, Policy, Schedule, Target};
+use fleet_engine::policy::{Mode, Policy, RolloutTarget, Schedule};
 use fleet_engine::record::HostRecord;
 use fleet_engine::rollout::{Canary, Cursor};
-use fleet_store::{Change, Record, Store};
+use fleet_store::{Change, NewAuditRecord, Store};
 use jiff::Timestamp;
 use serde_json::json;
 use tempfile::TempDir;
@@ -57,9 +57,10 @@ pub fn second(second: i64) -> Timestamp {
 }
 
 /// A book in the middle of a rollout, with the largest numbers that it may hold.
-pub fn book(number: u64) -> Book {
-    let mut book = Book { policy: Some(Policy::absent()), seed: u64::MAX, number: number - 1, ..Book::default() };
-    book.target = Some(Target {
+pub fn book(number: u64) -> RolloutState {
+    let mut book =
+        RolloutState { policy: Some(Policy::absent()), seed: u64::MAX, number: number - 1, ..RolloutState::default() };
+    book.target = Some(RolloutTarget {
         start: "1.2.3".parse().unwrap(),
         target: "1.2.4".parse().unwrap(),
         schedule: Schedule::Regular,
@@ -78,7 +79,7 @@ pub fn book(number: u64) -> Book {
 pub fn host(id: u128, version: &str) -> HostRecord {
     let mut fleet = Fleet::default();
     let label = |number: u32| (format!("label-{number}"), format!("value-{number}"));
-    let report = Report {
+    let report = HostReport {
         host: id,
         update_id: id,
         group: Some("prod".to_owned()),
@@ -92,8 +93,8 @@ pub fn host(id: u128, version: &str) -> HostRecord {
     fleet.record(id).unwrap()
 }
 
-pub fn record(subject: &str) -> Record {
-    Record {
+pub fn record(subject: &str) -> NewAuditRecord {
+    NewAuditRecord {
         at: "2026-11-23T07:00:00.5Z".parse().unwrap(),
         who: "uid 0 (root)".to_owned(),
         from: "admin socket".to_owned(),
@@ -107,14 +108,14 @@ pub fn record(subject: &str) -> Record {
 }
 
 /// Commits a change that has only these records.
-pub fn write_records(store: &mut Store, subjects: &[&str]) -> Vec<fleet_wire::api::Entry> {
+pub fn write_records(store: &mut Store, subjects: &[&str]) -> Vec<fleet_wire::api::AuditEntry> {
     let expected = store.revision().unwrap();
     let records = subjects.iter().map(|subject| record(subject)).collect();
     store.commit(&Change { expected, records, ..Change::default() }).unwrap().entries
 }
 
 /// Commits this book.
-pub fn write_book(store: &mut Store, book: &Book) -> u64 {
+pub fn write_book(store: &mut Store, book: &RolloutState) -> u64 {
     let expected = store.revision().unwrap();
     store.commit(&Change { expected, book: Some(book), ..Change::default() }).unwrap().revision
 }

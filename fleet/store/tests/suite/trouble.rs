@@ -101,7 +101,9 @@ fn damage_is_found_and_never_a_panic() {
         match read {
             // A page that only an index or a free page is in.
             Ok(()) => {}
-            Err(error) => assert!(matches!(error, Error::Foreign(_) | Error::Unavailable(_)), "page {page}: {error:?}"),
+            Err(error) => {
+                assert!(matches!(error, Error::Foreign(_) | Error::Unavailable(_)), "page {page}: {error:?}")
+            }
         }
     }
     std::fs::write(bed.database(), &whole[..whole.len() / 2]).unwrap();
@@ -314,7 +316,7 @@ fn modes_do_not_depend_on_the_umask() {
 #[ignore = "looks at a store that another process has open"]
 fn stranger() {
     let Some(dir) = helper_dir() else { return };
-    let read = fleet_store::Reader::open(&dir).and_then(|reader| reader.head());
+    let read = fleet_store::StoreReader::open(&dir).and_then(|reader| reader.head());
     assert!(matches!(&read, Err(Error::Locked(line)) if line.contains("another process")), "{read:?}");
     assert!(fleet_store::backup(&dir, &dir.parent().unwrap().join("stolen")).is_err());
     let found = fleet_store::doctor(&dir, || None);
@@ -344,7 +346,7 @@ fn the_process_that_owns_the_database_maps_no_file_of_it_and_reads_beside_its_wr
     write_records(&mut store, &["z"]);
     // A store that opens again closes first: whoever reads meanwhile is alone for a moment.
     drop((store, reader));
-    let reader = fleet_store::Reader::open(&bed.data()).unwrap();
+    let reader = fleet_store::StoreReader::open(&bed.data()).unwrap();
     assert_eq!(reader.head().unwrap().seq, 3);
     let mut store = bed.open();
     write_records(&mut store, &["a"]);

@@ -1,7 +1,7 @@
 //! A database that is older than what was seen, another one, or a backup put in place by hand comes up held; a crash holds nothing.
 
-use fleet_engine::book::{Book, Cause, Holds};
-use fleet_store::{Level, Store, doctor};
+use fleet_engine::book::{HaltCause, Holds, RolloutState};
+use fleet_store::{FindingLevel, Store, doctor};
 
 use crate::support::*;
 
@@ -31,11 +31,11 @@ fn an_older_database_that_is_put_back_is_held() {
     let lost = write_records(&mut bed.open(), &["halt"]).pop().unwrap();
     std::fs::copy(&copy, bed.database()).unwrap();
     let found = doctor(&bed.data(), || None);
-    let problem = found.iter().find(|finding| finding.level == Level::Problem).unwrap();
+    let problem = found.iter().find(|finding| finding.level == FindingLevel::Problem).unwrap();
     assert!(problem.what.contains("record 2") && problem.what.contains("ends with 1"), "{problem:?}");
     let (line, holds) = taken(&bed);
     assert!(line.unwrap().contains("record 2"));
-    assert!(holds.all && holds.cause == Cause::StoreLost && holds.has("any"));
+    assert!(holds.all && holds.cause == HaltCause::StoreLost && holds.has("any"));
     let (line, holds) = taken(&bed);
     assert!(line.is_none() && holds.all, "it is found once, and lasts");
     let mut store = bed.open();
@@ -43,7 +43,7 @@ fn an_older_database_that_is_put_back_is_held() {
     assert_ne!(state.epoch, epoch, "hosts tell again");
     let fault = store.verify(Some(&lost.hash)).unwrap().fault.unwrap();
     assert!(fault.contains("record 2"), "it names the record that it left: {fault}");
-    let free = Book { holds: Holds::default(), ..state.book.unwrap() };
+    let free = RolloutState { holds: Holds::default(), ..state.book.unwrap() };
     write_book(&mut store, &free);
     drop(store);
     assert_eq!(taken(&bed), (None, Holds::default()), "`run --all` ends it");
@@ -55,7 +55,7 @@ fn a_database_that_is_gone_or_another_one_is_held() {
     with_copy(&bed);
     std::fs::remove_file(bed.database()).unwrap();
     let (line, holds) = taken(&bed);
-    assert!(line.unwrap().contains("ends with 0") && holds.cause == Cause::StoreLost && holds.all);
+    assert!(line.unwrap().contains("ends with 0") && holds.cause == HaltCause::StoreLost && holds.all);
     let (bed, other) = (Bed::new(), Bed::new());
     with_copy(&bed);
     write_records(&mut other.open(), &["one", "two", "three"]);
@@ -72,7 +72,7 @@ fn a_backup_that_is_put_in_place_by_hand_is_held_as_after_a_restore() {
     std::fs::create_dir(other.data()).unwrap();
     std::fs::copy(&backup, other.database()).unwrap();
     let (line, holds) = taken(&other);
-    assert!(line.unwrap().contains("backup") && holds.all && holds.cause == Cause::Restore);
+    assert!(line.unwrap().contains("backup") && holds.all && holds.cause == HaltCause::Restore);
     assert!(other.open().load().unwrap().is_restored_held);
     assert_eq!(taken(&other).0, None);
     assert_eq!(taken(&bed), (None, Holds::default()), "what was copied is no backup");
@@ -90,11 +90,11 @@ fn a_restore_is_not_taken_for_a_loss() {
     fleet_store::restore(&backup, &bed.data(), true).unwrap();
     assert_ne!(std::fs::read(&witness).unwrap(), before, "a restore notes its own record");
     let (line, holds) = taken(&bed);
-    assert_eq!((line, holds.cause), (None, Cause::Restore));
+    assert_eq!((line, holds.cause), (None, HaltCause::Restore));
     // Killed before that.
     std::fs::write(&witness, &before).unwrap();
     let (line, holds) = taken(&bed);
-    assert_eq!((line, holds.cause), (None, Cause::Restore));
+    assert_eq!((line, holds.cause), (None, HaltCause::Restore));
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_backup_beside_the_log_of_a_crash_is_held_and_the_log_is_kept_and_never_read
         }
         let (line, holds) = taken(&bed);
         assert!(holds.all && holds.has("any"), "{line:?}");
-        assert_eq!(holds.cause == Cause::Restore, !has_witness);
+        assert_eq!(holds.cause == HaltCause::Restore, !has_witness);
         let kept = set_aside(&bed);
         assert!(line.unwrap().contains(kept.to_str().unwrap()));
         assert_eq!(std::fs::read(kept).unwrap(), std::fs::read(log).unwrap());
@@ -191,12 +191,12 @@ fn an_older_copy_beside_a_newer_log_is_held_and_the_log_is_not_read_into_it() {
     let copy = with_copy(&bed);
     crashed_with(&bed, &copy);
     let (line, holds) = taken(&bed);
-    assert!(holds.all && holds.cause == Cause::StoreLost, "{line:?}");
+    assert!(holds.all && holds.cause == HaltCause::StoreLost, "{line:?}");
     set_aside(&bed);
     let mut store = bed.open();
     let subjects: Vec<_> = store.audit(0, 10).unwrap().into_iter().map(|entry| entry.subject).collect();
     assert_eq!(subjects, ["version", "store"], "nothing of the log is in it");
-    assert_eq!(store.load().unwrap().book.unwrap().holds.cause, Cause::StoreLost);
+    assert_eq!(store.load().unwrap().book.unwrap().holds.cause, HaltCause::StoreLost);
 }
 
 #[test]

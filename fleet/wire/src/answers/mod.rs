@@ -10,4 +10,4 @@ pub mod reply;
 pub mod schedule;
 pub mod show;
 
-pub use reply::{Body, Reply};
+pub use reply::{Reply, ReplyBody};

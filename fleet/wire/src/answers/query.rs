@@ -16,7 +16,7 @@ pub struct Query<'a> {
 
 /// What is wrong with a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum QueryFault {
     /// It is longer than [`LONGEST`].
     TooLong,
     /// The value of this parameter is longer than [`LONGEST_VALUE`].
@@ -27,7 +27,7 @@ pub enum Fault {
     Twice(&'static str),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for QueryFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong => write!(f, "the query is longer than {LONGEST} bytes"),
@@ -38,15 +38,15 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for QueryFault {}
 
 impl<'a> Query<'a> {
     /// A query that must be right; without its `?`.
     ///
     /// # Errors
     /// It is longer than [`LONGEST`].
-    pub fn strict(text: &'a str) -> Result<Self, Fault> {
-        if text.len() > LONGEST { Err(Fault::TooLong) } else { Ok(Self { text }) }
+    pub fn strict(text: &'a str) -> Result<Self, QueryFault> {
+        if text.len() > LONGEST { Err(QueryFault::TooLong) } else { Ok(Self { text }) }
     }
 
     /// A query that is answered whatever it is: of one that is too long the first parameters count that fit.
@@ -80,19 +80,21 @@ impl<'a> Query<'a> {
     ///
     /// # Errors
     /// Why it is not.
-    pub fn only(&self, name: &'static str) -> Result<Option<Cow<'a, str>>, Fault> {
+    pub fn only(&self, name: &'static str) -> Result<Option<Cow<'a, str>>, QueryFault> {
         let mut found: Option<Cow<'a, str>> = None;
         for value in self.raw(name) {
             let value = match decode(value) {
                 Decoded::Plain(text) => Cow::Borrowed(text),
-                Decoded::Bytes(bytes, true) => Cow::Owned(String::from_utf8(bytes).map_err(|_| Fault::Encoding(name))?),
-                Decoded::Bytes(_, false) => return Err(Fault::Encoding(name)),
+                Decoded::Bytes(bytes, true) => {
+                    Cow::Owned(String::from_utf8(bytes).map_err(|_| QueryFault::Encoding(name))?)
+                }
+                Decoded::Bytes(_, false) => return Err(QueryFault::Encoding(name)),
             };
             if value.len() > LONGEST_VALUE {
-                return Err(Fault::LongValue(name));
+                return Err(QueryFault::LongValue(name));
             }
             if found.as_ref().is_some_and(|known| *known != value) {
-                return Err(Fault::Twice(name));
+                return Err(QueryFault::Twice(name));
             }
             found = Some(value);
         }
@@ -172,14 +174,14 @@ fn decode(text: &str) -> Decoded<'_> {
 ///
 /// # Errors
 /// It is not percent-encoded UTF-8, or too long.
-pub fn path(text: &str) -> Result<Cow<'_, str>, Fault> {
+pub fn path(text: &str) -> Result<Cow<'_, str>, QueryFault> {
     if text.len() > LONGEST {
-        return Err(Fault::TooLong);
+        return Err(QueryFault::TooLong);
     }
     let decoded = match decode(&text.replace('+', "%2B")) {
         Decoded::Plain(_) => return Ok(Cow::Borrowed(text)),
-        Decoded::Bytes(_, false) => return Err(Fault::Encoding("the path")),
-        Decoded::Bytes(bytes, true) => String::from_utf8(bytes).map_err(|_| Fault::Encoding("the path"))?,
+        Decoded::Bytes(_, false) => return Err(QueryFault::Encoding("the path")),
+        Decoded::Bytes(bytes, true) => String::from_utf8(bytes).map_err(|_| QueryFault::Encoding("the path"))?,
     };
     Ok(Cow::Owned(decoded))
 }
@@ -210,7 +212,7 @@ mod tests {
         {
             let text = format!("group={written}");
             assert_eq!(Query::lenient(&text).first("group").as_deref(), Some(lenient), "{written}");
-            assert_eq!(Query::strict(&text).unwrap().only("group"), Err(Fault::Encoding("group")), "{written}");
+            assert_eq!(Query::strict(&text).unwrap().only("group"), Err(QueryFault::Encoding("group")), "{written}");
         }
     }
 
@@ -218,11 +220,11 @@ mod tests {
     fn what_is_too_long_is_refused_or_left_out() {
         let long = format!("group={}", "g".repeat(LONGEST_VALUE + 1));
         assert_eq!(Query::lenient(&long).first("group"), None);
-        assert_eq!(Query::strict(&long).unwrap().only("group"), Err(Fault::LongValue("group")));
+        assert_eq!(Query::strict(&long).unwrap().only("group"), Err(QueryFault::LongValue("group")));
         let fits = format!("group={}", "%67".repeat(LONGEST_VALUE));
         assert_eq!(Query::lenient(&fits).first("group").unwrap().len(), LONGEST_VALUE);
         assert!(Query::strict(&"x".repeat(LONGEST)).is_ok());
-        assert_eq!(Query::strict(&"x".repeat(LONGEST + 1)), Err(Fault::TooLong));
+        assert_eq!(Query::strict(&"x".repeat(LONGEST + 1)), Err(QueryFault::TooLong));
     }
 
     #[test]
@@ -242,7 +244,7 @@ mod tests {
     fn a_repeated_parameter_must_say_the_same() {
         let query = Query::strict("channel=a&arch=b&channel=%61&arch=c").unwrap();
         assert_eq!(query.only("channel"), Ok(Some(Cow::Borrowed("a"))));
-        assert_eq!(query.only("arch"), Err(Fault::Twice("arch")));
+        assert_eq!(query.only("arch"), Err(QueryFault::Twice("arch")));
     }
 
     #[test]

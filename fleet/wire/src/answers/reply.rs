@@ -24,19 +24,19 @@ pub struct Reply {
     /// The other headers, names in lower case.
     pub headers: &'static [(&'static str, &'static str)],
     /// The body.
-    pub body: Body,
+    pub body: ReplyBody,
 }
 
 /// The bytes of a response: its own, or the same for many, which clients that read slowly share.
 #[derive(Debug, Clone)]
-pub enum Body {
+pub enum ReplyBody {
     /// Made for this response.
     Own(Vec<u8>),
     /// Made once.
     Shared(Arc<[u8]>),
 }
 
-impl Deref for Body {
+impl Deref for ReplyBody {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -47,33 +47,33 @@ impl Deref for Body {
     }
 }
 
-impl PartialEq for Body {
+impl PartialEq for ReplyBody {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Body {}
+impl Eq for ReplyBody {}
 
-impl From<Vec<u8>> for Body {
+impl From<Vec<u8>> for ReplyBody {
     fn from(bytes: Vec<u8>) -> Self {
         Self::Own(bytes)
     }
 }
 
-impl From<String> for Body {
+impl From<String> for ReplyBody {
     fn from(text: String) -> Self {
         Self::Own(text.into_bytes())
     }
 }
 
-impl From<&str> for Body {
+impl From<&str> for ReplyBody {
     fn from(text: &str) -> Self {
         text.to_owned().into()
     }
 }
 
-impl From<Arc<[u8]>> for Body {
+impl From<Arc<[u8]>> for ReplyBody {
     fn from(bytes: Arc<[u8]>) -> Self {
         Self::Shared(bytes)
     }
@@ -81,7 +81,7 @@ impl From<Arc<[u8]>> for Body {
 
 impl Reply {
     /// 200 with `body`.
-    pub fn ok(content_type: &'static str, body: impl Into<Body>) -> Self {
+    pub fn ok(content_type: &'static str, body: impl Into<ReplyBody>) -> Self {
         Self::with(200, content_type, body)
     }
 
@@ -97,7 +97,7 @@ impl Reply {
     }
 
     /// `body` with any status.
-    pub fn with(status: u16, content_type: &'static str, body: impl Into<Body>) -> Self {
+    pub fn with(status: u16, content_type: &'static str, body: impl Into<ReplyBody>) -> Self {
         Self { status, content_type, headers: HEADERS, body: body.into() }
     }
 }

@@ -1,7 +1,7 @@
 //! What a host is told, as JSON.
 
 use fleet_engine::advice::Advice;
-use fleet_engine::answer::Answer;
+use fleet_engine::answer::HostAnswer;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::reason::Reason;
 use crate::text::second;
 
 /// RFD 0169's answer, with ours in an object of its own. To strangers a reason is a code and a time (FLEET §4).
-pub fn find(answer: &Answer) -> Value {
+pub fn find(answer: &HostAnswer) -> Value {
     let why = json!(answer.reason.why);
     json!({
         "agent_version": answer.version,
@@ -25,7 +25,13 @@ pub fn find(answer: &Answer) -> Value {
 }
 
 /// What an operator is told of a host, since when its reason holds, where that is known, and what would change it.
-pub fn explain(host: &str, state: &str, answer: &Answer, since: Option<Timestamp>, advice: Option<&Advice>) -> Value {
+pub fn explain(
+    host: &str,
+    state: &str,
+    answer: &HostAnswer,
+    since: Option<Timestamp>,
+    advice: Option<&Advice>,
+) -> Value {
     // A store that never confirmed anything has no time.
     let since = since.filter(|since| *since > Timestamp::UNIX_EPOCH).map(second);
     let why = Reason { since, advice: Some(advice.cloned()), ..Reason::now(answer.reason.why.clone()) };

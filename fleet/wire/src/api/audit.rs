@@ -1,12 +1,12 @@
 //! `GET /v1/fleet/audit?after=SEQ&limit=N`: [`Page`]. `GET /v1/fleet/audit/verify?head=HASH`: [`Verified`]. `GET
-//! /v1/fleet/events?after=SEQ` (`&follow=true`: the connection stays open): an [`Entry`] a line.
+//! /v1/fleet/events?after=SEQ` (`&follow=true`: the connection stays open): an [`AuditEntry`] a line.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// A record: a decision of a person or of the engine, or one that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct AuditEntry {
     /// Counted from 1.
     pub seq: u64,
     /// When.
@@ -39,14 +39,14 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
     /// At most as many as asked for.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<AuditEntry>,
     /// There are more after the last one.
     pub more: bool,
 }
 
 /// The newest record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct AuditHead {
     /// Its number; 0: there is none.
     pub seq: u64,
     /// Its hash.
@@ -59,7 +59,7 @@ pub struct Verified {
     /// How many records were looked at.
     pub records: u64,
     /// The newest one.
-    pub head: Head,
+    pub head: AuditHead,
     /// What is wrong, with the number of the record; `None`: nothing.
     pub fault: Option<String>,
 }

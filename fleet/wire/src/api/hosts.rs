@@ -1,4 +1,4 @@
-//! `GET /v1/fleet/hosts` with [`HostsQuery`]: [`Hosts`]. `GET /v1/fleet/hosts/UUID`: [`Explained`]. `POST
+//! `GET /v1/fleet/hosts` with [`HostsQuery`]: [`HostList`]. `GET /v1/fleet/hosts/UUID`: [`Explained`]. `POST
 //! /v1/fleet/hosts/UUID` with [`Decided`]: [`Explained`].
 
 use std::collections::BTreeMap;
@@ -32,16 +32,16 @@ pub struct HostsQuery {
 
 /// Hosts, by UUID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hosts {
+pub struct HostList {
     /// At most as many as asked for.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<HostView>,
     /// There are more after the last one.
     pub more: bool,
 }
 
 /// A host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Host {
+pub struct HostView {
     /// Its UUID.
     pub host: String,
     /// Its updater's id; empty: none.
@@ -105,7 +105,7 @@ pub struct History {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
     /// What is known of it; `None`: it was never heard of.
-    pub known: Option<Host>,
+    pub known: Option<HostView>,
     /// What it reported; `None`: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,

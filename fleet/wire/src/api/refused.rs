@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The body of an answer that refuses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
+pub struct ErrorAnswer {
     /// What went wrong.
     pub error: ApiError,
 }

@@ -1,11 +1,11 @@
-//! `GET /v1/fleet/resources/KIND` and `…/KIND/NAME`: a list of [`Kept`]. `POST /v1/fleet/resources` with [`Write`], and
-//! `DELETE /v1/fleet/resources/KIND/NAME` (`?id=UUID&dry_run=true`): [`Written`].
+//! `GET /v1/fleet/resources/KIND` and `…/KIND/NAME`: a list of [`KeptResource`]. `POST /v1/fleet/resources` with [`Write`], and
+//! `DELETE /v1/fleet/resources/KIND/NAME` (`?id=UUID&dry_run=true`): [`WriteResult`].
 
 use serde::{Deserialize, Serialize};
 
 /// A resource as it is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct KeptResource {
     /// Its kind.
     pub kind: String,
     /// Its name.
@@ -47,7 +47,7 @@ pub enum How {
 
 /// What was written, or would be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
+pub struct WriteResult {
     /// Each resource, in the order of the text.
     pub changed: Vec<Changed>,
     /// What it does to the fleet.

@@ -1,5 +1,5 @@
 //! `GET /v1/fleet/rollout`: [`AgentRollout`].
-//! `GET /v1/fleet/holds`: [`Holds`]. `GET /v1/fleet/counts`: [`Counts`]. `POST /v1/fleet/commands` with [`Act`]: [`Acted`].
+//! `GET /v1/fleet/holds`: [`Holds`]. `GET /v1/fleet/counts`: [`StateCounts`]. `POST /v1/fleet/commands` with [`Act`]: [`Acted`].
 
 use fleet_engine::book::Holds;
 use fleet_engine::command::Command;
@@ -40,7 +40,7 @@ pub struct Acted {
 
 /// Hosts by group and version (`autoupdate_agent_report`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Counts {
+pub struct StateCounts {
     /// When they were counted.
     pub at: Option<Timestamp>,
     /// How many servers counted: 1, or as many as wrote an `autoupdate_agent_report`.

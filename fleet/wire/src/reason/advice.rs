@@ -5,14 +5,14 @@ use fleet_engine::command::Command;
 use fleet_engine::reason::Why;
 use fleet_engine::resource::Kind;
 
-use crate::reason::subject::Subject;
+use crate::reason::subject::ReasonSubject;
 use crate::text::shell;
 
 /// Hex digits of a key that name it: nobody makes another that begins so.
 const NAMED: usize = 16;
 
 /// What it is good for, and the command.
-pub fn text(advice: &Advice, why: &Why, subject: Subject<'_>) -> String {
+pub fn text(advice: &Advice, why: &Why, subject: ReasonSubject<'_>) -> String {
     match advice {
         Advice::Command(command) => format!("{}: {}", purpose(command, why, subject), words(command)),
         Advice::Edit(resources) => edit(resources, why),
@@ -52,7 +52,7 @@ pub fn words(command: &Command) -> String {
     }
 }
 
-fn purpose(command: &Command, why: &Why, subject: Subject<'_>) -> String {
+fn purpose(command: &Command, why: &Why, subject: ReasonSubject<'_>) -> String {
     let groups = match command {
         Command::Start { groups, .. }
         | Command::MarkDone { groups }
@@ -63,7 +63,7 @@ fn purpose(command: &Command, why: &Why, subject: Subject<'_>) -> String {
         Command::Gate { group, .. } => std::slice::from_ref(group),
     };
     // A group waits for another one, or a host for its group.
-    let other = groups.first().filter(|group| !matches!(subject, Subject::Group(name) if name == group.as_str()));
+    let other = groups.first().filter(|group| !matches!(subject, ReasonSubject::Group(name) if name == group.as_str()));
     let of = |what: &str| match other {
         Some(group) => format!("{what} for group {}", shell(group)),
         None => what.to_owned(),
@@ -103,10 +103,10 @@ fn edit(resources: &[String], why: &Why) -> String {
     format!("{purpose}: {}", commands.join(" && "))
 }
 
-fn on_host(decision: OnHost, subject: Subject<'_>) -> String {
+fn on_host(decision: OnHost, subject: ReasonSubject<'_>) -> String {
     let host = match subject {
-        Subject::Host(id) => shell(id),
-        Subject::Group(_) => "UUID".to_owned(),
+        ReasonSubject::Host(id) => shell(id),
+        ReasonSubject::Group(_) => "UUID".to_owned(),
     };
     match decision {
         OnHost::Release => format!("to let it update: teleport-fleet host {host} release"),

@@ -13,14 +13,14 @@ use crate::text::{self, clean, hosts, second};
 pub mod advice;
 mod subject;
 
-pub use subject::Subject;
+pub use subject::ReasonSubject;
 
 /// A reason with its times, as the server says it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Reason {
     /// What keeps it.
     #[serde(flatten)]
-    pub code: Code,
+    pub code: ReasonCode,
     /// RFC 3339; `None`: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
@@ -41,14 +41,14 @@ pub struct Reason {
 /// What keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Code {
+pub enum ReasonCode {
     /// This program knows it.
     Known(Why),
     /// Only a newer server does; with its numbers.
     Unknown(Map<String, Value>),
 }
 
-impl Default for Code {
+impl Default for ReasonCode {
     fn default() -> Self {
         Self::Unknown(Map::new())
     }
@@ -56,13 +56,13 @@ impl Default for Code {
 
 impl Reason {
     /// Of the engine's.
-    pub fn of(reason: &reason::Reason) -> Self {
+    pub fn of(reason: &reason::WaitReason) -> Self {
         Self { since: Some(second(reason.since)), until: reason.until.map(second), ..Self::now(reason.why.clone()) }
     }
 
     /// The same without times.
     pub fn now(why: Why) -> Self {
-        Self { who: Some(why.who()), code: Code::Known(why), ..Self::default() }
+        Self { who: Some(why.who()), code: ReasonCode::Known(why), ..Self::default() }
     }
 
     /// That no host is told to update because the store has not confirmed what is answered since `confirmed`; a server that was
@@ -80,22 +80,22 @@ impl Reason {
     /// Nothing is left to wait for.
     pub fn is_moving(&self) -> bool {
         match &self.code {
-            Code::Known(why) => matches!(why, Why::Done | Why::LetGo | Why::Updated | Why::WentBack),
-            Code::Unknown(keys) => keys.is_empty(),
+            ReasonCode::Known(why) => matches!(why, Why::Done | Why::LetGo | Why::Updated | Why::WentBack),
+            ReasonCode::Unknown(keys) => keys.is_empty(),
         }
     }
 
     /// No host is told to update, and that was not meant to be: of a rollout without groups.
     pub fn is_stopped(&self) -> bool {
-        matches!(self.code, Code::Known(Why::Halted { .. } | Why::Disabled | Why::Suspended))
+        matches!(self.code, ReasonCode::Known(Why::Halted { .. } | Why::Disabled | Why::Suspended))
     }
 
     /// The group for which it waits.
     pub fn waits_for(&self) -> Option<&str> {
         match &self.code {
-            Code::Known(Why::PreviousGroupsNotDone { group } | Why::WaitHours { group } | Why::SoakHours { group }) => {
-                Some(group)
-            }
+            ReasonCode::Known(
+                Why::PreviousGroupsNotDone { group } | Why::WaitHours { group } | Why::SoakHours { group },
+            ) => Some(group),
             _ => None,
         }
     }
@@ -109,8 +109,8 @@ impl Reason {
             );
         }
         match &self.code {
-            Code::Known(why) => sentence(why),
-            Code::Unknown(keys) => {
+            ReasonCode::Known(why) => sentence(why),
+            ReasonCode::Unknown(keys) => {
                 let code = keys.get("code").and_then(Value::as_str).unwrap_or_default();
                 format!("{} (this program is older than the server)", clean(code))
             }
@@ -118,7 +118,7 @@ impl Reason {
     }
 
     /// The whole line: what, since when, until when, and the command.
-    pub fn line(&self, subject: Subject<'_>, zone: &TimeZone) -> String {
+    pub fn line(&self, subject: ReasonSubject<'_>, zone: &TimeZone) -> String {
         let mut line = self.sentence();
         if let Some(since) = &self.since {
             line.push_str(&format!(", since {} UTC", text::time_of(since)));
@@ -133,8 +133,8 @@ impl Reason {
     }
 
     /// The one command that would change it.
-    pub fn advice(&self, subject: Subject<'_>) -> Option<String> {
-        let Code::Known(why) = &self.code else { return None };
+    pub fn advice(&self, subject: ReasonSubject<'_>) -> Option<String> {
+        let ReasonCode::Known(why) = &self.code else { return None };
         Some(advice::text(self.advice.as_ref()?.as_ref()?, why, subject))
     }
 }
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     fn line(why: Value) -> String {
-        Reason::read(&why).line(Subject::Group("prod"), &TimeZone::UTC)
+        Reason::read(&why).line(ReasonSubject::Group("prod"), &TimeZone::UTC)
     }
 
     /// A halt by each rule, as the engine writes it.
@@ -363,7 +363,7 @@ mod tests {
         for why in every() {
             let json = serde_json::to_value(&why).unwrap();
             let reason = Reason::read(&json);
-            assert_eq!(reason.code, Code::Known(why.clone()));
+            assert_eq!(reason.code, ReasonCode::Known(why.clone()));
             let sentence = reason.sentence();
             assert!(!sentence.is_empty(), "{json}");
             for value in json.as_object().unwrap().values().filter(|value| value.is_u64()) {

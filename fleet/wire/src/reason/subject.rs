@@ -2,7 +2,7 @@
 
 /// Of what a reason speaks.
 #[derive(Debug, Clone, Copy)]
-pub enum Subject<'a> {
+pub enum ReasonSubject<'a> {
     /// The group of this name; empty: everybody, in a rollout without groups.
     Group(&'a str),
     /// The host of this UUID.

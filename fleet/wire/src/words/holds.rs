@@ -1,6 +1,6 @@
 //! What is held besides the groups of the rollout: every rollout to come, and groups that the present one does not have.
 
-use crate::api::{Cause, Holds};
+use crate::api::{HaltCause, Holds};
 use fleet_engine::command::Command;
 
 use crate::reason::advice;
@@ -15,9 +15,9 @@ pub fn lines(holds: &Holds, is_shown: impl Fn(&str) -> bool) -> Vec<String> {
     let end = |groups: Vec<String>, all| advice::words(&Command::Run { groups, all });
     if holds.all {
         let by = match holds.cause {
-            Cause::Operator => "an operator",
-            Cause::Restore => "a restore",
-            Cause::StoreLost => "the server, as its store lost decisions",
+            HaltCause::Operator => "an operator",
+            HaltCause::Restore => "a restore",
+            HaltCause::StoreLost => "the server, as its store lost decisions",
         };
         let by = if holds.by_operator { format!("{by}, and beneath that by an operator") } else { by.to_owned() };
         let released: Vec<_> = holds.released.iter().map(|name| clean(name)).collect();

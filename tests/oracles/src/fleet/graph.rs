@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fleet_engine::resource::{self, Resource};
-use fleet_wire::answers::graph::{self, Asked, Catalogue, Dialect};
+use fleet_wire::answers::graph::{self, Catalogue, GraphDialect, GraphQuestion};
 use serde_json::Value;
 
 use super::{assert_line, now};
@@ -29,11 +29,14 @@ pub fn fleet_graph(bytes: &[u8]) {
         let turned = Catalogue::new(releases.iter().rev().cloned());
         assert_eq!(graph::reply(&turned, query, None, now()), reply);
     }
-    let asked = match Asked::read(query) {
+    let asked = match GraphQuestion::read(query) {
         Ok(asked) => asked,
         Err(fault) => {
             assert_line(&fault.to_string());
-            assert_eq!(reply.status, if Dialect::of(query) == Dialect::CoreOs { 400 } else { fault.status() });
+            assert_eq!(
+                reply.status,
+                if GraphDialect::of(query) == GraphDialect::CoreOs { 400 } else { fault.status() }
+            );
             return;
         }
     };

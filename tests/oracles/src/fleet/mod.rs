@@ -12,10 +12,10 @@ pub(crate) mod seeds;
 
 use std::sync::OnceLock;
 
-use fleet_engine::book::Book;
+use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::resource;
-use fleet_engine::shelf::Shelf;
+use fleet_engine::shelf::ResourceSet;
 use jiff::Timestamp;
 
 pub use admin::fleet_admin;
@@ -36,14 +36,18 @@ fn now() -> Timestamp {
 
 /// What a server has that is asked: every kind of channel, releases, and a rollout.
 struct World {
-    shelf: Shelf,
-    book: Book,
+    shelf: ResourceSet,
+    book: RolloutState,
     fleet: Fleet,
 }
 
 impl World {
     fn empty() -> Self {
-        Self { shelf: Shelf::default(), book: Book { seed: 7, ..Book::default() }, fleet: Fleet::default() }
+        Self {
+            shelf: ResourceSet::default(),
+            book: RolloutState { seed: 7, ..RolloutState::default() },
+            fleet: Fleet::default(),
+        }
     }
 
     fn of(text: &str) -> Self {

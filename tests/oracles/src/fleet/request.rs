@@ -1,7 +1,7 @@
 //! What strangers may ask, path and query: an answer, the same each time, in which nothing of theirs is more than a text.
 
 use fleet_engine::answer::Question;
-use fleet_engine::names::Names;
+use fleet_engine::names::NameTable;
 use fleet_wire::answers::channel::{self, Origin, Style, Verb};
 use fleet_wire::answers::find::{self, Cluster, Form};
 use fleet_wire::answers::graph::{self, Catalogue};
@@ -22,7 +22,7 @@ const PATHS: [(&str, Route); 7] = [
     ("/webapi/ping", |world, _, query| find_reply(world, Form::Ping, query)),
     ("/v1/maintenance-schedule", |world, _, query| match schedule::question(query) {
         Ok(question) => {
-            schedule::reply(&question, &schedule::windows(&world.book, &question.group, &Names::default()), now())
+            schedule::reply(&question, &schedule::windows(&world.book, &question.group, &NameTable::default()), now())
         }
         Err(reply) => reply,
     }),

@@ -1,6 +1,6 @@
 //! Resources: what is read is printed and read the same, and what is refused changes nothing.
 
-use fleet_engine::book::Book;
+use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::resource::{self, Resource};
 
@@ -50,7 +50,7 @@ fn written(resources: &[Resource], mut world: World) {
     other.step(&mut Fleet::default(), now());
     assert_eq!(other, world.book, "the same step, another book");
     let json = serde_json::to_string(&world.book).unwrap();
-    assert_eq!(serde_json::from_str::<Book>(&json).unwrap(), world.book);
+    assert_eq!(serde_json::from_str::<RolloutState>(&json).unwrap(), world.book);
     // Written again it means the same.
     let settled = world.book.clone();
     world.shelf.put_all_for(resources.to_vec(), &mut world.book, &fleet).unwrap();

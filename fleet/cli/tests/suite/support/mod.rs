@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use clap::Parser;
-use fleet_cli::{Cli, Console, Editor};
+use fleet_cli::{Console, Editor, FleetCli};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -126,7 +126,7 @@ impl Done {
 }
 
 pub(crate) fn carry_out(arguments: &[&str], input: &str, editor: Editor) -> Done {
-    let cli = Cli::try_parse_from(arguments).unwrap();
+    let cli = FleetCli::try_parse_from(arguments).unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let zone = jiff::tz::TimeZone::UTC;
     let mut input = input.as_bytes();

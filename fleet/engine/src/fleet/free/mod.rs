@@ -2,7 +2,7 @@
 
 use super::Fleet;
 use super::places::Arranged;
-use crate::host::{Failure, Host, Last};
+use crate::host::{Host, HostFailure, Last};
 use crate::names::Name;
 
 /// Fewer names than this that nobody has are not worth a walk through all hosts.
@@ -83,7 +83,7 @@ impl Host {
             place: _,
         } = self;
         let last = last.map(|Last { outcome: _, to, code, at: _, is_of_the_way: _ }| [to, code]);
-        let failure = failure.map(|Failure { to, code, at: _ }| [to, code]);
+        let failure = failure.map(|HostFailure { to, code, at: _ }| [to, code]);
         [*assigned, *version].into_iter().chain(last.into_iter().flatten()).chain(failure.into_iter().flatten())
     }
 }

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::book::Book;
-use crate::fleet::{Change, Report};
+use crate::book::RolloutState;
+use crate::fleet::{HostChange, HostReport};
 use crate::host::{HostId, Outcome};
 use crate::record::HostRecord;
 use crate::rollout::Rollout;
-use crate::shelf::Shelf;
+use crate::shelf::ResourceSet;
 
 const HOSTS: HostId = 5;
 /// Labels of a report, at most.
@@ -82,7 +82,7 @@ impl Said {
         }
     }
 
-    fn take(&mut self, report: &Report) {
+    fn take(&mut self, report: &HostReport) {
         (self.reports, self.is_enrolled) = (true, true);
         self.version = report.version.clone().unwrap_or(std::mem::take(&mut self.version));
         self.declared = report.group.clone().unwrap_or(std::mem::take(&mut self.declared));
@@ -113,7 +113,7 @@ struct Life {
 }
 
 fn rollout() -> Rollout {
-    let (mut shelf, mut book) = (Shelf::default(), Book::default());
+    let (mut shelf, mut book) = (ResourceSet::default(), RolloutState::default());
     let spec = json!({ "agent_version": "2.0.0", "agent_start_version": "1.0.0" });
     shelf.put_json(&json!({ "kind": "autoupdate_version", "version": "v1", "spec": spec }), 1, &mut book).unwrap();
     book.step(&mut Fleet::default(), Timestamp::UNIX_EPOCH);
@@ -124,19 +124,23 @@ fn version(number: u8) -> String {
     format!("3.{number}.0")
 }
 
-fn report(op: &Op) -> Option<Report> {
+fn report(op: &Op) -> Option<HostReport> {
     let Op::Report(host, group, version, labels, last) = op else { return None };
     let labels = labels.map(|(first, count)| {
         let label = |at| (format!("key {first} {at}"), format!("value {first} {at}"));
         (0..count).map(label).collect()
     });
-    Some(Report {
+    Some(HostReport {
         host: *host,
         group: group.map(|group| format!("group {group}")),
         version: version.map(self::version),
         labels,
-        last: last.map(|(outcome, to, code)| Change { outcome, to: self::version(to), code: format!("code {code}") }),
-        ..Report::default()
+        last: last.map(|(outcome, to, code)| HostChange {
+            outcome,
+            to: self::version(to),
+            code: format!("code {code}"),
+        }),
+        ..HostReport::default()
     })
 }
 

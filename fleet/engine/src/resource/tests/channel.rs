@@ -1,4 +1,4 @@
-use super::super::{Channel, Resource, Source};
+use super::super::{Channel, ChannelSource, Resource};
 use super::{faults, one};
 
 fn text(name: &str, spec: &str) -> String {
@@ -14,11 +14,11 @@ fn channel(name: &str, spec: &str) -> (String, Channel) {
 
 #[test]
 fn a_channel_has_exactly_one_source() {
-    let version = Channel { source: Source::Static(Some("17.2.1".parse().unwrap())), critical: false };
+    let version = Channel { source: ChannelSource::Static(Some("17.2.1".parse().unwrap())), critical: false };
     assert_eq!(channel("stable/cloud", "static_version: v17.2.1"), ("stable/cloud".to_owned(), version));
-    let forward = Channel { source: Source::Forward("https://a.b/v1/stable".to_owned()), critical: true };
+    let forward = Channel { source: ChannelSource::Forward("https://a.b/v1/stable".to_owned()), critical: true };
     assert_eq!(channel("a", "forward_url: \"https://a.b/v1/stable\", critical: yes").1, forward);
-    assert_eq!(channel("a", "group: prod, critical: false").1.source, Source::Group("prod".to_owned()));
+    assert_eq!(channel("a", "group: prod, critical: false").1.source, ChannelSource::Group("prod".to_owned()));
     let wanted = "line 3: spec: needs exactly one of static_version, forward_url and group";
     for spec in ["", "critical: true", "group: a, static_version: 1.0.0", "group: a, forward_url: \"https://a.b\""] {
         assert_eq!(faults(&text("a", spec)), wanted);

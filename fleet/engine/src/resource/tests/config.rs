@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-use super::super::{Dialect, default_group, ruling};
+use super::super::{PolicyDialect, default_group, ruling};
 use super::{config, document, faults, maintenance, policy, v2_text};
 use crate::calendar::Days;
 use crate::policy::{Mode, Policy, Strategy, Unassigned};
@@ -147,16 +147,16 @@ fn one_policy_rules_and_the_lower_mode_counts() {
     let groups = maintenance("agent_auto_update_groups: {regular: [{name: b}]}").policy.unwrap();
     let schedule = maintenance("agent_auto_update: {regular: {}}").policy.unwrap();
     let rules = |dialect, v2, rfd| ruling(dialect, v2, rfd).unwrap();
-    assert_eq!(rules(Dialect::V2, None, None), None);
-    assert_eq!(rules(Dialect::V2, Some(&with), Some(&schedule)), Some(with.clone()));
-    assert_eq!(rules(Dialect::Rfd0169, Some(&with), Some(&schedule)), Some(with.clone()));
-    assert_eq!(rules(Dialect::Rfd0169, None, Some(&schedule)), Some(schedule.clone()));
+    assert_eq!(rules(PolicyDialect::V2, None, None), None);
+    assert_eq!(rules(PolicyDialect::V2, Some(&with), Some(&schedule)), Some(with.clone()));
+    assert_eq!(rules(PolicyDialect::Rfd0169, Some(&with), Some(&schedule)), Some(with.clone()));
+    assert_eq!(rules(PolicyDialect::Rfd0169, None, Some(&schedule)), Some(schedule.clone()));
     let suspended = Policy { mode: Mode::Suspended, ..groups.clone() };
-    assert_eq!(rules(Dialect::V2, Some(&without), Some(&groups)), Some(suspended));
+    assert_eq!(rules(PolicyDialect::V2, Some(&without), Some(&groups)), Some(suspended));
     let suspended = Policy { mode: Mode::Suspended, ..schedule.clone() };
-    assert_eq!(rules(Dialect::Rfd0169, Some(&without), Some(&schedule)), Some(suspended));
-    assert_eq!(rules(Dialect::V2, Some(&without), Some(&schedule)), Some(without));
-    for dialect in [Dialect::V2, Dialect::Rfd0169] {
+    assert_eq!(rules(PolicyDialect::Rfd0169, Some(&without), Some(&schedule)), Some(suspended));
+    assert_eq!(rules(PolicyDialect::V2, Some(&without), Some(&schedule)), Some(without));
+    for dialect in [PolicyDialect::V2, PolicyDialect::Rfd0169] {
         assert!(ruling(dialect, Some(&with), Some(&groups)).unwrap_err().contains("both have groups"));
     }
 }

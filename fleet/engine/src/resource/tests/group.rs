@@ -1,9 +1,9 @@
 use jiff::SignedDuration;
 
 use super::{group_fault, groups, rfd, rfd_text, v2, v2_text};
-use crate::calendar::{Days, Opening, Zone};
+use crate::calendar::{Days, WindowOpening, Zone};
 use crate::percent::Percent;
-use crate::policy::{External, Gate, Group, Members, OnHalt, Pace, Proof, Rate};
+use crate::policy::{External, Gate, GroupPolicy, Members, OnHalt, Proof, Rate, RolloutPace};
 
 fn percent(number: u8) -> Percent {
     Percent::new(number).unwrap()
@@ -11,7 +11,7 @@ fn percent(number: u8) -> Percent {
 
 fn gate(days: Days) -> Gate {
     Gate {
-        opening: Opening { days, hour: 0, zone: Zone::UTC },
+        opening: WindowOpening { days, hour: 0, zone: Zone::UTC },
         wait_hours: 0,
         soak_hours: 0,
         requires: Vec::new(),
@@ -23,11 +23,11 @@ fn gate(days: Days) -> Gate {
 
 #[test]
 fn a_group_of_v2_behaves_as_v2_does_and_looks_at_failures() {
-    let wanted = Group {
+    let wanted = GroupPolicy {
         name: "g".to_owned(),
         members: None,
         gate: gate(Days::WORK_START),
-        pace: Pace { canaries: 0, max_in_flight: Percent::ALL, jitter: 60, window: None, rate: None },
+        pace: RolloutPace { canaries: 0, max_in_flight: Percent::ALL, jitter: 60, window: None, rate: None },
         proof: Proof {
             timeout_seconds: None,
             failure_seconds: 0,
@@ -46,11 +46,11 @@ fn a_group_of_v2_behaves_as_v2_does_and_looks_at_failures() {
 
 #[test]
 fn a_group_of_the_rfd_has_the_rfd_s_defaults() {
-    let wanted = Group {
+    let wanted = GroupPolicy {
         name: "g".to_owned(),
         members: Some(Members { node: None, instance: None }),
         gate: gate(Days::EVERY),
-        pace: Pace { canaries: 0, max_in_flight: Percent::ALL, jitter: 0, window: None, rate: None },
+        pace: RolloutPace { canaries: 0, max_in_flight: Percent::ALL, jitter: 0, window: None, rate: None },
         proof: Proof {
             timeout_seconds: Some(60),
             failure_seconds: 0,
@@ -81,7 +81,7 @@ fn a_name_is_needed() {
 }
 
 /// Checks the edges of a whole number: `read` gets it from a group, and `good` and `bad` are as they stand in a text.
-fn whole(key: &str, read: fn(&Group) -> Option<u32>, good: [u32; 2], above: u32) {
+fn whole(key: &str, read: fn(&GroupPolicy) -> Option<u32>, good: [u32; 2], above: u32) {
     for number in good {
         for group in [v2(&format!("{key}: {number}")), rfd(&format!("{key}: {number}"))] {
             assert_eq!(read(&group), Some(number), "{key}");
@@ -146,7 +146,7 @@ fn wait_and_soak_are_at_most_a_year_and_not_negative() {
 
 #[test]
 fn percentages_are_whole_with_or_without_their_sign() {
-    type Read = fn(&Group) -> Percent;
+    type Read = fn(&GroupPolicy) -> Percent;
     let keys: [(&str, Read); 5] = [
         ("max_in_flight", |group| group.pace.max_in_flight),
         ("max_failed_before_halt", |group| group.proof.max_failed),

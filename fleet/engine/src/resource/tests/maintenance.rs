@@ -1,6 +1,6 @@
-use super::super::Window;
+use super::super::MaintenanceWindow;
 use super::{document, faults, maintenance};
-use crate::calendar::{Days, Opening, Zone};
+use crate::calendar::{Days, WindowOpening, Zone};
 use crate::policy::{Mode, Strategy, Unassigned, Ungrouped, UngroupedWindow};
 
 fn fault(spec: &str) -> String {
@@ -36,7 +36,7 @@ fn agent_auto_update_turns_updates_on_and_off() {
 
 #[test]
 fn agent_auto_update_is_also_the_schedule_without_groups() {
-    let every = |hour| Opening { days: Days::EVERY, hour, zone: Zone::UTC };
+    let every = |hour| WindowOpening { days: Days::EVERY, hour, zone: Zone::UTC };
     let ungrouped = |keys: &str| maintenance(&format!("agent_auto_update: {keys}")).policy.unwrap().ungrouped.unwrap();
     assert_eq!(ungrouped("{}"), Ungrouped { regular: None, critical: None, immediate_jitter: 0 });
     assert_eq!(
@@ -65,11 +65,11 @@ fn agent_auto_update_is_also_the_schedule_without_groups() {
 fn the_maintenance_window_alone_is_no_policy() {
     let maintenance = super::maintenance("agent_upgrades: {utc_start_hour: 23, weekdays: [Mon, Tuesday]}");
     assert_eq!(maintenance.policy, None);
-    let opening = Opening { days: Days::parse(&["Mon", "Tue"]).unwrap(), hour: 23, zone: Zone::UTC };
-    assert_eq!(maintenance.window, Some(Window { opening }));
+    let opening = WindowOpening { days: Days::parse(&["Mon", "Tue"]).unwrap(), hour: 23, zone: Zone::UTC };
+    assert_eq!(maintenance.window, Some(MaintenanceWindow { opening }));
     for every in ["{}", "{weekdays: []}", "{utc_start_hour: 0}"] {
         let window = super::maintenance(&format!("agent_upgrades: {every}")).window.unwrap();
-        assert_eq!(window.opening, Opening { days: Days::EVERY, hour: 0, zone: Zone::UTC });
+        assert_eq!(window.opening, WindowOpening { days: Days::EVERY, hour: 0, zone: Zone::UTC });
     }
     assert_eq!(super::maintenance("{}").window, None);
     assert_eq!(

@@ -12,8 +12,8 @@ mod rules;
 mod seeds;
 mod version;
 
-use super::{Config, Maintenance, Resource, Versions, read};
-use crate::policy::{Group, Policy};
+use super::{Config, Maintenance, Resource, VersionSpec, read};
+use crate::policy::{GroupPolicy, Policy};
 
 /// The only resource of a text that is right.
 fn one(text: &str) -> Resource {
@@ -43,7 +43,7 @@ fn config(spec: &str) -> Config {
     }
 }
 
-fn version(spec: &str) -> Versions {
+fn version(spec: &str) -> VersionSpec {
     match one(&document("autoupdate_version", spec)) {
         Resource::Version(object) => object.model,
         other => panic!("{other:?}"),
@@ -79,7 +79,7 @@ fn rfd_text(groups: &[&str]) -> String {
 }
 
 /// The groups of a text.
-fn groups(text: &str) -> Vec<Group> {
+fn groups(text: &str) -> Vec<GroupPolicy> {
     match one(text) {
         Resource::Config(object) => object.model.policy.unwrap().regular,
         Resource::Maintenance(object) => object.model.policy.unwrap().regular,
@@ -88,12 +88,12 @@ fn groups(text: &str) -> Vec<Group> {
 }
 
 /// A group of halt-on-error with these keys beside its name.
-fn v2(keys: &str) -> Group {
+fn v2(keys: &str) -> GroupPolicy {
     groups(&v2_text("halt-on-error", &["{name: before}", &format!("{{name: g, {keys}}}")])).remove(1)
 }
 
 /// A group of the RFD with these keys beside its name.
-fn rfd(keys: &str) -> Group {
+fn rfd(keys: &str) -> GroupPolicy {
     groups(&rfd_text(&["{name: before}", &format!("{{name: g, {keys}}}")])).remove(1)
 }
 

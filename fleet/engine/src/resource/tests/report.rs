@@ -1,4 +1,4 @@
-use super::super::{AgentReport, Count, Omitted, Resource};
+use super::super::{AgentReport, Omitted, Resource, VersionCount};
 use super::{faults, one};
 
 fn text(spec: &str) -> String {
@@ -22,7 +22,7 @@ fn a_report_counts_by_group_and_version() {
         ("2026-01-01T00:00:00Z".to_owned(), vec![], vec![])
     );
     let counts = report("groups: {a: {versions: {1.2.3: {count: 2147483647}, v1.2.4: {}}}, b: {}}");
-    let of = |version: &str, count| Count { group: "a".to_owned(), version: version.parse().unwrap(), count };
+    let of = |version: &str, count| VersionCount { group: "a".to_owned(), version: version.parse().unwrap(), count };
     assert_eq!(counts.counts, [of("1.2.3", 2_147_483_647), of("1.2.4", 0)]);
     let omitted = report("omitted: [{count: 3, reason: version is pinned}]").omitted;
     assert_eq!(omitted, [Omitted { count: 3, reason: "version is pinned".to_owned() }]);

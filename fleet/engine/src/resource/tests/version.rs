@@ -1,8 +1,8 @@
-use super::super::{Dialect, Wanted};
+use super::super::{AgentVersions, PolicyDialect};
 use super::{document, faults, version};
 use crate::policy::{Mode, Schedule};
 
-fn wanted(spec: &str) -> Wanted {
+fn wanted(spec: &str) -> AgentVersions {
     version(spec).agents.unwrap()
 }
 
@@ -13,8 +13,8 @@ fn fault(spec: &str) -> String {
 #[test]
 fn a_nested_version_is_disabled_and_regular_unless_it_says_otherwise() {
     let agents = wanted("agents: {start_version: v17.2.0, target_version: 17.2.1-rc.1+b}");
-    let wanted = Wanted {
-        dialect: Dialect::V2,
+    let wanted = AgentVersions {
+        dialect: PolicyDialect::V2,
         start: Some("17.2.0".parse().unwrap()),
         target: "17.2.1-rc.1+b".parse().unwrap(),
         schedule: Schedule::Regular,
@@ -63,7 +63,7 @@ fn a_nested_version_has_two_schedules_and_a_flat_one_three() {
 #[test]
 fn a_flat_version_takes_its_start_from_the_server_where_it_has_none() {
     let agents = wanted("agent_version: v15.1.1");
-    assert_eq!((agents.dialect, agents.start.clone(), agents.mode), (Dialect::Rfd0169, None, Mode::Enabled));
+    assert_eq!((agents.dialect, agents.start.clone(), agents.mode), (PolicyDialect::Rfd0169, None, Mode::Enabled));
     assert_eq!(agents.schedule, Schedule::Regular);
     let before = "15.1.0".parse().unwrap();
     assert_eq!(agents.target(&before).start, before);

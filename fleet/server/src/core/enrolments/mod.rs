@@ -7,7 +7,7 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 
 use fleet_engine::host::HostId;
-use fleet_store::{Candidate, Enrolled, EnrolmentChanges, Enrolments, Fixed, JoinToken, Progress};
+use fleet_store::{Candidate, EnrolledHost, EnrolmentChanges, EnrolmentProgress, Enrolments, Fixed, JoinTokenRecord};
 use fleet_wire::api::{ApiError, Code};
 use jiff::Timestamp;
 use protocol::report::{GoOn, Key};
@@ -83,7 +83,7 @@ pub(super) struct Members {
     epoch: u64,
     members: HashMap<HostId, Member>,
     waiting: HashMap<HostId, Candidate>,
-    joins: Vec<JoinToken>,
+    joins: Vec<JoinTokenRecord>,
     /// New hosts since then, by [`Now::up`].
     new: (i64, usize),
     changed: Changed,
@@ -92,7 +92,7 @@ pub(super) struct Members {
 /// What the store has not.
 #[derive(Default)]
 struct Changed {
-    new: Vec<Enrolled>,
+    new: Vec<EnrolledHost>,
     members: Vec<HostId>,
     waiting: Vec<HostId>,
     joins: Vec<String>,
@@ -125,9 +125,9 @@ impl Members {
 
     /// Those that the store has.
     pub(super) fn set(&mut self, kept: Enrolments, epoch: u64) {
-        let member = |kept: Enrolled| {
+        let member = |kept: EnrolledHost| {
             let is_unproven = kept.how == OPEN;
-            let Enrolled { host, key, sequence, fixed, change, .. } = kept;
+            let EnrolledHost { host, key, sequence, fixed, change, .. } = kept;
             (host, Member { key, sequence, change, full: 0, is_unproven, fixed: fixed.map(Box::new) })
         };
         self.epoch = epoch;
@@ -193,12 +193,12 @@ impl Members {
     }
 
     /// Join tokens.
-    pub(super) fn joins(&self) -> &[JoinToken] {
+    pub(super) fn joins(&self) -> &[JoinTokenRecord] {
         &self.joins
     }
 
     /// Puts a join token there, or removes it.
-    pub(super) fn set_join(&mut self, name: &str, token: Option<JoinToken>) {
+    pub(super) fn set_join(&mut self, name: &str, token: Option<JoinTokenRecord>) {
         self.joins.retain(|known| known.name != name);
         self.joins.extend(token);
         self.changed.joins.push(name.to_owned());
@@ -327,12 +327,12 @@ impl Members {
 
     fn enrol(&mut self, shown: &Shown<'_>, how: String, fixed: Option<Fixed>, now: Now) -> Verdict {
         let Shown { host, key, sequence, .. } = *shown;
-        self.believe(Enrolled { host, key, sequence, how, since: now.time, fixed, change: 0 }, now.up + EVERY);
+        self.believe(EnrolledHost { host, key, sequence, how, since: now.time, fixed, change: 0 }, now.up + EVERY);
         Verdict::Taken
     }
 
-    fn believe(&mut self, new: Enrolled, full: i64) {
-        let Enrolled { host, key, sequence, change, .. } = new;
+    fn believe(&mut self, new: EnrolledHost, full: i64) {
+        let EnrolledHost { host, key, sequence, change, .. } = new;
         let fixed = new.fixed.clone().map(Box::new);
         let is_unproven = new.how == OPEN;
         self.members.insert(host, Member { key, sequence, change, full, is_unproven, fixed });
@@ -371,7 +371,7 @@ impl Members {
         }
         let fixed = self.fixed(host).cloned();
         let how = format!("accepted by {who}");
-        self.believe(Enrolled { host, key, sequence: 0, how, since: now, fixed, change: 0 }, 0);
+        self.believe(EnrolledHost { host, key, sequence: 0, how, since: now, fixed, change: 0 }, 0);
         Ok(())
     }
 
@@ -396,7 +396,7 @@ impl Members {
     pub(super) fn changes(&self) -> EnrolmentChanges {
         let progress = |host: &HostId| {
             let Member { sequence, change, .. } = self.members.get(host)?;
-            Some(Progress { host: *host, sequence: *sequence, change: *change })
+            Some(EnrolmentProgress { host: *host, sequence: *sequence, change: *change })
         };
         let join = |name: &String| (name.clone(), self.joins.iter().find(|token| token.name == *name).cloned());
         EnrolmentChanges {

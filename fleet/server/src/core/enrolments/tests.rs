@@ -126,7 +126,7 @@ fn how_often_a_host_or_new_ones_may_come_is_not_measured_by_a_clock_that_is_set(
 #[test]
 fn a_refused_report_of_a_new_host_spends_no_use_of_its_token() {
     let mut members = members(Enrolment::Token);
-    let token = JoinToken {
+    let token = JoinTokenRecord {
         name: "t".to_owned(),
         digest: "d".to_owned(),
         created: at(0),

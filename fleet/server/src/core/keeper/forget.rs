@@ -7,7 +7,7 @@ use fleet_engine::moment::Moment;
 use fleet_engine::tally::DEPARTED_AFTER;
 use jiff::{SignedDuration, Timestamp};
 
-use super::Keeper;
+use super::CoreState;
 use crate::core::publish;
 
 /// Most hosts that only ask, where fewer are enrolled (FLEET §5).
@@ -24,7 +24,7 @@ fn is_stranger(host: &Host) -> bool {
     host.enrolled.is_none() && !host.flags.held && host.assigned.is_none()
 }
 
-impl Keeper {
+impl CoreState {
     /// Of hosts that only ask there are at most as many as there are enrolled ones, and 100,000: whoever asked longest ago goes,
     /// those that were not told to update before those that were (FLEET §5). Of whom somebody decided something stays.
     pub(super) fn forget_surplus(&mut self) {

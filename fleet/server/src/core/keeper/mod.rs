@@ -7,25 +7,25 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fleet_engine::book::{Book, Cause};
+use fleet_engine::book::{HaltCause, RolloutState};
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::resource;
-use fleet_engine::shelf::Shelf;
-use fleet_store::{Change, EnrolmentChanges, State, Store, StoredReport};
-use fleet_wire::api::{ApiError, Code, Entry};
+use fleet_engine::shelf::ResourceSet;
+use fleet_store::{Change, EnrolmentChanges, Store, StoreState, StoredReport};
+use fleet_wire::api::{ApiError, AuditEntry, Code};
 use jiff::{SignedDuration, Timestamp};
 use protocol::report::{Key, MAX_NUMBER, Wanted};
 use tokio::sync::{broadcast, oneshot};
 
 use super::enrolments::Members;
 use super::repeats::Repeats;
-use super::snapshot::{Heard, Snapshot};
+use super::snapshot::{HostContact, Snapshot};
 use super::stop::Stop;
 use super::tx::Tx;
 use super::{Actor, changes, publish};
 use crate::reporting::Reporting;
-use crate::tokens::Tokens;
+use crate::tokens::TokenSet;
 
 /// Between two steps where nothing happens (FLEET §3).
 const STEP_EVERY: Duration = Duration::from_secs(60);
@@ -47,17 +47,17 @@ const BEHIND: SignedDuration = SignedDuration::from_mins(5);
 const RETRY_EVERY: Duration = Duration::from_secs(2);
 
 /// What the core knows.
-pub(crate) struct Keeper {
+pub(crate) struct CoreState {
     store: Store,
     /// The store failed, and what is known here may not be what it has.
     is_down: bool,
-    pub(super) book: Book,
-    pub(super) shelf: Shelf,
+    pub(super) book: RolloutState,
+    pub(super) shelf: ResourceSet,
     pub(super) fleet: Fleet,
     /// Hosts that the store still has.
     forgotten: Vec<HostId>,
     revision: u64,
-    pub(super) tokens: Tokens,
+    pub(super) tokens: TokenSet,
     /// Whose reports are believed.
     pub(super) members: Members,
     /// Seconds between two reports of a host; 0: none are wanted.
@@ -70,7 +70,7 @@ pub(crate) struct Keeper {
     pub(super) is_unkeyed: bool,
     pub(super) snapshot: Arc<Snapshot>,
     generation: u32,
-    events: broadcast::Sender<Entry>,
+    events: broadcast::Sender<AuditEntry>,
     pub(super) repeats: Repeats,
     /// Requests of strangers that were counted.
     strangers: u64,
@@ -84,7 +84,7 @@ pub(crate) struct Keeper {
 }
 
 /// What the store has.
-fn load(store: &mut Store) -> fleet_store::Result<(State, Fleet)> {
+fn load(store: &mut Store) -> fleet_store::Result<(StoreState, Fleet)> {
     store.load_with(|hosts, arrivals| Fleet::restore(hosts, arrivals))
 }
 
@@ -97,7 +97,7 @@ struct Times {
     last_step_took: Duration,
 }
 
-impl Keeper {
+impl CoreState {
     /// Opens the data in `dir`, and makes the first step.
     ///
     /// # Errors
@@ -105,8 +105,8 @@ impl Keeper {
     pub(super) fn open(
         dir: &Path,
         snapshot: Arc<Snapshot>,
-        tokens: Tokens,
-        events: broadcast::Sender<Entry>,
+        tokens: TokenSet,
+        events: broadcast::Sender<AuditEntry>,
         reporting: Reporting,
     ) -> Result<Self, String> {
         let mut store = Store::open(dir).map_err(|error| error.to_string())?;
@@ -122,8 +122,8 @@ impl Keeper {
         let mut keeper = Self {
             store,
             is_down: false,
-            book: Book::default(),
-            shelf: Shelf::default(),
+            book: RolloutState::default(),
+            shelf: ResourceSet::default(),
             fleet: Fleet::default(),
             forgotten: Vec::new(),
             revision: 0,
@@ -165,7 +165,7 @@ impl Keeper {
         }
         tracing::error!("a stop was not decided when the server ended: everything is held until `run --all`");
         let mut tx = Tx::new(self.book.clone());
-        tx.book.holds.hold_all(Cause::StoreLost);
+        tx.book.holds.hold_all(HaltCause::StoreLost);
         let detail = serde_json::json!({ "stop": "was not decided when the server ended" });
         tx.records = vec![changes::record(self.now(), "store_lost", "store".to_owned(), detail)];
         self.commit(tx).map_err(|wrong| wrong.message)?;
@@ -195,8 +195,8 @@ impl Keeper {
     ///
     /// # Errors
     /// A resource cannot be read: without it another policy would rule, and hosts would go that it keeps.
-    fn take(&mut self, (state, fleet): (State, Fleet)) -> Result<(), String> {
-        let mut shelf = Shelf::default();
+    fn take(&mut self, (state, fleet): (StoreState, Fleet)) -> Result<(), String> {
+        let mut shelf = ResourceSet::default();
         for stored in &state.resources {
             let read = resource::read(&stored.yaml).map_err(|faults| {
                 let (kind, name) = (&stored.kind, &stored.name);
@@ -283,7 +283,7 @@ impl Keeper {
     }
 
     /// Writes a change with what hosts said, of which `changed` did. After a failure everything is read again.
-    fn keep_change(&mut self, change: Change<'_>, changed: &[HostId]) -> Result<Vec<Entry>, ApiError> {
+    fn keep_change(&mut self, change: Change<'_>, changed: &[HostId]) -> Result<Vec<AuditEntry>, ApiError> {
         let change = Change {
             expected: self.revision,
             hosts: changed.iter().filter_map(|id| self.fleet.record(*id)).collect(),
@@ -402,7 +402,7 @@ impl Keeper {
                         found = self.revision,
                         "the store lost decisions: everything is held until `run --all`"
                     );
-                    self.book.holds.hold_all(Cause::StoreLost);
+                    self.book.holds.hold_all(HaltCause::StoreLost);
                 }
                 let now = self.now();
                 self.book.starts(now);
@@ -444,7 +444,7 @@ impl Keeper {
         let refused = self.snapshot.strangers();
         let detail = serde_json::json!({ "code": Code::Unauthenticated });
         let record = changes::record(self.now(), "request", "admin API".to_owned(), detail);
-        self.repeats.strangers(refused - self.strangers, fleet_store::Record { done: false, ..record });
+        self.repeats.strangers(refused - self.strangers, fleet_store::NewAuditRecord { done: false, ..record });
         self.strangers = refused;
     }
 
@@ -456,7 +456,7 @@ impl Keeper {
 
     /// Takes notice of questions. Where the store is gone, what is known may have half of a decision that failed: nothing of it is
     /// answered, and hosts are asked to tell again when the store is back.
-    pub(super) fn hear(&mut self, questions: impl Iterator<Item = Heard>) {
+    pub(super) fn hear(&mut self, questions: impl Iterator<Item = HostContact>) {
         if self.is_down {
             questions.for_each(drop);
             return;
@@ -464,7 +464,7 @@ impl Keeper {
         let mut met = Vec::new();
         let known = self.fleet.hosts().len();
         for heard in questions {
-            let Heard { mut question, at, told, signed } = heard;
+            let HostContact { mut question, at, told, signed } = heard;
             // An updater of today names itself by its update id alone.
             let is_so = |host: &&Host| {
                 host.id == question.update_id

@@ -13,17 +13,17 @@ use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use fleet_engine::answer::{Answer, Question};
-use fleet_engine::book::Book;
+use fleet_engine::answer::{HostAnswer, Question};
+use fleet_engine::book::RolloutState;
 use fleet_engine::host::HostId;
-use fleet_engine::shelf::Shelf;
+use fleet_engine::shelf::ResourceSet;
 use fleet_wire::answers::find::{self, Cluster, Tools};
 use fleet_wire::answers::graph::Catalogue;
 use jiff::Timestamp;
 use protocol::report::{Key, SignedQuestion, Wanted};
 
-use table::{Found, find, first};
-pub(crate) use table::{Hosts, Slot, Table, name_of};
+pub(crate) use table::{AnswerTable, HostTable, Slot, name_of};
+use table::{Lookup, find, first};
 
 /// How long an answer is good after the store last confirmed it, milliseconds (FLEET §4).
 const GOOD_FOR: u64 = 30_000;
@@ -33,7 +33,7 @@ const TELL_EVERY: u32 = 60;
 
 /// A question that the core should know of.
 #[derive(Debug, Clone)]
-pub(crate) struct Heard {
+pub(crate) struct HostContact {
     /// Who asked.
     pub(crate) question: Question,
     /// When.
@@ -58,9 +58,9 @@ pub(crate) struct ToldTo {
 /// What the answers rest on that are not a host's own.
 pub(crate) struct Public {
     /// What is wanted, and the rollout.
-    pub(crate) book: Book,
+    pub(crate) book: RolloutState,
     /// The resources.
-    pub(crate) shelf: Shelf,
+    pub(crate) shelf: ResourceSet,
     /// What is said of the cluster.
     pub(crate) cluster: Cluster,
     /// The releases.
@@ -74,8 +74,8 @@ pub(crate) struct Snapshot {
     /// Reports are wanted.
     wanted: ArcSwapOption<Wanted>,
     public: ArcSwap<Public>,
-    table: ArcSwapOption<Table>,
-    hosts: ArcSwap<Hosts>,
+    table: ArcSwapOption<AnswerTable>,
+    hosts: ArcSwap<HostTable>,
     /// When the store last confirmed what is answered, for people; and in milliseconds from `start` on, which no change of the clock
     /// moves. 0: never.
     confirmed: AtomicI64,
@@ -84,7 +84,7 @@ pub(crate) struct Snapshot {
     /// The last decision, seconds, where the clock is too far behind it; 0: it is not.
     ahead: AtomicI64,
     start: Instant,
-    heard: SyncSender<Heard>,
+    heard: SyncSender<HostContact>,
     lost: AtomicU64,
     strangers: AtomicU64,
     names: AtomicU64,
@@ -92,7 +92,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Public {
-    fn of(book: Book, shelf: Shelf, cluster: &Cluster, before: Option<&Self>) -> Self {
+    fn of(book: RolloutState, shelf: ResourceSet, cluster: &Cluster, before: Option<&Self>) -> Self {
         let cluster = Cluster { tools: Tools::of(&shelf), ..cluster.clone() };
         // Most decisions write no resource: what was written of the graphs stays.
         let catalogue = match before.filter(|before| before.shelf == shelf) {
@@ -104,21 +104,21 @@ impl Public {
 }
 
 /// An answer to a question.
-pub(crate) struct Told {
-    table: Arc<Table>,
+pub(crate) struct TimedAnswer {
+    table: Arc<AnswerTable>,
     index: usize,
     /// The store has not confirmed it of late.
     is_stale: bool,
 }
 
-impl Told {
+impl TimedAnswer {
     /// The answer as decided.
-    fn decided(&self) -> Option<&Answer> {
+    fn decided(&self) -> Option<&HostAnswer> {
         self.table.answers.get(self.index)
     }
 
     /// The answer. One that the store has not confirmed since `confirmed` lets nobody go.
-    pub(crate) fn answer(&self, confirmed: Timestamp) -> Option<Cow<'_, Answer>> {
+    pub(crate) fn answer(&self, confirmed: Timestamp) -> Option<Cow<'_, HostAnswer>> {
         let decided = self.decided()?;
         Some(if self.is_stale { Cow::Owned(find::stale(decided.clone(), confirmed)) } else { Cow::Borrowed(decided) })
     }
@@ -126,9 +126,9 @@ impl Told {
 
 impl Snapshot {
     /// A snapshot that says nothing yet. What the core should know goes to `heard`.
-    pub(crate) fn new(heard: SyncSender<Heard>, cluster: Cluster) -> Self {
+    pub(crate) fn new(heard: SyncSender<HostContact>, cluster: Cluster) -> Self {
         Self {
-            public: ArcSwap::from_pointee(Public::of(Book::default(), Shelf::default(), &cluster, None)),
+            public: ArcSwap::from_pointee(Public::of(RolloutState::default(), ResourceSet::default(), &cluster, None)),
             cluster,
             wanted: ArcSwapOption::empty(),
             table: ArcSwapOption::empty(),
@@ -147,17 +147,27 @@ impl Snapshot {
     }
 
     /// Answers `question`, and has the core note it; `None` where no rollout ever named a version.
-    pub(crate) fn ask(&self, question: &Question, signed: Option<&SignedQuestion>, now: Timestamp) -> Option<Told> {
+    pub(crate) fn ask(
+        &self,
+        question: &Question,
+        signed: Option<&SignedQuestion>,
+        now: Timestamp,
+    ) -> Option<TimedAnswer> {
         self.answer(question, signed, Some(now))
     }
 
     /// What [`Snapshot::ask`] would answer; nobody counts as heard of or as told by it.
-    pub(crate) fn look(&self, question: &Question) -> Option<Told> {
+    pub(crate) fn look(&self, question: &Question) -> Option<TimedAnswer> {
         self.answer(question, None, None)
     }
 
     /// `now`: the question is noted.
-    fn answer(&self, question: &Question, signed: Option<&SignedQuestion>, now: Option<Timestamp>) -> Option<Told> {
+    fn answer(
+        &self,
+        question: &Question,
+        signed: Option<&SignedQuestion>,
+        now: Option<Timestamp>,
+    ) -> Option<TimedAnswer> {
         let mut table = self.table.load_full()?;
         let hosts = self.hosts.load();
         let declared = name_of(&question.group);
@@ -170,20 +180,21 @@ impl Snapshot {
             Some(id) => hosts.by_id.get(&id),
             None => by_update_id(),
         };
-        let of_group = |table: &Table| table.unknown.get(question.group.as_str()).copied().unwrap_or(table.elsewhere);
+        let of_group =
+            |table: &AnswerTable| table.unknown.get(question.group.as_str()).copied().unwrap_or(table.elsewhere);
         let (table, index) = loop {
             match known.map(|slot| (slot, find(&table, slot.word.load(Ordering::Acquire)))) {
-                Some((slot, Found::Answer(found, index))) => break slot.narrowed(question, found, index, of_group),
+                Some((slot, Lookup::Answer(found, index))) => break slot.narrowed(question, found, index, of_group),
                 // The word is of a decision that was published meanwhile: its table is there already.
-                Some((_, Found::Newer)) => table = self.table.load_full()?,
-                Some((_, Found::Nothing)) | None => {
+                Some((_, Lookup::Newer)) => table = self.table.load_full()?,
+                Some((_, Lookup::Nothing)) | None => {
                     let index = of_group(&table);
                     break (table, index);
                 }
             }
         };
         let is_stale = !self.is_good();
-        let told = Told { table, index, is_stale };
+        let told = TimedAnswer { table, index, is_stale };
         if let Some(now) = now {
             let update = told.decided().filter(|answer| answer.update && !is_stale);
             let update = update.map(|answer| ToldTo {
@@ -200,7 +211,7 @@ impl Snapshot {
                 return Some(told);
             }
             let signed = signed.map(|signed| (signed.key, signed.epoch, signed.number));
-            self.tell(known, Heard { question: question.clone(), at: now, told: update, signed });
+            self.tell(known, HostContact { question: question.clone(), at: now, told: update, signed });
         }
         Some(told)
     }
@@ -287,7 +298,7 @@ impl Snapshot {
     }
 
     /// What is answered from now on; `None`: that there is no rollout.
-    pub(crate) fn publish(&self, table: Option<Table>) {
+    pub(crate) fn publish(&self, table: Option<AnswerTable>) {
         self.table.store(table.map(Arc::new));
     }
 
@@ -297,7 +308,7 @@ impl Snapshot {
     }
 
     /// Other resources, or another rollout, are answered from from now on.
-    pub(crate) fn set_public(&self, book: Book, shelf: Shelf) {
+    pub(crate) fn set_public(&self, book: RolloutState, shelf: ResourceSet) {
         let before = self.public.load_full();
         let reports = self.wanted.load().as_deref().copied();
         let cluster = Cluster { reports, ..self.cluster.clone() };
@@ -339,17 +350,17 @@ impl Snapshot {
     }
 
     /// The table that is answered from.
-    pub(crate) fn table(&self) -> Option<Arc<Table>> {
+    pub(crate) fn table(&self) -> Option<Arc<AnswerTable>> {
         self.table.load_full()
     }
 
     /// The hosts that are known.
-    pub(crate) fn hosts(&self) -> Arc<Hosts> {
+    pub(crate) fn hosts(&self) -> Arc<HostTable> {
         self.hosts.load_full()
     }
 
     /// Other hosts are known from now on.
-    pub(crate) fn set_hosts(&self, hosts: Hosts) {
+    pub(crate) fn set_hosts(&self, hosts: HostTable) {
         self.hosts.store(Arc::new(hosts));
     }
 
@@ -368,8 +379,8 @@ impl Snapshot {
     }
 
     /// Tells the core who asked: each host once a minute, and whenever it is another question or another answer than the last.
-    fn tell(&self, slot: Option<&Arc<Slot>>, heard: Heard) {
-        let Heard { question, at: now, told, .. } = &heard;
+    fn tell(&self, slot: Option<&Arc<Slot>>, heard: HostContact) {
+        let HostContact { question, at: now, told, .. } = &heard;
         if question.host.is_none() && question.update_id == 0 {
             return;
         }
@@ -419,13 +430,13 @@ fn fingerprint(question: &Question, told: Option<ToldTo>) -> u64 {
 mod tests {
     use std::collections::HashMap;
 
-    use fleet_engine::reason::{Reason, Why};
+    use fleet_engine::reason::{WaitReason, Why};
 
     use super::*;
 
-    fn table(generation: u32, answers: usize, before: Option<Arc<Table>>) -> Arc<Table> {
-        let reason = Reason { why: Why::LetGo, since: Timestamp::UNIX_EPOCH, until: None };
-        let answer = Answer {
+    fn table(generation: u32, answers: usize, before: Option<Arc<AnswerTable>>) -> Arc<AnswerTable> {
+        let reason = WaitReason { why: Why::LetGo, since: Timestamp::UNIX_EPOCH, until: None };
+        let answer = HostAnswer {
             version: "1.0.0".parse().unwrap(),
             update: true,
             jitter: 0,
@@ -435,7 +446,7 @@ mod tests {
             reason,
         };
         let answers = vec![answer; answers];
-        Arc::new(Table { generation, answers, unknown: HashMap::new(), elsewhere: 0, before })
+        Arc::new(AnswerTable { generation, answers, unknown: HashMap::new(), elsewhere: 0, before })
     }
 
     fn word(generation: u32, index: u32) -> u64 {
@@ -448,9 +459,9 @@ mod tests {
             let next = first.wrapping_add(1).max(1);
             let now = table(next, 2, Some(table(first, 3, None)));
             let found = |generation, index| match find(&now, word(generation, index)) {
-                Found::Answer(table, index) => format!("{} {index}", table.generation),
-                Found::Nothing => "nothing".to_owned(),
-                Found::Newer => "newer".to_owned(),
+                Lookup::Answer(table, index) => format!("{} {index}", table.generation),
+                Lookup::Nothing => "nothing".to_owned(),
+                Lookup::Newer => "newer".to_owned(),
             };
             assert_eq!(found(next, 1), format!("{next} 1"));
             assert_eq!(found(first, 2), format!("{first} 2"));
@@ -467,11 +478,11 @@ mod tests {
 
     #[test]
     fn a_question_in_a_hosts_name_takes_the_answer_that_lets_nobody_go() {
-        let mut table = Table::clone(&table(1, 2, None));
+        let mut table = AnswerTable::clone(&table(1, 2, None));
         table.answers[1].update = false;
         table.unknown = HashMap::from([("open".to_owned(), 0), ("closed".to_owned(), 1)]);
         let table = Arc::new(table);
-        let of_group = |table: &Table| table.unknown["open"];
+        let of_group = |table: &AnswerTable| table.unknown["open"];
         let asks = |slot: &Slot, group: &str, own: usize| {
             let question = Question { group: group.to_owned(), ..Question::default() };
             slot.narrowed(&question, Arc::clone(&table), own, of_group).1

@@ -4,28 +4,28 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use fleet_engine::answer::{Answer, Question};
+use fleet_engine::answer::{HostAnswer, Question};
 use fleet_engine::host::HostId;
 use protocol::report::Key;
 
 /// The answers of one decision.
 #[derive(Clone)]
-pub(crate) struct Table {
+pub(crate) struct AnswerTable {
     /// Counted by decisions.
     pub(crate) generation: u32,
     /// The answers that hosts' words point to.
-    pub(crate) answers: Vec<Answer>,
+    pub(crate) answers: Vec<HostAnswer>,
     /// For hosts that are not known, by the group that they declare.
     pub(crate) unknown: HashMap<String, usize>,
     /// For those that declare none of these groups.
     pub(crate) elsewhere: usize,
     /// The table of the decision before.
-    pub(crate) before: Option<Arc<Table>>,
+    pub(crate) before: Option<Arc<AnswerTable>>,
 }
 
 /// The hosts that are known.
 #[derive(Default, Clone)]
-pub(crate) struct Hosts {
+pub(crate) struct HostTable {
     /// By UUID.
     pub(crate) by_id: HashMap<HostId, Arc<Slot>>,
     /// By the id of the updater.
@@ -65,9 +65,9 @@ impl Slot {
 }
 
 /// What a word leads to.
-pub(super) enum Found {
+pub(super) enum Lookup {
     /// An answer.
-    Answer(Arc<Table>, usize),
+    Answer(Arc<AnswerTable>, usize),
     /// Nothing was decided for the host yet.
     Nothing,
     /// It is of a later table than this one.
@@ -75,7 +75,7 @@ pub(super) enum Found {
 }
 
 /// The answer of a word, from the table of its generation.
-pub(super) fn find(table: &Arc<Table>, word: u64) -> Found {
+pub(super) fn find(table: &Arc<AnswerTable>, word: u64) -> Lookup {
     let generation = u32::try_from(word >> 32).unwrap_or(0);
     let index = usize::try_from(word & u64::from(u32::MAX)).unwrap_or(usize::MAX);
     // Generations wrap after four billion decisions.
@@ -83,13 +83,13 @@ pub(super) fn find(table: &Arc<Table>, word: u64) -> Found {
     let is_newer = ahead > 0 && ahead < u32::MAX / 2;
     let of = if ahead == 0 { Some(table) } else { table.before.as_ref() };
     match of.filter(|of| of.generation == generation) {
-        _ if generation == 0 => Found::Nothing,
-        Some(of) if index < of.answers.len() => Found::Answer(Arc::clone(of), index),
+        _ if generation == 0 => Lookup::Nothing,
+        Some(of) if index < of.answers.len() => Lookup::Answer(Arc::clone(of), index),
         // Tables grow by the answers of newcomers.
-        Some(_) if ahead == 0 => Found::Newer,
-        None if is_newer => Found::Newer,
+        Some(_) if ahead == 0 => Lookup::Newer,
+        None if is_newer => Lookup::Newer,
         // A word that no later decision set: the host is known no more.
-        Some(_) | None => Found::Nothing,
+        Some(_) | None => Lookup::Nothing,
     }
 }
 
@@ -99,10 +99,10 @@ impl Slot {
     pub(super) fn narrowed(
         &self,
         question: &Question,
-        table: Arc<Table>,
+        table: Arc<AnswerTable>,
         index: usize,
-        of_group: impl Fn(&Table) -> usize,
-    ) -> (Arc<Table>, usize) {
+        of_group: impl Fn(&AnswerTable) -> usize,
+    ) -> (Arc<AnswerTable>, usize) {
         let is_known_so = self.declared.load(Ordering::Relaxed) == name_of(&question.group);
         if question.group.is_empty() || is_known_so || self.is_bound.load(Ordering::Relaxed) {
             return (table, index);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use fleet_engine::book::Book;
+use fleet_engine::book::RolloutState;
 use fleet_store::{Change, PlaceInLog, Store};
 use jiff::{SignedDuration, Timestamp};
 
@@ -12,7 +12,7 @@ use super::{agents, begin, server, until_kinds};
 use crate::support::dir;
 
 /// Changes what was decided, as if it had been so.
-fn rewrite(dir: &Path, change: impl FnOnce(&mut Book)) {
+fn rewrite(dir: &Path, change: impl FnOnce(&mut RolloutState)) {
     let mut store = Store::open(&dir.join("data")).unwrap();
     let (state, arrivals) = store.load_with(|_, arrivals| arrivals).unwrap();
     let mut book = state.book.unwrap();

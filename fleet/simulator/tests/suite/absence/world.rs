@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use fleet_engine::answer::Question;
-use fleet_engine::book::Book;
+use fleet_engine::book::RolloutState;
 use fleet_engine::command::Command;
-use fleet_engine::fleet::{Change, Fleet, Report};
+use fleet_engine::fleet::{Fleet, HostChange, HostReport};
 use fleet_engine::host::{HostId, Outcome};
 use fleet_engine::rollout::{GroupStatus, State};
-use fleet_engine::shelf::Shelf;
+use fleet_engine::shelf::ResourceSet;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -60,8 +60,8 @@ struct Member {
 }
 
 pub(crate) struct World {
-    pub(crate) book: Book,
-    pub(crate) shelf: Shelf,
+    pub(crate) book: RolloutState,
+    pub(crate) shelf: ResourceSet,
     pub(crate) fleet: Fleet,
     members: Vec<Member>,
     trouble: Trouble,
@@ -115,7 +115,7 @@ impl World {
     }
 
     pub(crate) fn with_cap(dialect: Dialect, groups: &[(&str, u32)], cap: u8, more: &Value, trouble: Trouble) -> Self {
-        let (mut book, mut shelf) = (Book { seed: 7, ..Book::default() }, Shelf::default());
+        let (mut book, mut shelf) = (RolloutState { seed: 7, ..RolloutState::default() }, ResourceSet::default());
         shelf.put_json(&policy(dialect, groups, cap, more), 1, &mut book).unwrap();
         let spec = match dialect {
             Dialect::V2 => {
@@ -209,9 +209,9 @@ impl World {
         let member = &self.members[index];
         let change = |(outcome, to): (Outcome, &str)| {
             let code = if outcome.is_failure() { "unhealthy" } else { "" };
-            Change { outcome, to: to.to_owned(), code: code.to_owned() }
+            HostChange { outcome, to: to.to_owned(), code: code.to_owned() }
         };
-        let report = Report {
+        let report = HostReport {
             host: member.id,
             update_id: !member.id,
             group: Some(member.group.clone()),
@@ -219,7 +219,7 @@ impl World {
             labels: Some(BTreeMap::from([("env".to_owned(), member.group.clone())])),
             pinned: Some(member.pinned),
             last: member.last.map(change),
-            ..Report::default()
+            ..HostReport::default()
         };
         self.fleet.report(&report, self.book.rollout.as_ref(), now);
         if member.version == NEW {

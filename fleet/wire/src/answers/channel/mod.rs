@@ -9,10 +9,10 @@ mod tests;
 
 use std::borrow::Cow;
 
-use fleet_engine::answer::Answer;
+use fleet_engine::answer::HostAnswer;
 use fleet_engine::reason::Why;
-use fleet_engine::resource::{Channel, Kind, Resource, Source};
-use fleet_engine::shelf::Shelf;
+use fleet_engine::resource::{Channel, ChannelSource, Kind, Resource};
+use fleet_engine::shelf::ResourceSet;
 use protocol::Version;
 
 pub use forward::{Forward, Forwarded, read_critical, read_version};
@@ -55,7 +55,7 @@ pub fn path(path: &str) -> Option<(Cow<'_, str>, Verb)> {
 }
 
 /// The `fleet_channel` called `name`.
-pub fn defined<'a>(shelf: &'a Shelf, name: &str) -> Option<&'a Channel> {
+pub fn defined<'a>(shelf: &'a ResourceSet, name: &str) -> Option<&'a Channel> {
     match shelf.get(Kind::Channel, name)? {
         Resource::Channel(object) => Some(&object.model),
         _ => None,
@@ -107,9 +107,9 @@ pub fn origin<'a>(
 
 fn of(channel: &Channel) -> Origin<'_> {
     match &channel.source {
-        Source::Static(version) => Origin::Static(version.as_ref()),
-        Source::Forward(url) => Origin::Forward(url),
-        Source::Group(name) => Origin::Group(name),
+        ChannelSource::Static(version) => Origin::Static(version.as_ref()),
+        ChannelSource::Forward(url) => Origin::Forward(url),
+        ChannelSource::Group(name) => Origin::Group(name),
     }
 }
 
@@ -136,7 +136,7 @@ pub fn critical(is_critical: bool) -> Reply {
 ///
 /// A stale answer ([`crate::answers::find::stale`]) is written as `none`: clients of channels decide by their own windows, and would
 /// update although the server lets no host go.
-pub fn group(style: Style, verb: Verb, answer: Option<&Answer>, always: bool, servers: Option<&Version>) -> Reply {
+pub fn group(style: Style, verb: Verb, answer: Option<&HostAnswer>, always: bool, servers: Option<&Version>) -> Reply {
     match verb {
         Verb::Version => {
             let known = answer.filter(|answer| answer.reason.why != Why::StoreUnavailable);

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use fleet_engine::reason::{Reason, Why};
+use fleet_engine::reason::{WaitReason, Why};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 
@@ -19,15 +19,15 @@ fn text(reply: &Reply) -> &str {
     std::str::from_utf8(&reply.body).unwrap()
 }
 
-fn answer(version: &str, update: bool) -> Answer {
-    Answer {
+fn answer(version: &str, update: bool) -> HostAnswer {
+    HostAnswer {
         version: version_of(version),
         update,
         jitter: 60,
         rollout: 1,
         attempt: 1,
         group: "prod".to_owned(),
-        reason: Reason { why: if update { Why::LetGo } else { Why::NotYet }, since: at(0), until: None },
+        reason: WaitReason { why: if update { Why::LetGo } else { Why::NotYet }, since: at(0), until: None },
     }
 }
 
@@ -112,11 +112,11 @@ fn the_verb_is_the_last_element_of_a_forwarded_address() {
 
 #[test]
 fn channels_are_found_by_their_names() {
-    let (mut shelf, mut book) = (Shelf::default(), fleet_engine::book::Book::default());
+    let (mut shelf, mut book) = (ResourceSet::default(), fleet_engine::book::RolloutState::default());
     let spec = serde_json::json!({ "kind": "fleet_channel", "version": "v1", "metadata": { "name": "stable/cloud" },
         "spec": { "static_version": "17.2.1", "critical": true } });
     shelf.put_json(&spec, 1, &mut book).unwrap();
-    let expected = Channel { source: Source::Static(Some(version_of("17.2.1"))), critical: true };
+    let expected = Channel { source: ChannelSource::Static(Some(version_of("17.2.1"))), critical: true };
     assert_eq!(defined(&shelf, "stable/cloud"), Some(&expected));
     assert_eq!(defined(&shelf, "stable"), None);
     let frozen = serde_json::json!({ "kind": "fleet_channel", "version": "v1", "metadata": { "name": "frozen" },
@@ -135,9 +135,9 @@ fn without_a_rollout_a_group_s_channel_has_no_version() {
 fn channels() -> BTreeMap<&'static str, Channel> {
     let channel = |source, critical| Channel { source, critical };
     BTreeMap::from([
-        ("old", channel(Source::Static(Some(version_of("16.0.0"))), true)),
-        ("stable/cloud", channel(Source::Forward("https://example.com/v1/stable/cloud".to_owned()), false)),
-        ("first", channel(Source::Group("canaries".to_owned()), false)),
+        ("old", channel(ChannelSource::Static(Some(version_of("16.0.0"))), true)),
+        ("stable/cloud", channel(ChannelSource::Forward("https://example.com/v1/stable/cloud".to_owned()), false)),
+        ("first", channel(ChannelSource::Group("canaries".to_owned()), false)),
     ])
 }
 
@@ -158,7 +158,7 @@ fn a_defined_channel_has_its_source_and_another_is_the_group_of_its_name() {
 #[test]
 fn without_a_rollout_an_unknown_channel_is_the_default_one_if_that_is_defined() {
     let mut channels = channels();
-    channels.insert("default", Channel { source: Source::Static(Some(version_of("15.0.0"))), critical: false });
+    channels.insert("default", Channel { source: ChannelSource::Static(Some(version_of("15.0.0"))), critical: false });
     let defined = |name: &str| channels.get(name);
     assert_eq!(origin("prod", defined, false), (Origin::Static(Some(&version_of("15.0.0"))), false));
     assert_eq!(origin("prod", defined, true), (Origin::Group("prod"), false));

@@ -6,10 +6,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use fleet_engine::answer::{Answer, Question};
-use fleet_engine::reason::{Reason, Why};
+use fleet_engine::answer::{HostAnswer, Question};
+use fleet_engine::reason::{WaitReason, Why};
 use fleet_engine::resource::{Kind, Resource};
-use fleet_engine::shelf::Shelf;
+use fleet_engine::shelf::ResourceSet;
 use jiff::Timestamp;
 use protocol::find::MAX_JITTER_SECONDS;
 use protocol::report::Wanted;
@@ -63,7 +63,7 @@ pub struct Tools {
 
 impl Tools {
     /// As the resources have them.
-    pub fn of(shelf: &Shelf) -> Self {
+    pub fn of(shelf: &ResourceSet) -> Self {
         let only = |kind: Kind| shelf.get(kind, kind.only_name().unwrap_or_default());
         let version = match only(Kind::Version) {
             Some(Resource::Version(object)) => object.model.tools.clone(),
@@ -78,11 +78,11 @@ impl Tools {
 }
 
 /// The digests of an answer's archives by edition and architecture (`fleet_release.spec.digests`); empty: not known.
-pub type Digests = [((Edition, Arch), Digest)];
+pub type ArchiveDigests = [((Edition, Arch), Digest)];
 
 /// A question as it came.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct FindQuestion {
     /// Who asks.
     pub question: Question,
     /// Nobody updates by the answer: it is the same, and nothing is noted of it.
@@ -91,7 +91,7 @@ pub struct Asked {
 
 /// Who asks, by the query behind the path (without its `?`). Nothing in it is an error: an updater gets an answer whatever it
 /// sends. What is no UUID counts as no host, and as no updater's id.
-pub fn question(query: &str) -> Asked {
+pub fn question(query: &str) -> FindQuestion {
     let [host, group, update_id, dry_run] = Query::lenient(query).firsts(["host", "group", "update_id", "dry_run"]);
     let id = |text: Option<Cow<'_, str>>| ids::uuid(&text?);
     let question = Question {
@@ -99,11 +99,11 @@ pub fn question(query: &str) -> Asked {
         group: group.map(Cow::into_owned).unwrap_or_default(),
         update_id: id(update_id).unwrap_or(0),
     };
-    Asked { question, is_dry_run: dry_run.is_some_and(|text| text == "true") }
+    FindQuestion { question, is_dry_run: dry_run.is_some_and(|text| text == "true") }
 }
 
 /// The answer to a host, in the form of the path that it asked.
-pub fn reply(form: Form, answer: &Answer, cluster: &Cluster, digests: &Digests) -> Reply {
+pub fn reply(form: Form, answer: &HostAnswer, cluster: &Cluster, digests: &ArchiveDigests) -> Reply {
     let mut body = Vec::with_capacity(USUAL);
     let written = match form {
         Form::Flat => serde_json::to_writer(&mut body, &Flat::of(answer, cluster, digests)),
@@ -125,8 +125,8 @@ pub fn no_rollout() -> Reply {
 
 /// The answer of a server that has not reached its store since `since`: the same version, without an
 /// update (FLEET §4).
-pub fn stale(answer: Answer, since: Timestamp) -> Answer {
-    Answer { update: false, reason: Reason { why: Why::StoreUnavailable, since, until: None }, ..answer }
+pub fn stale(answer: HostAnswer, since: Timestamp) -> HostAnswer {
+    HostAnswer { update: false, reason: WaitReason { why: Why::StoreUnavailable, since, until: None }, ..answer }
 }
 
 /// The stable code of a reason.
@@ -146,7 +146,7 @@ struct Flat<'a> {
 }
 
 impl<'a> Flat<'a> {
-    fn of(answer: &'a Answer, cluster: &'a Cluster, digests: &'a Digests) -> Self {
+    fn of(answer: &'a HostAnswer, cluster: &'a Cluster, digests: &'a ArchiveDigests) -> Self {
         Self {
             agent_version: &answer.version,
             agent_auto_update: answer.update,
@@ -195,7 +195,7 @@ struct AutoUpdate<'a> {
 }
 
 impl<'a> Nested<'a> {
-    fn of(answer: &'a Answer, cluster: &'a Cluster, digests: &'a Digests, is_ping: bool) -> Self {
+    fn of(answer: &'a HostAnswer, cluster: &'a Cluster, digests: &'a ArchiveDigests, is_ping: bool) -> Self {
         Self {
             auth: is_ping.then_some(Nothing {}),
             proxy: is_ping.then_some(Nothing {}),
@@ -224,19 +224,19 @@ struct Ours<'a> {
     report: Option<&'a Wanted>,
     rollout: u64,
     attempt: u32,
-    why: Code,
+    why: BareCode,
     until: Option<Second>,
     #[serde(skip_serializing_if = "Archives::is_empty")]
     digests: Archives<'a>,
 }
 
 impl<'a> Ours<'a> {
-    fn of(answer: &Answer, cluster: &'a Cluster, digests: &'a Digests) -> Self {
+    fn of(answer: &HostAnswer, cluster: &'a Cluster, digests: &'a ArchiveDigests) -> Self {
         Self {
             report: cluster.reports.as_ref(),
             rollout: answer.rollout,
             attempt: answer.attempt,
-            why: Code { code: answer.reason.why.code() },
+            why: BareCode { code: answer.reason.why.code() },
             until: answer.reason.until.map(Second),
             digests: Archives(digests),
         }
@@ -244,7 +244,7 @@ impl<'a> Ours<'a> {
 }
 
 #[derive(Serialize)]
-struct Code {
+struct BareCode {
     code: &'static str,
 }
 
@@ -258,7 +258,7 @@ impl Serialize for Second {
 }
 
 /// Digests as a mapping of `oss/amd64` and the like.
-struct Archives<'a>(&'a Digests);
+struct Archives<'a>(&'a ArchiveDigests);
 
 impl Archives<'_> {
     fn is_empty(&self) -> bool {

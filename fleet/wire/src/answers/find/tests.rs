@@ -1,4 +1,4 @@
-use fleet_engine::book::Book;
+use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::reason::HaltRule;
 use proptest::prelude::*;
@@ -12,15 +12,15 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-fn answer(version: &str, update: bool, jitter: u32, why: Why) -> Answer {
-    Answer {
+fn answer(version: &str, update: bool, jitter: u32, why: Why) -> HostAnswer {
+    HostAnswer {
         version: version.parse().unwrap(),
         update,
         jitter,
         rollout: 7,
         attempt: 2,
         group: "prod".to_owned(),
-        reason: Reason { why, since: at("2026-01-05T11:00:00Z"), until: Some(at("2026-01-05T12:00:00.9Z")) },
+        reason: WaitReason { why, since: at("2026-01-05T11:00:00Z"), until: Some(at("2026-01-05T12:00:00.9Z")) },
     }
 }
 
@@ -28,7 +28,7 @@ fn body(reply: &Reply) -> Value {
     serde_json::from_slice(&reply.body).unwrap()
 }
 
-fn ask(form: Form, answer: &Answer, cluster: &Cluster) -> Value {
+fn ask(form: Form, answer: &HostAnswer, cluster: &Cluster) -> Value {
     let reply = reply(form, answer, cluster, &[]);
     assert_eq!((reply.status, reply.content_type), (200, "application/json"));
     assert_eq!(reply.headers, [("cache-control", "no-store")]);
@@ -126,8 +126,8 @@ fn the_flat_answer_is_the_one_that_scripts_show() {
         let answer = answer("17.2.1", update, 60, why);
         assert_eq!(ask(Form::Flat, &answer, &Cluster::default()), show::find(&answer));
     }
-    let without_end = Answer {
-        reason: Reason { why: Why::Held, since: at("2026-01-05T11:00:00Z"), until: None },
+    let without_end = HostAnswer {
+        reason: WaitReason { why: Why::Held, since: at("2026-01-05T11:00:00Z"), until: None },
         ..answer("17.2.1", false, 0, Why::Held)
     };
     let told = ask(Form::Flat, &without_end, &Cluster::default());
@@ -208,7 +208,7 @@ fn tools_without_a_version_of_their_own_have_the_servers() {
     assert_eq!(told["auto_update"].get("tools_auto_update"), None);
 }
 
-fn put(shelf: &mut Shelf, book: &mut Book, kind: &str, spec: &Value) {
+fn put(shelf: &mut ResourceSet, book: &mut RolloutState, kind: &str, spec: &Value) {
     let resource =
         json!({ "kind": kind, "version": "v1", "metadata": { "name": kind.replace('_', "-") }, "spec": spec });
     shelf.put_json(&resource, 1, book).unwrap();
@@ -216,7 +216,7 @@ fn put(shelf: &mut Shelf, book: &mut Book, kind: &str, spec: &Value) {
 
 #[test]
 fn tools_are_read_from_both_resources() {
-    let (mut shelf, mut book) = (Shelf::default(), Book::default());
+    let (mut shelf, mut book) = (ResourceSet::default(), RolloutState::default());
     assert_eq!(Tools::of(&shelf), Tools::default());
     put(&mut shelf, &mut book, "autoupdate_version", &json!({ "tools": { "target_version": "v17.4.0" } }));
     put(&mut shelf, &mut book, "autoupdate_config", &json!({ "tools": { "mode": "enabled" } }));
@@ -307,7 +307,7 @@ fn the_rows_of_the_answer_table_are_written_in_both_dialects() {
         ("enabled", "regular", "17.2.0", false),
         ("suspended", "regular", "17.2.0", false),
     ] {
-        let (mut shelf, mut book, mut fleet) = (Shelf::default(), Book::default(), Fleet::default());
+        let (mut shelf, mut book, mut fleet) = (ResourceSet::default(), RolloutState::default(), Fleet::default());
         let agents =
             json!({ "start_version": "17.2.0", "target_version": "17.2.1", "mode": mode, "schedule": schedule });
         put(&mut shelf, &mut book, "autoupdate_version", &json!({ "agents": agents }));

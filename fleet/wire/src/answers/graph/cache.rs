@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::question::{Asked, Dialect, Wanted};
+use super::question::{GraphArch, GraphDialect, GraphQuestion};
 
 /// Most graphs that are kept, each below a MiB (`fleet_engine::shelf::MOST_IN_CHANNEL`). One for each channel, architecture and
 /// dialect, and for each set of releases that are hidden from some hosts: few, unless many rollouts are under way at once.
@@ -11,10 +11,10 @@ const MOST: usize = 32;
 
 /// What decides how a graph is written.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    dialect: Dialect,
+pub(super) struct GraphKey {
+    dialect: GraphDialect,
     channel: String,
-    arch: Wanted,
+    arch: GraphArch,
     /// The releases that the host does not see yet, by their places among all.
     hidden: Vec<usize>,
 }
@@ -22,18 +22,18 @@ pub(super) struct Key {
 /// Graphs by what was asked. A copy has none: it may be of other releases.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
-    written: Mutex<HashMap<Key, Arc<[u8]>>>,
+    written: Mutex<HashMap<GraphKey, Arc<[u8]>>>,
 }
 
-impl Key {
-    pub(super) fn new(asked: &Asked, hidden: Vec<usize>) -> Self {
+impl GraphKey {
+    pub(super) fn new(asked: &GraphQuestion, hidden: Vec<usize>) -> Self {
         Self { dialect: asked.dialect, channel: asked.channel.clone(), arch: asked.arch, hidden }
     }
 }
 
 impl Cache {
     /// The graph of `key`, which `write` writes where it is not kept.
-    pub(super) fn get<E>(&self, key: Key, write: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
+    pub(super) fn get<E>(&self, key: GraphKey, write: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
         let lock = || self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&key) {
             return Ok(Arc::clone(known));

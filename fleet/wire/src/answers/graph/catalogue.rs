@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fleet_engine::resource::{Release, Resource};
-use fleet_engine::shelf::Shelf;
+use fleet_engine::shelf::ResourceSet;
 use jiff::Timestamp;
 use protocol::{Arch, Digest, Edition, Version};
 
-use super::cache::{Cache, Key};
+use super::cache::{Cache, GraphKey};
 use super::phase;
-use super::question::{Asked, Dialect, Fault, Wanted};
-use super::view::Graph;
+use super::question::{GraphArch, GraphDialect, GraphFault, GraphQuestion};
+use super::view::UpdateGraph;
 
 /// Releases by version, each version once.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,7 +22,7 @@ pub struct Catalogue {
 
 impl Catalogue {
     /// The releases among the resources.
-    pub fn of(shelf: &Shelf) -> Self {
+    pub fn of(shelf: &ResourceSet) -> Self {
         let releases = shelf.all().filter_map(|resource| match resource {
             Resource::Release(object) => Some(object.model.clone()),
             _ => None,
@@ -65,29 +65,30 @@ impl Catalogue {
     ///
     /// # Errors
     /// There is no such stream. For OpenShift's clients that is no error: they get an empty graph.
-    pub fn graph(&self, asked: &Asked, now: Timestamp) -> Result<Graph, Fault> {
-        if asked.dialect == Dialect::CoreOs && !self.has(&asked.channel) {
-            return Err(Fault::InvalidParams(format!("stream {:?} is unknown", asked.channel)));
+    pub fn graph(&self, asked: &GraphQuestion, now: Timestamp) -> Result<UpdateGraph, GraphFault> {
+        if asked.dialect == GraphDialect::CoreOs && !self.has(&asked.channel) {
+            return Err(GraphFault::InvalidParams(format!("stream {:?} is unknown", asked.channel)));
         }
-        Ok(Graph::new(&self.releases, |release| is_wanted(release, asked), asked, now))
+        Ok(UpdateGraph::new(&self.releases, |release| is_wanted(release, asked), asked, now))
     }
 
     /// The same as JSON, written once for all who see the same.
     ///
     /// # Errors
     /// As [`Catalogue::graph`]. Inside: it cannot be written.
-    pub fn written(&self, asked: &Asked, now: Timestamp) -> Result<serde_json::Result<Arc<[u8]>>, Fault> {
+    pub fn written(&self, asked: &GraphQuestion, now: Timestamp) -> Result<serde_json::Result<Arc<[u8]>>, GraphFault> {
         // Names that nobody wrote are not kept.
         if !self.has(&asked.channel) {
             return Ok(serde_json::to_vec(&self.graph(asked, now)?).map(Into::into));
         }
-        let write = || serde_json::to_vec(&Graph::new(&self.releases, |release| is_wanted(release, asked), asked, now));
+        let write =
+            || serde_json::to_vec(&UpdateGraph::new(&self.releases, |release| is_wanted(release, asked), asked, now));
         let is_hidden = |release: &Release| {
             is_wanted(release, asked)
                 && release.rollout.as_ref().is_some_and(|phased| phase::is_hidden(asked, &release.version, phased, now))
         };
         let hidden = self.releases.iter().enumerate().filter(|(_, release)| is_hidden(release));
-        let key = Key::new(asked, hidden.map(|(at, _)| at).collect());
+        let key = GraphKey::new(asked, hidden.map(|(at, _)| at).collect());
         Ok(self.cache.get(key, write))
     }
 
@@ -102,17 +103,17 @@ impl Catalogue {
     }
 }
 
-fn is_wanted(release: &Release, asked: &Asked) -> bool {
+fn is_wanted(release: &Release, asked: &GraphQuestion) -> bool {
     release.channels.contains(&asked.channel) && is_built_for(release, asked.arch)
 }
 
 /// Whether there is an archive for the architecture. A release that names no digests does not say what it is built for.
-fn is_built_for(release: &Release, wanted: Wanted) -> bool {
+fn is_built_for(release: &Release, wanted: GraphArch) -> bool {
     match wanted {
-        Wanted::Any => true,
-        Wanted::Arch(arch) => {
+        GraphArch::Any => true,
+        GraphArch::Arch(arch) => {
             release.digests.is_empty() || release.digests.iter().any(|((_, built), _)| *built == arch)
         }
-        Wanted::Other => false,
+        GraphArch::Other => false,
     }
 }

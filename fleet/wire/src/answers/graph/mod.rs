@@ -13,16 +13,16 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub use catalogue::Catalogue;
-pub use question::{Asked, Dialect, Fault, Wanted};
-pub use view::{Graph, Node};
+pub use question::{GraphArch, GraphDialect, GraphFault, GraphQuestion};
+pub use view::{GraphNode, UpdateGraph};
 
 use crate::answers::reply::{JSON, Reply, TEXT};
 
 /// What the query behind the path (without its `?`) is answered at `now`. `accept`: the header of that name, where it was sent.
 pub fn reply(catalogue: &Catalogue, query: &str, accept: Option<&str>, now: Timestamp) -> Reply {
-    let dialect = Dialect::of(query);
+    let dialect = GraphDialect::of(query);
     let graph = question::accepts_json(accept, dialect)
-        .and_then(|()| Asked::read(query))
+        .and_then(|()| GraphQuestion::read(query))
         .and_then(|asked| catalogue.written(&asked, now));
     match graph {
         Ok(Ok(body)) => Reply::ok(JSON, body),
@@ -36,18 +36,18 @@ pub fn reply(catalogue: &Catalogue, query: &str, accept: Option<&str>, now: Time
 ///
 /// # Errors
 /// What is wrong with the question.
-pub fn script(catalogue: &Catalogue, question: &Value, now: Timestamp) -> Result<Value, Fault> {
-    let graph = catalogue.graph(&Asked::from_json(question)?, now)?;
-    serde_json::to_value(&graph).map_err(|error| Fault::InvalidParams(error.to_string()))
+pub fn script(catalogue: &Catalogue, question: &Value, now: Timestamp) -> Result<Value, GraphFault> {
+    let graph = catalogue.graph(&GraphQuestion::from_json(question)?, now)?;
+    serde_json::to_value(&graph).map_err(|error| GraphFault::InvalidParams(error.to_string()))
 }
 
 /// Cincinnati names kind and value; Fedora CoreOS's server has an empty body.
-fn refused(dialect: Dialect, fault: &Fault) -> Reply {
+fn refused(dialect: GraphDialect, fault: &GraphFault) -> Reply {
     match dialect {
-        Dialect::OpenShift => {
+        GraphDialect::OpenShift => {
             let body = serde_json::json!({ "kind": fault.kind(), "value": fault.to_string() });
             Reply::with(fault.status(), JSON, body.to_string())
         }
-        Dialect::CoreOs => Reply::with(400, TEXT, Vec::new()),
+        GraphDialect::CoreOs => Reply::with(400, TEXT, Vec::new()),
     }
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use protocol::Version;
 use sha2::{Digest, Sha256};
 
-use super::question::Asked;
+use super::question::GraphQuestion;
 use crate::answers::ids;
 
 /// The least wariness of a node that does not declare one: 0 is for those that do, the canaries.
@@ -29,7 +29,7 @@ pub(crate) fn throttle(phased: &Phased, now: Timestamp) -> f64 {
 
 /// How late a node is to see `version`, 0 to 1: as it declares, else by its id. The version is in the hash, so that it is not the
 /// same nodes that are first each time.
-pub(crate) fn wariness(asked: &Asked, version: &Version) -> f64 {
+pub(crate) fn wariness(asked: &GraphQuestion, version: &Version) -> f64 {
     match (asked.wariness, &asked.node) {
         (Some(declared), _) => declared,
         (None, None) => UNKNOWN,
@@ -47,7 +47,7 @@ pub(crate) fn wariness(asked: &Asked, version: &Version) -> f64 {
 }
 
 /// Whether a node does not see the release yet. One that declares 0 sees every release.
-pub(super) fn is_hidden(asked: &Asked, version: &Version, phased: &Phased, now: Timestamp) -> bool {
+pub(super) fn is_hidden(asked: &GraphQuestion, version: &Version, phased: &Phased, now: Timestamp) -> bool {
     let throttle = throttle(phased, now);
     // No wariness is greater, and most releases have been seen by all for long.
     throttle < 1.0 && wariness(asked, version) > throttle

@@ -8,7 +8,7 @@ use protocol::Version;
 use serde::Serialize;
 
 use super::phase;
-use super::question::{Asked, Dialect};
+use super::question::{GraphDialect, GraphQuestion};
 
 /// What Fedora CoreOS's clients read.
 const CORE_OS: &str = "org.fedoraproject.coreos";
@@ -17,9 +17,9 @@ const CHANNELS: &str = "io.openshift.upgrades.graph.release.channels";
 
 /// Versions, and which lead to which.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Graph {
+pub struct UpdateGraph {
     /// From the oldest version to the newest.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<GraphNode>,
     /// From and to, as indexes of `nodes`: upwards, but where a release names a later one in `requires_from`. No cycle comes of that: from
     /// there nothing leads upwards.
     pub edges: Vec<(usize, usize)>,
@@ -27,7 +27,7 @@ pub struct Graph {
 
 /// A version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Node {
+pub struct GraphNode {
     /// The version, unique in its graph.
     pub version: String,
     /// What the client asks for to get it: the version again, since archives are found by version and edition.
@@ -36,13 +36,13 @@ pub struct Node {
     pub metadata: BTreeMap<String, String>,
 }
 
-impl Graph {
+impl UpdateGraph {
     /// The graph of those of the `releases` that are wanted. `releases` are all there are, in order: a barrier holds back also
     /// where its own channel is not asked for.
     pub(super) fn new(
         releases: &[Release],
         is_wanted: impl Fn(&Release) -> bool,
-        asked: &Asked,
+        asked: &GraphQuestion,
         now: Timestamp,
     ) -> Self {
         let mut graph = Self { nodes: Vec::new(), edges: Vec::new() };
@@ -52,7 +52,7 @@ impl Graph {
             let index = graph.nodes.len();
             let is_in = is_wanted(release);
             if is_in {
-                graph.nodes.push(Node::of(release, index, asked.dialect));
+                graph.nodes.push(GraphNode::of(release, index, asked.dialect));
                 if is_offered(release, asked, now) {
                     let from = since_barrier.iter().filter(|(_, from)| leads(from, release)).map(|(from, _)| *from);
                     graph.edges.extend(from.map(|from| (from, index)));
@@ -75,7 +75,7 @@ impl Graph {
         &self,
         releases: &[Release],
         is_wanted: impl Fn(&Release) -> bool,
-        asked: &Asked,
+        asked: &GraphQuestion,
         now: Timestamp,
     ) -> Vec<(usize, usize)> {
         let wanted = || releases.iter().filter(|release| is_wanted(release)).enumerate();
@@ -94,7 +94,7 @@ impl Graph {
 }
 
 /// Whether anything leads to `release`: it is phased in or a barrier, not blocked, and its turn has come.
-fn is_offered(release: &Release, asked: &Asked, now: Timestamp) -> bool {
+fn is_offered(release: &Release, asked: &GraphQuestion, now: Timestamp) -> bool {
     if release.blocked.is_some() {
         return false;
     }
@@ -116,12 +116,12 @@ fn goes_back(from: &Release, to: &Release) -> bool {
     !from.deadend && to.requires_from.contains(&from.version)
 }
 
-impl Node {
-    fn of(release: &Release, index: usize, dialect: Dialect) -> Self {
+impl GraphNode {
+    fn of(release: &Release, index: usize, dialect: GraphDialect) -> Self {
         let version = release.version.to_string();
         let metadata = match dialect {
-            Dialect::OpenShift => open_shift(release),
-            Dialect::CoreOs => core_os(release, index),
+            GraphDialect::OpenShift => open_shift(release),
+            GraphDialect::CoreOs => core_os(release, index),
         };
         Self { payload: version.clone(), version, metadata }
     }

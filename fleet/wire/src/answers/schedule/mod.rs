@@ -6,11 +6,11 @@ mod tests;
 
 use std::borrow::Cow;
 
-use fleet_engine::book::Book;
-use fleet_engine::calendar::{Blackout, Opening, end_of_blackout};
-use fleet_engine::host::Place;
-use fleet_engine::names::Names;
-use fleet_engine::policy::{Group, Mode, Policy, Schedule, Strategy, Unassigned, Ungrouped};
+use fleet_engine::book::RolloutState;
+use fleet_engine::calendar::{Blackout, WindowOpening, end_of_blackout};
+use fleet_engine::host::GroupPlace;
+use fleet_engine::names::NameTable;
+use fleet_engine::policy::{GroupPolicy, Mode, Policy, Schedule, Strategy, Unassigned, Ungrouped};
 use fleet_engine::rollout::Rollout;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ pub struct Question<'a> {
 /// # Errors
 /// 400: the kind is not known, or a parameter is malformed.
 pub fn question(query: &str) -> Result<Question<'_>, Reply> {
-    let wrong = |fault: crate::answers::query::Fault| Reply::bad_request(&fault.to_string());
+    let wrong = |fault: crate::answers::query::QueryFault| Reply::bad_request(&fault.to_string());
     let query = Query::strict(query).map_err(wrong)?;
     let kind = match query.only("kind").map_err(wrong)?.as_deref() {
         Some("systemd_timer") => Kind::SystemdTimer,
@@ -74,7 +74,7 @@ pub enum Windows {
     /// In these windows.
     At {
         /// When they begin.
-        opening: Opening,
+        opening: WindowOpening,
         /// How long they last.
         length: SignedDuration,
         /// When no host is let go.
@@ -86,7 +86,7 @@ pub enum Windows {
 
 /// The windows of the rollout's group called `group`, or of the one to which `find` maps a host that declares it; without a
 /// rollout those of the next one.
-pub fn windows(book: &Book, group: &str, names: &Names) -> Windows {
+pub fn windows(book: &RolloutState, group: &str, names: &NameTable) -> Windows {
     match (&book.rollout, &book.policy) {
         (Some(rollout), _) => of_rollout(rollout, group, names),
         (None, Some(policy)) => of_policy(policy, group),
@@ -113,7 +113,7 @@ fn no_windows(group: &str) -> Reply {
     Reply::error(404, "no_windows", &message)
 }
 
-fn of_rollout(rollout: &Rollout, group: &str, names: &Names) -> Windows {
+fn of_rollout(rollout: &Rollout, group: &str, names: &NameTable) -> Windows {
     if rollout.mode != Mode::Enabled {
         return Windows::Never;
     }
@@ -130,7 +130,7 @@ fn of_rollout(rollout: &Rollout, group: &str, names: &Names) -> Windows {
         return of_group(&group.policy, rollout.strategy, rollout.window);
     }
     match (place, &rollout.ungrouped) {
-        (Place::Ungrouped, Some(ungrouped)) => of_ungrouped(ungrouped, rollout.schedule),
+        (GroupPlace::Ungrouped, Some(ungrouped)) => of_ungrouped(ungrouped, rollout.schedule),
         _ => Windows::Never,
     }
 }
@@ -158,7 +158,7 @@ fn of_policy(policy: &Policy, group: &str) -> Windows {
     }
 }
 
-fn of_group(group: &Group, strategy: Strategy, window: SignedDuration) -> Windows {
+fn of_group(group: &GroupPolicy, strategy: Strategy, window: SignedDuration) -> Windows {
     let length = if strategy == Strategy::TimeBased { window } else { group.pace.window.unwrap_or(HOUR) };
     if group.gate.opening.days.is_empty() {
         return Windows::Never;

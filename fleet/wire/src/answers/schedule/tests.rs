@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use fleet_engine::calendar::{Days, Zone};
 use fleet_engine::fleet::Fleet;
-use fleet_engine::shelf::Shelf;
+use fleet_engine::shelf::ResourceSet;
 use proptest::prelude::*;
 
 use super::*;
@@ -13,8 +13,8 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-fn opening(days: &[&str], hour: u8, zone: &str) -> Opening {
-    Opening { days: Days::parse(days).unwrap(), hour, zone: Zone::parse(zone).unwrap() }
+fn opening(days: &[&str], hour: u8, zone: &str) -> WindowOpening {
+    WindowOpening { days: Days::parse(days).unwrap(), hour, zone: Zone::parse(zone).unwrap() }
 }
 
 fn window(days: &[&str], hour: u8, zone: &str, hours: i64) -> Windows {
@@ -40,8 +40,8 @@ fn ask(kind: Kind, windows: &Windows, now: &str) -> Reply {
 }
 
 /// The engine with these resources.
-fn book(resources: &[(&str, Value)]) -> (Book, Fleet) {
-    let (mut shelf, mut book, mut fleet) = (Shelf::default(), Book::default(), Fleet::default());
+fn book(resources: &[(&str, Value)]) -> (RolloutState, Fleet) {
+    let (mut shelf, mut book, mut fleet) = (ResourceSet::default(), RolloutState::default(), Fleet::default());
     for (kind, spec) in resources {
         let resource =
             json!({ "kind": kind, "version": "v1", "metadata": { "name": kind.replace('_', "-") }, "spec": spec });

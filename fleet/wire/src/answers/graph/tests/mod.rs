@@ -50,21 +50,21 @@ fn phased(start_value: f64, duration_minutes: Option<u32>) -> Phased {
     Phased { start: at(0), start_value, duration_minutes }
 }
 
-fn stable() -> Asked {
-    Asked::read("channel=stable").unwrap()
+fn stable() -> GraphQuestion {
+    GraphQuestion::read("channel=stable").unwrap()
 }
 
-fn graph(releases: &[Release], asked: &Asked) -> Graph {
+fn graph(releases: &[Release], asked: &GraphQuestion) -> UpdateGraph {
     Catalogue::new(releases.to_vec()).graph(asked, at(1)).unwrap()
 }
 
 /// Edges as pairs of versions.
-fn edges(graph: &Graph) -> Vec<(&str, &str)> {
+fn edges(graph: &UpdateGraph) -> Vec<(&str, &str)> {
     let name = |index: usize| graph.nodes[index].version.as_str();
     graph.edges.iter().map(|(from, to)| (name(*from), name(*to))).collect()
 }
 
-fn nodes(graph: &Graph) -> Vec<&str> {
+fn nodes(graph: &UpdateGraph) -> Vec<&str> {
     graph.nodes.iter().map(|node| node.version.as_str()).collect()
 }
 
@@ -167,8 +167,8 @@ fn only_the_channel_s_releases_are_in_its_graph() {
     let nowhere = Release { channels: Vec::new(), ..rolled("1.3.0") };
     let releases = [rolled("1.0.0"), both, beta, nowhere];
     assert_eq!(nodes(&graph(&releases, &stable())), ["1.0.0", "1.1.0"]);
-    assert_eq!(edges(&graph(&releases, &Asked::read("channel=beta").unwrap())), [("1.1.0", "1.2.0")]);
-    let other = graph(&releases, &Asked::read("channel=other").unwrap());
+    assert_eq!(edges(&graph(&releases, &GraphQuestion::read("channel=beta").unwrap())), [("1.1.0", "1.2.0")]);
+    let other = graph(&releases, &GraphQuestion::read("channel=other").unwrap());
     assert_eq!(serde_json::to_value(&other).unwrap(), json!({ "nodes": [], "edges": [] }));
 }
 
@@ -179,7 +179,7 @@ fn only_what_is_built_for_the_architecture_is_in_its_graph() {
     let intel = Release { digests: vec![((Edition::Enterprise, Arch::Amd64), digest)], ..rolled("1.2.0") };
     let releases = [rolled("1.0.0"), arm, intel];
     let of = |arch: &str| {
-        let graph = graph(&releases, &Asked::read(&format!("channel=stable&arch={arch}")).unwrap());
+        let graph = graph(&releases, &GraphQuestion::read(&format!("channel=stable&arch={arch}")).unwrap());
         nodes(&graph).join(" ")
     };
     assert_eq!(of(""), "1.0.0 1.1.0 1.2.0");
@@ -223,17 +223,17 @@ fn the_throttle_grows_from_its_start_to_its_end() {
 }
 
 /// Whether the node sees 1.1.0, which is phased in so, at that second.
-fn sees(asked: &Asked, phased: Phased, seconds: i64) -> bool {
+fn sees(asked: &GraphQuestion, phased: Phased, seconds: i64) -> bool {
     let releases = [rolled("1.0.0"), Release { rollout: Some(phased), ..plain("1.1.0") }];
     let now = at(seconds);
-    let zero = Asked { wariness: Some(0.0), ..asked.clone() };
+    let zero = GraphQuestion { wariness: Some(0.0), ..asked.clone() };
     let catalogue = Catalogue::new(releases);
     assert_eq!(catalogue.graph(&zero, now).unwrap().edges.len(), 1);
     catalogue.graph(asked, now).unwrap().edges.len() == 1
 }
 
-fn wary(text: &str) -> Result<Asked, Fault> {
-    Asked::read(&format!("channel=stable&rollout_wariness={text}"))
+fn wary(text: &str) -> Result<GraphQuestion, GraphFault> {
+    GraphQuestion::read(&format!("channel=stable&rollout_wariness={text}"))
 }
 
 #[test]
@@ -273,7 +273,8 @@ fn nan_and_its_kin_are_400_in_both_styles() {
 fn a_wariness_that_is_no_number_is_as_none() {
     let uuid = "4b9a8a2c-53b5-4e21-9bb7-2f7c1f4c6d10";
     let of = |wariness: &str| {
-        let asked = Asked::read(&format!("channel=stable&node_uuid={uuid}&rollout_wariness={wariness}")).unwrap();
+        let asked =
+            GraphQuestion::read(&format!("channel=stable&node_uuid={uuid}&rollout_wariness={wariness}")).unwrap();
         super::phase::wariness(&asked, &version("1.1.0"))
     };
     let by_hash = of("");
@@ -284,8 +285,8 @@ fn a_wariness_that_is_no_number_is_as_none() {
     assert_eq!(of("0.5"), 0.5);
 }
 
-fn node(uuid: &str) -> Asked {
-    Asked::read(&format!("channel=stable&node_uuid={uuid}")).unwrap()
+fn node(uuid: &str) -> GraphQuestion {
+    GraphQuestion::read(&format!("channel=stable&node_uuid={uuid}")).unwrap()
 }
 
 #[test]
@@ -294,7 +295,7 @@ fn the_same_uuid_has_the_same_answer_however_it_is_written() {
     let one = wariness(&node(uuid), &version("1.1.0"));
     assert_eq!(wariness(&node(&uuid.to_uppercase()), &version("1.1.0")), one);
     assert_eq!(wariness(&node(&uuid.replace('-', "")), &version("1.1.0")), one);
-    let cluster = Asked::read(&format!("channel=stable&id={uuid}")).unwrap();
+    let cluster = GraphQuestion::read(&format!("channel=stable&id={uuid}")).unwrap();
     assert_eq!(wariness(&cluster, &version("1.1.0")), one);
     // Fixed for ever: nodes must not lose a release they saw because the server was updated. SHA-256 of `1.1.0`, a zero byte
     // and the UUID's 16 bytes begins with a6562dc51e9e5e98.
@@ -312,7 +313,7 @@ fn whoever_says_nothing_of_itself_is_among_the_last() {
 #[test]
 fn ten_thousand_nodes_are_spread_evenly_and_not_the_same_are_first_each_time() {
     const NODES: u32 = 10_000;
-    let asked: Vec<Asked> = (1..=NODES).map(|number| node(&ids::text(u128::from(number)))).collect();
+    let asked: Vec<GraphQuestion> = (1..=NODES).map(|number| node(&ids::text(u128::from(number)))).collect();
     let first = |text: &str, share: f64| -> BTreeSet<usize> {
         let version = version(text);
         (0..asked.len()).filter(|index| wariness(&asked[*index], &version) <= share).collect()
@@ -464,7 +465,7 @@ fn a_script_asks_by_the_same_names_and_has_nodes_and_edges() {
         assert_eq!(told["nodes"].as_array().unwrap().len(), 2);
         assert_eq!(told["edges"].as_array().unwrap().len(), edges, "{wariness}");
     }
-    assert_eq!(ask(json!({ "arch": "amd64" })), Err(Fault::MissingParams("channel")));
+    assert_eq!(ask(json!({ "arch": "amd64" })), Err(GraphFault::MissingParams("channel")));
     for bad in [
         json!([]),
         json!({ "channel": 1 }),
@@ -473,7 +474,7 @@ fn a_script_asks_by_the_same_names_and_has_nodes_and_edges() {
         json!({ "channel": "stable", "version": "x" }),
         json!({ "channel": "stable", "node_uuid": true }),
     ] {
-        assert!(matches!(ask(bad.clone()), Err(Fault::InvalidParams(_))), "{bad}");
+        assert!(matches!(ask(bad.clone()), Err(GraphFault::InvalidParams(_))), "{bad}");
     }
 }
 
@@ -493,7 +494,7 @@ fn releases() -> impl Strategy<Value = Vec<Release>> {
 }
 
 /// Whether one can go from a node to another by way of nodes of which `allowed` holds.
-fn leads_to(graph: &Graph, from: usize, to: usize, allowed: &impl Fn(usize) -> bool) -> bool {
+fn leads_to(graph: &UpdateGraph, from: usize, to: usize, allowed: &impl Fn(usize) -> bool) -> bool {
     graph.edges.iter().any(|(a, b)| *a == from && (*b == to || (allowed(*b) && leads_to(graph, *b, to, allowed))))
 }
 
@@ -506,7 +507,7 @@ proptest! {
                 release.requires_from.push(version(&format!("1.{from}.0")));
             }
         }
-        let graph = Catalogue::new(releases).graph(&Asked { wariness: Some(0.0), ..stable() }, at(1)).unwrap();
+        let graph = Catalogue::new(releases).graph(&GraphQuestion { wariness: Some(0.0), ..stable() }, at(1)).unwrap();
         for index in 0..graph.nodes.len() {
             let seen = std::cell::RefCell::new(BTreeSet::new());
             prop_assert!(!leads_to(&graph, index, index, &|by| seen.borrow_mut().insert(by)), "{graph:?}");
@@ -515,7 +516,7 @@ proptest! {
 
     #[test]
     fn every_path_across_a_barrier_goes_through_it(releases in releases()) {
-        let asked = Asked { wariness: Some(0.0), ..stable() };
+        let asked = GraphQuestion { wariness: Some(0.0), ..stable() };
         let catalogue = Catalogue::new(releases.clone());
         let graph = catalogue.graph(&asked, at(1)).unwrap();
         for barrier in releases.iter().map(|release| &release.version) {
@@ -536,7 +537,7 @@ proptest! {
 
     #[test]
     fn blocking_a_release_takes_away_the_ways_to_it_and_no_other(releases in releases(), chosen in 0usize..12) {
-        let asked = Asked { wariness: Some(0.0), ..stable() };
+        let asked = GraphQuestion { wariness: Some(0.0), ..stable() };
         let before = Catalogue::new(releases.clone());
         let Some(bad) = releases.get(chosen).map(|release| release.version.clone()) else { return Ok(()) };
         let all = releases.into_iter().map(|release| {
