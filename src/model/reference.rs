@@ -410,10 +410,10 @@ impl Reference {
         }
         self.mark(asked.command, Stage::Before);
         if self.active == Some(to) {
-            // Put right, not moved: only what the operator says counts.
+            // Put right, not moved: only what the operator says counts, and failures of what is watched.
             self.change(asked);
             self.links_lost = false;
-            if asked.force {
+            if asked.force && self.watched.is_none() {
                 self.refused.remove(&to);
             }
             self.mark(asked.command, Stage::Committed);

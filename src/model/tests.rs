@@ -140,6 +140,21 @@ fn what_long_runs_have_found_is_what_the_specification_says() {
         Op::Publish(later),
     ];
     live((true, false, true, healthy()), &booted).unwrap();
+    // It failed before, is watched again, and a link of another version is put right meanwhile: its failure counts on.
+    let first = Rev { at: 0, enterprise: false };
+    let watched_again = [
+        Op::Publish(later),
+        Op::Run(Command::Update, None),
+        Op::Publish(first),
+        Op::Run(Command::Rollback, None),
+        Op::Clock(-3 * DAY),
+        Op::Publish(later),
+        Op::Run(Command::Update, Some(92)),
+        Op::Run(Command::Recover, None),
+        Op::Damage(first, Damage::Link),
+        Op::Run(Command::Pin(None), None),
+    ];
+    live((true, false, true, healthy()), &watched_again).unwrap();
 }
 
 #[test]

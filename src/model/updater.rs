@@ -290,7 +290,7 @@ impl Host {
         spec.active_edition = Some(request.target.edition);
         self.tick()?;
         self.updates.set_spec(&spec);
-        if request.force {
+        if request.force && self.updates.status().watch.is_none() {
             let mut status = self.updates.status().clone();
             status.refused.retain(|refused| refused.revision != request.target);
             self.updates.set_status(&status);

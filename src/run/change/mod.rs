@@ -305,7 +305,8 @@ fn commit_without_move(context: &Context, updates: &mut Updates, request: &RunRe
     spec.active_edition = Some(request.target.edition);
     let before = updates.render()?;
     updates.set_spec(&spec);
-    if request.force {
+    // Failures of a version that is watched count until its watch is over, as in `record::committed`.
+    if request.force && updates.status().watch.is_none() {
         let mut status = updates.status().clone();
         status.refused.retain(|refused| refused.revision != request.target);
         status.delayed.retain(|delayed| delayed.revision != request.target);
