@@ -240,20 +240,8 @@ mod tests {
     }
 
     #[test]
-    fn the_guides_table_is_the_simulations() {
-        let guide = include_str!("../../docs/operators-guide.md");
-        for jitter in JITTERS {
-            let [up, boot] = [Start::Steady, Start::Boot].map(|start| Load::simulate(start, jitter, FLEET));
-            let row = format!(
-                "| {jitter} | {:.0} | {} | {:.0} min | {:.0} | {} | {:.0} min |",
-                up.gigabits(),
-                peak(&up.reloads),
-                up.end() as f64 / 60.0,
-                boot.gigabits(),
-                peak(&boot.reloads),
-                boot.end() as f64 / 60.0,
-            );
-            assert!(guide.contains(&row), "not in the guide: {row}");
-        }
+    fn the_pages_table_is_the_simulations() {
+        let page = include_str!("../../docs/performance.md");
+        assert!(page.contains(&table(FLEET)), "not in docs/performance.md:\n{}", table(FLEET));
     }
 }

@@ -126,8 +126,9 @@ impl World {
         if pending.booted || (expected.failed && expected.starts_at_boot) {
             expected.running = seen.running;
             expected.failed = seen.failed;
-            // Whom a boot has started the undo leaves running, or starts again.
-            if pending.booted && expected.systemd && expected.starts_at_boot && pending.undone.is_some() {
+            // Whom a boot has started the undo leaves running, or starts again; unless the run then went on to a version that fell.
+            let went_on = expected.active != pending.state.active;
+            if pending.booted && expected.systemd && expected.starts_at_boot && pending.undone.is_some() && !went_on {
                 let mut started = expected.clone();
                 started.boot();
                 prop_assert_eq!(seen.running, started.running, "the undo of a run after a boot");

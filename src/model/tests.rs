@@ -155,6 +155,16 @@ fn what_long_runs_have_found_is_what_the_specification_says() {
         Op::Run(Command::Pin(None), None),
     ];
     live((true, false, true, healthy()), &watched_again).unwrap();
+    // After the undo the same run goes on to a version that falls, and `min_version` forbids the way back.
+    let falls_later = healthy().into_iter().enumerate().map(|(at, nature)| if at == 8 { Nature::Falls } else { nature });
+    let no_way_back = [
+        Op::Edit(Edit::MinVersion(Some(1))),
+        Op::Publish(Rev { at: 4, enterprise: false }),
+        Op::Run(Command::Update, Some(4)),
+        Op::Reboot(Some(0)),
+        Op::Run(Command::Update, None),
+    ];
+    live((true, false, true, falls_later.collect()), &no_way_back).unwrap();
 }
 
 #[test]

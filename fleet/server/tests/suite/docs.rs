@@ -15,16 +15,14 @@ const ROLLOUTS: &str = include_str!("../../../../docs/rollouts.md");
 const OPERATIONS: &str = include_str!("../../../../docs/fleet-operations.md");
 const RUNBOOK: &str = include_str!("../../../../docs/fleet-runbook.md");
 const SECURITY: &str = include_str!("../../../../docs/fleet-security.md");
-const COMPARISON: &str = include_str!("../../../../docs/fleet-comparison.md");
 const API_PAGE: &str = include_str!("../../../../docs/fleet-api.md");
 const API: &str = include_str!("../../../../docs/fleet-api.json");
-const PAGES: [(&str, &str); 7] = [
+const PAGES: [(&str, &str); 6] = [
     ("rollouts.md", ROLLOUTS),
     ("fleet-operations.md", OPERATIONS),
     ("fleet-runbook.md", RUNBOOK),
     ("fleet-resources.md", RESOURCES),
     ("fleet-api.md", API_PAGE),
-    ("fleet-comparison.md", COMPARISON),
     ("fleet-security.md", SECURITY),
 ];
 
