@@ -121,6 +121,15 @@ impl World {
             prop_assert!(may_retire && !needed, "{:?} was removed: {:?}", rev, expected);
             expected.kept.remove(&rev);
         }
+        // The time at which it was written down lies in a recovery that may itself have been killed. Where the clock is set
+        // back by seconds in between, a failure can be taken for the one before it, or be counted twice.
+        let near = |count: u32, expected: u32| count == expected || (self.set_back && count.abs_diff(expected) == 1);
+        for (rev, refused) in &mut expected.refused {
+            let found = seen.refused.get(rev).filter(|(_, count)| near(*count, refused.1));
+            if let Some(&found) = found.filter(|_| pending.is_some() || self.set_back) {
+                *refused = found;
+            }
+        }
         let Some(pending) = pending else { return Ok(()) };
         // A failed agent that is to run is started again by an undo.
         if pending.booted || (expected.failed && expected.starts_at_boot) {
@@ -149,14 +158,6 @@ impl World {
             let evidence = found.failed && (again || pending.undone.is_some_and(|(target, _)| target == *rev));
             if own || evidence {
                 kept.snap = Some(found);
-            }
-        }
-        // The time at which it was written down lies in a recovery that may itself have been killed. Where the clock is set
-        // back by seconds in between, a failure can be taken for the one before it, or be counted twice.
-        let near = |count: u32, expected: u32| count == expected || (self.set_back && count.abs_diff(expected) == 1);
-        for (rev, refused) in &mut expected.refused {
-            if let Some(&(time, count)) = seen.refused.get(rev).filter(|(_, count)| near(*count, refused.1)) {
-                *refused = (time, count);
             }
         }
         for rev in pending.undone.iter().map(|(rev, _)| *rev) {

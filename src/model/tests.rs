@@ -156,7 +156,8 @@ fn what_long_runs_have_found_is_what_the_specification_says() {
     ];
     live((true, false, true, healthy()), &watched_again).unwrap();
     // After the undo the same run goes on to a version that falls, and `min_version` forbids the way back.
-    let falls_later = healthy().into_iter().enumerate().map(|(at, nature)| if at == 8 { Nature::Falls } else { nature });
+    let falls_later =
+        healthy().into_iter().enumerate().map(|(at, nature)| if at == 8 { Nature::Falls } else { nature });
     let no_way_back = [
         Op::Edit(Edit::MinVersion(Some(1))),
         Op::Publish(Rev { at: 4, enterprise: false }),
@@ -165,6 +166,15 @@ fn what_long_runs_have_found_is_what_the_specification_says() {
         Op::Run(Command::Update, None),
     ];
     live((true, false, true, falls_later.collect()), &no_way_back).unwrap();
+    // The clock is set back to the second of the first failure: the second one is taken for it.
+    let dies = healthy().into_iter().enumerate().map(|(at, nature)| if at == 4 { Nature::Dies } else { nature });
+    let same_second = [
+        Op::Publish(version),
+        Op::Run(Command::Update, None),
+        Op::Clock(-1),
+        Op::Run(Command::Pin(Some(version)), None),
+    ];
+    live((true, false, true, dies.collect()), &same_second).unwrap();
 }
 
 #[test]
