@@ -175,6 +175,17 @@ fn what_long_runs_have_found_is_what_the_specification_says() {
         Op::Run(Command::Pin(Some(version)), None),
     ];
     live((true, false, true, dies.collect()), &same_second).unwrap();
+    // The run that ends a watch is to go down to the version that `keep: 1` has removed with that end.
+    let kept_one = [
+        Op::Publish(later),
+        Op::Run(Command::Update, Some(1)),
+        Op::Publish(Rev { at: 3, enterprise: false }),
+        Op::Run(Command::Update, Some(100)),
+        Op::Publish(first),
+        Op::Edit(Edit::Keep(1)),
+        Op::Run(Command::Update, None),
+    ];
+    live((true, false, true, healthy()), &kept_one).unwrap();
 }
 
 #[test]
