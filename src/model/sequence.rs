@@ -253,7 +253,8 @@ impl World {
             (_, Some(mut pending)) if left => {
                 pending.booted = true;
                 pending.state.now = self.host.now.as_second();
-                if pending.undone.is_none() {
+                // No boot starts an agent whose link an uninstall that is to be undone has taken away.
+                if pending.undone.is_none() && (self.host.process.is_some() || self.host.failed) {
                     pending.state.boot();
                 }
                 self.pending = Some(pending);

@@ -186,6 +186,15 @@ fn what_long_runs_have_found_is_what_the_specification_says() {
         Op::Run(Command::Update, None),
     ];
     live((true, false, true, healthy()), &kept_one).unwrap();
+    // Half removed, a host boots without its agent, which did not run before either.
+    let half_removed = [
+        Op::Publish(first),
+        Op::Run(Command::Enable, None),
+        Op::Service(Service::Enable),
+        Op::Run(Command::Uninstall, Some(29)),
+        Op::Reboot(Some(0)),
+    ];
+    live((true, false, false, healthy()), &half_removed).unwrap();
 }
 
 #[test]
