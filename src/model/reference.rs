@@ -236,8 +236,6 @@ impl Reference {
                 return self.back();
             }
             match self.watch(self.watched.as_ref().is_some_and(|watched| watched.until > self.now)) {
-                // With `keep: 1` the version before it goes with the watch, before what is asked for now.
-                Answer::Fine if self.keep == 1 => self.kept.retain(|rev, _| Some(*rev) != self.previous),
                 Answer::Fine => {}
                 other => return other,
             }

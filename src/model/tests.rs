@@ -186,6 +186,16 @@ fn what_long_runs_have_found_is_what_the_specification_says() {
         Op::Run(Command::Update, None),
     ];
     live((true, false, true, healthy()), &kept_one).unwrap();
+    // Killed between the end of its watch and that removal.
+    let not_yet = [
+        Op::Edit(Edit::Keep(1)),
+        Op::Publish(later),
+        Op::Run(Command::Update, None),
+        Op::Publish(Rev { at: 3, enterprise: false }),
+        Op::Run(Command::Update, Some(94)),
+        Op::Run(Command::Update, None),
+    ];
+    live((true, false, true, healthy()), &not_yet).unwrap();
     // Half removed, a host boots without its agent, which did not run before either.
     let half_removed = [
         Op::Publish(first),
