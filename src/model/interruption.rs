@@ -121,6 +121,13 @@ impl World {
             prop_assert!(may_retire && !needed, "{:?} was removed: {:?}", rev, expected);
             expected.kept.remove(&rev);
         }
+        // An active version that is not watched is refused nothing: its earlier failure goes with the next commit, be it that
+        // only a link is put right.
+        if let Some(active) =
+            expected.active.filter(|rev| expected.watched.is_none() && !seen.refused.contains_key(rev))
+        {
+            expected.refused.remove(&active);
+        }
         // The time at which it was written down lies in a recovery that may itself have been killed. Where the clock is set
         // back by seconds in between, a failure can be taken for the one before it, or be counted twice.
         let near = |count: u32, expected: u32| count == expected || (self.set_back && count.abs_diff(expected) == 1);

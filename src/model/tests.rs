@@ -155,6 +155,17 @@ fn what_long_runs_have_found_is_what_the_specification_says() {
         Op::Run(Command::Pin(None), None),
     ];
     live((true, false, true, healthy()), &watched_again).unwrap();
+    // It fell, was tried again, and a rollback that was cut short has ended its second watch.
+    let falls = healthy().into_iter().enumerate().map(|(at, nature)| if at == 6 { Nature::Falls } else { nature });
+    let watch_overtaken = [
+        Op::Publish(Rev { at: 3, enterprise: false }),
+        Op::Run(Command::Update, None),
+        Op::Clock(3599),
+        Op::Run(Command::Update, Some(92)),
+        Op::Run(Command::Rollback, Some(6)),
+        Op::Run(Command::UpdateNow, None),
+    ];
+    live((true, false, true, falls.collect()), &watch_overtaken).unwrap();
     // After the undo the same run goes on to a version that falls, and `min_version` forbids the way back.
     let falls_later =
         healthy().into_iter().enumerate().map(|(at, nature)| if at == 8 { Nature::Falls } else { nature });
