@@ -5,4 +5,5 @@ mod model;
 mod power;
 mod races;
 mod recovery;
+mod samples;
 mod sandbox;
