@@ -88,12 +88,12 @@ way-back: setup-build setup-beds ## An agent runs at the end of every run: the w
 # The exhaustive suites, on the binary that ships. `make test` has a slice of them.
 crash: setup-build setup-beds ## Crash suites, whole: each system call killed, each failing, power cuts; a table of each
 	cargo build $(RELEASE) --target $(NATIVE)
-	cargo build $(CARGO_FLAGS) --package test-crash --package toy-agent
+	cargo build $(CARGO_FLAGS) --package testing --bins
 	$(DEBUG)/test-crash $(CRASH) $(TARGET_DIR)/$(NATIVE)/release/teleport-update
 
 # A third of an hour; FLEET_CRASH='--decision halt-all' for some. `make test` has a slice.
 fleet-crash: setup-build ## The rollout server, killed and failed at each system call of each of its decisions; a table of each
-	cargo build $(CARGO_FLAGS) --package test-crash --package teleport-fleet --bins
+	cargo build $(CARGO_FLAGS) --package testing --package teleport-fleet --bins
 	$(DEBUG)/test-fleet-crash $(FLEET_CRASH) $(DEBUG)/teleport-fleet
 
 # Random lives: of the pure rules (a second for about 150), and of images under the real program (some seconds each).
@@ -108,25 +108,24 @@ mutants: setup-build setup-mutants ## Mutation testing of MUTANTS against the un
 	cargo mutants --jobs 1 --timeout 120 --test-tool nextest --output $(TARGET_DIR)/mutants --cargo-arg=--lib $(foreach files,$(MUTANTS),--file '$(files)')
 
 planted: setup-build setup-beds ## Plants faults in copies of the source, and requires the crash suites to see each
-	cargo build $(CARGO_FLAGS) --package test-crash --package toy-agent
-	tests/crash/planted/run.sh $(TARGET_DIR) $(DEBUG)/test-crash $(CARGO_FLAGS)
+	cargo build $(CARGO_FLAGS) --package testing --bins
+	testing/planted/run.sh $(TARGET_DIR) $(DEBUG)/test-crash $(CARGO_FLAGS)
 
 native: setup-build # Optimised: the updater as it ships, and what must not be slower than it.
 	cargo build $(RELEASE) --target $(NATIVE)
-	cargo build --locked --release --target $(NATIVE) --package test-cluster
-	cargo build --locked --release --target $(NATIVE) --package test-limit
+	cargo build --locked --release --target $(NATIVE) --package testing --bin test-cluster --bin test-limit
 
 # Side by side on this machine, best with nothing else on it. BENCH=quick: a smaller run, which leaves the page alone.
 bench: setup-build setup-beds setup-bench native ## Measure beside curl, tar, systemd-sysupdate; makes docs/performance.md (a quarter of an hour; BENCH=quick)
-	cargo build $(CARGO_FLAGS) --package test-bench --package toy-agent
-	@benches/run.sh $(TARGET_DIR) $(NATIVE) $(BENCH)
+	cargo build $(CARGO_FLAGS) --package testing --bins
+	@tests/bench/run.sh $(TARGET_DIR) $(NATIVE) $(BENCH)
 
 fleet-bench: setup-build setup-fleet-bench ## Measure the rollout server beside nginx that serves the same bytes, and its reports; prints tables
 	cargo build $(SERVER) --target $(NATIVE)
 	cargo build $(SERVER) --target $(NATIVE) --example reports --example million
-	@benches/fleet.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet
-	@benches/reports.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet $(TARGET_DIR)/$(NATIVE)/server/examples/reports
-	@benches/million.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet $(TARGET_DIR)/$(NATIVE)/server/examples/million
+	@tests/bench/fleet.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet
+	@tests/bench/reports.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet $(TARGET_DIR)/$(NATIVE)/server/examples/reports
+	@tests/bench/million.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet $(TARGET_DIR)/$(NATIVE)/server/examples/million
 	@cargo test $(CARGO_FLAGS) --package teleport-fleet --test suite -- --ignored --nocapture stop::measure | grep '^|'
 
 fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some
@@ -140,7 +139,7 @@ package: static static-fleet setup-packages setup-selinux setup-vm setup-arm64 s
 
 # Where a copy of RustSec's database lies beside the checkout it is used as it is; else cargo-audit fetches its own.
 ADVISORY_DB ?= $(wildcard ../shared/advisory-db)
-SCRIPTS := .ci/run $(shell find build tests benches packaging selinux -name '*.sh')
+SCRIPTS := .ci/run $(shell find build testing tests packaging selinux -name '*.sh')
 lint: setup-lint ## Formatting, clippy, shell scripts, licences and sources of dependencies, known vulnerabilities
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings

@@ -1,5 +1,5 @@
 #!/bin/bash
-# For scripts that source it: the test cluster in a process of its own (`tests/cluster`), and how to lead it. Needs `fail`.
+# For scripts that source it: the test cluster in a process of its own (`testing/src/cluster`), and how to lead it. Needs `fail`.
 
 # shellcheck disable=SC2034  # the variables are for who sources this
 # start_cluster CLUSTER AGENT UPDATER DIR: sets cluster_pid, addr, base_url, port.

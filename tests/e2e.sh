@@ -10,7 +10,7 @@ export E2E_ARM64_PACKAGES=$target/e2e-arm64
 export E2E_ARM64_AGENT=$target/aarch64-unknown-linux-musl/debug/toy-agent
 
 set -x
-PATH=$target/zig/bin:$PATH cargo zigbuild --locked --target aarch64-unknown-linux-musl --package toy-agent
+PATH=$target/zig/bin:$PATH cargo zigbuild --locked --target aarch64-unknown-linux-musl --package testing --bin toy-agent
 rm -rf "$E2E_ARM64_PACKAGES" "$target/$native/tmp/e2e"
 for version in 1.0.0 1.2.0; do
     packaging/build.sh --out "$E2E_ARM64_PACKAGES" --version $version --level 0 \

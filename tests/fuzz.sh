@@ -2,7 +2,7 @@
 # fuzz.sh [TARGET..]   runs libFuzzer on each target (all: those of fuzz/fuzz_targets) for FUZZ_SECONDS, default 60.
 #
 # Prints a row a target: executions, executions a second, coverage (edges, features), crashes. Ends with 1 after a crash.
-# Starts from fuzz/corpus and the seeds of tests/oracles, and keeps what it finds in fuzz/target/corpus; crashes lie in fuzz/artifacts.
+# Starts from fuzz/corpus and the seeds of testing/oracles, and keeps what it finds in fuzz/target/corpus; crashes lie in fuzz/artifacts.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -31,7 +31,7 @@ mapfile -t test_modules < <(files rs src crates fleet | xargs -0 awk '
 
 is_test() {
     local path=$1 module
-    case $path in */tests/* | tests/* | */benches/* | benches/* | */examples/* | */tests.rs) return 0 ;; esac
+    case $path in */tests/* | tests/* | testing/* | */examples/* | */tests.rs) return 0 ;; esac
     for module in "${test_modules[@]}"; do
         case $path in "$module.rs" | "$module/"*) return 0 ;; esac
     done
@@ -41,7 +41,7 @@ is_test() {
 code=() tests=()
 while IFS= read -r -d '' path; do
     if is_test "$path"; then tests+=("$path"); else code+=("$path"); fi
-done < <(files rs benches build crates fleet src tests)
+done < <(files rs build crates fleet src testing tests)
 
 count='!/^[[:space:]]*(\/\/|$)/ { n++ } END { print n + 0 }'
 # `#[cfg(test)] mod name;` is tests and nothing else; behind any other `#[cfg(test)]` the rest of the file is.
@@ -65,7 +65,7 @@ say() {
 }
 say 'lines of code' "$(printf '%s\0' "${code[@]}" | lines "$before_tests")" 54048
 say 'lines of tests' $(($(printf '%s\0' "${tests[@]}" | lines "$count") + $(printf '%s\0' "${code[@]}" | lines "$in_tests"))) 82447
-say 'words of documentation' "$(files md ./*.md benches crates docs fleet packaging selinux tests | xargs -0 cat | wc -w)" 44958
+say 'words of documentation' "$(files md ./*.md crates docs fleet packaging selinux testing tests | xargs -0 cat | wc -w)" 44958
 say 'types of a shared name, %' "$(printf '%s\0' "${code[@]}" | xargs -0 awk "$types" | sort | uniq -c |
     awk '{ all += $1 } $1 > 1 { shared += $1 } END { print int(shared * 100 / all) }')" 14
 exit $over

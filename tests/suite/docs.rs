@@ -263,7 +263,7 @@ fn every_test_that_the_security_page_names_exists() {
 fn every_planted_fault_fits_the_source() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut tried = 0;
-    for entry in std::fs::read_dir(top.join("tests/crash/planted")).unwrap() {
+    for entry in std::fs::read_dir(top.join("testing/planted")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_none_or(|extension| extension != "patch") {
             continue;
@@ -301,7 +301,7 @@ fn texts(folders: &[&str]) -> Vec<(std::path::PathBuf, String)> {
 }
 
 /// Where comments cite a specification.
-const SOURCES: [&str; 6] = ["src", "crates", "fleet", "tests", "benches", "fuzz/fuzz_targets"];
+const SOURCES: [&str; 6] = ["src", "crates", "fleet", "testing", "tests", "fuzz/fuzz_targets"];
 
 #[test]
 fn every_section_of_a_specification_that_a_comment_names_exists() {

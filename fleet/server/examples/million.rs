@@ -1,5 +1,5 @@
 //! `million DIR [HOSTS]`: writes the data of a server that knows so many enrolled hosts, with eight labels each, in twenty groups that
-//! they declare. For `benches/million.sh`.
+//! they declare. For `tests/bench/million.sh`.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program for a terminal")]
 
 use std::collections::BTreeMap;

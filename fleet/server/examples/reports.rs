@@ -1,5 +1,5 @@
 //! `reports ADDRESS HOSTS CONNECTIONS TOKEN_FILE`: each of so many hosts reports twice, signed and over kept connections; prints how
-//! many reports a second were taken, those of new hosts and those of known ones. For `benches/reports.sh`.
+//! many reports a second were taken, those of new hosts and those of known ones. For `tests/bench/reports.sh`.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program for a terminal")]
 
 use std::error::Error;

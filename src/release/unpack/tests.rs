@@ -3,7 +3,7 @@
 
 use super::*;
 use protocol::Digest;
-use test_cluster::tarball::{Tarball, header};
+use testing::cluster::tarball::{Tarball, header};
 
 const PROGRAM: &[u8] = b"\x7fELF of tsh";
 const AGENT: &[u8] = b"\x7fELF of the agent";

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::support::{self, Image, Rig};
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 #[test]
 fn enable_records_the_version_that_the_links_lead_to_after_the_settings_were_lost() {
@@ -41,7 +41,7 @@ fn an_old_settings_file_that_was_put_back_moves_nothing_and_is_put_right() {
         image.run(&["verify"]).ok();
     }
     // The way back is the snapshot that 1.0.0 left, not one of 2.0.0's database under its name.
-    image.cluster.set_directive(test_cluster::directive::Find::version("1.0.0"));
+    image.cluster.set_directive(testing::cluster::directive::Find::version("1.0.0"));
     image.run(&["update"]).ok();
     assert_eq!(support::sql_of(&proc.join("sqlite.db"), "PRAGMA user_version"), ["1"]);
 }
@@ -205,7 +205,7 @@ fn a_spoiled_database_does_not_keep_a_host_on_its_version_and_no_downgrade_uses_
         assert!(description.contains("failed: true"), "{what}: {description}");
         assert!(is_kept(&backup.join("sqlite.db"), kept.as_deref()), "{what}");
         image.run(&["verify"]).ok();
-        image.cluster.set_directive(test_cluster::directive::Find::version("1.0.0"));
+        image.cluster.set_directive(testing::cluster::directive::Find::version("1.0.0"));
         image.run(&["update"]).fails(1, "refusing to downgrade to 1.0.0").fails(1, "damaged");
         image.release("3.0.0");
         let ran = image.run(&["update"]);
@@ -254,7 +254,7 @@ fn a_database_that_is_locked_for_ever_is_an_error_for_some_hours_and_then_taken_
     assert!(!std::fs::read_to_string(backup.join("backup.yaml")).unwrap().contains("failed"));
     assert!(!image.config().contains("database_busy"), "{}", image.config());
     drop(holder);
-    image.cluster.set_directive(test_cluster::directive::Find::version("1.0.0"));
+    image.cluster.set_directive(testing::cluster::directive::Find::version("1.0.0"));
     image.run(&["update", "--now"]).ok();
 }
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use crate::support::life::{SOON, VERSIONS};
 use crate::support::{FAST, Image, Rig, sql_of};
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
 
 const DATABASE: &str = "/var/lib/teleport/proc/sqlite.db";
 
@@ -479,7 +479,7 @@ fn a_database_held_busy_past_the_deadline_is_an_error_and_the_old_version_is_unt
     let old = Archive::simple("1.0.0").trailer_field("journal", "delete".into());
     let Some(rig) = Rig::living("busy", &settings, &old) else { return };
     rig.release(&Archive::simple("2.0.0").schema(2));
-    let holder = test_crash::live::rows::open(&rig.path(DATABASE)).unwrap();
+    let holder = testing::crash::live::rows::open(&rig.path(DATABASE)).unwrap();
     holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let (link, process) = (rig.link(), rig.pid());
     rig.updater(&["update"]).fails(1, "another program has locked the database");

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use crate::support::life::VERSIONS;
 use crate::support::{Rig, beds, sql_of};
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 const SETTINGS: &str = "  watch: 0s\n  health:\n    stable: 1s\n    without_readiness: 2s\n    deadline: 8s\n";
 const ROWS: &str = "SELECT id, version FROM rows";

@@ -1,7 +1,7 @@
 //! `systemctl enable` and its kin go on working for the operator although the unit is a link into a version.
 
 use crate::support::Rig;
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 /// What the operator sees: is-enabled, and what the links in `/etc` lead to.
 fn seen(rig: &Rig) -> (String, Vec<String>) {

@@ -3,7 +3,7 @@
 
 use crate::support::life::{SOON, VERSIONS};
 use crate::support::{FAST, Ran, Rig};
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 /// Long enough to see an agent die that was ready for a second.
 const PATIENT: &str = "  watch: 1s\n  health:\n    stable: 3s\n    without_readiness: 4s\n    deadline: 8s\n";

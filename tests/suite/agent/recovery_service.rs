@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::{Rig, beds};
 use serde_json::Value;
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 const UPDATE: &str = "teleport-update.service";
 const JOURNAL: &str = "/var/lib/teleport/versions/.journal";
@@ -32,7 +32,7 @@ fn a_downgrade_killed_before_or_after_its_agent_stood_still_brings_one_version_u
     let Some(rig) = rig("downgrade") else { return };
     rig.release(&version(2));
     rig.updater(&["update"]).ok();
-    rig.cluster.set_directive(test_cluster::directive::Find::version("1.0.0"));
+    rig.cluster.set_directive(testing::cluster::directive::Find::version("1.0.0"));
     for moment in ["stop", "restore", "health", "describe", "install"].map(Moment::Intent) {
         kill_at(&rig, &moment);
         rig.updater(&["recover"]).ok();
@@ -48,7 +48,7 @@ fn a_journal_that_cannot_be_written_to_in_the_downtime_leaves_an_agent_that_runs
     let Some(rig) = rig("unwritable") else { return };
     rig.release(&version(2));
     rig.updater(&["update"]).ok();
-    rig.cluster.set_directive(test_cluster::directive::Find::version("1.0.0"));
+    rig.cluster.set_directive(testing::cluster::directive::Find::version("1.0.0"));
     let from = nth(&rig, &Moment::Intent("restore"));
     let status = injected(&rig, &["update", "--now"], "fdatasync", &format!("error=EROFS:when={from}+"));
     assert_eq!(status.code(), Some(1));
@@ -150,7 +150,7 @@ fn a_downgrade_from_the_agents_own_session_moves_on_and_completes() {
     let Some(rig) = rig("session") else { return };
     rig.release(&version(2));
     rig.updater(&["update"]).ok();
-    rig.cluster.set_directive(test_cluster::directive::Find::version("1.0.0"));
+    rig.cluster.set_directive(testing::cluster::directive::Find::version("1.0.0"));
     // As a shell that the agent started for a user.
     rig.bed.write(
         "/root/inside",

@@ -3,7 +3,7 @@
 
 use crate::support::life::{SOON, VERSIONS};
 use crate::support::{FAST, Rig, sql_of};
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 /// Starts the agent outside of every unit.
 const BY_HAND: &str = "setsid /usr/local/bin/teleport start --config /etc/teleport.yaml --pid-file=/run/teleport.pid \

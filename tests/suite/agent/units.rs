@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::beds::{Bed, checkout};
 use crate::support::{FAST, Rig};
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 const UNITS: [&str; 3] = ["teleport-update.service", "teleport-update-recover.service", "teleport-update.timer"];
 const BOOTSTRAP: &str = "/usr/lib/teleport-update/teleport-update";

@@ -8,8 +8,8 @@ use std::process::Command;
 use crate::support::look::{binary, link};
 use crate::support::{Image, Rig, sql_of};
 use serde_json::{Value, json};
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
 
 fn agent(image: &Image) -> String {
     link(&image.path("/usr/local/bin/teleport"))

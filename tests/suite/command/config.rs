@@ -3,8 +3,8 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use crate::support::Image;
-use test_cluster::archive::Archive;
-use test_cluster::{Find, agent_program};
+use testing::cluster::archive::Archive;
+use testing::cluster::{Find, agent_program};
 
 const HEAD: &str = "version: v1\nkind: agent_versions\n";
 
@@ -349,7 +349,7 @@ fn two_editions_of_one_version_stand_side_by_side_and_roll_back() {
 fn a_fips_archive_has_its_own_name_and_the_enterprise_prefix() {
     let image = Image::new("1.0.0");
     image.release_edition("1.0.0", "enterprise-fips");
-    image.cluster.set_dialect(test_cluster::Dialect::Today);
+    image.cluster.set_dialect(testing::cluster::Dialect::Today);
     image.enable(&[]).ok();
     let name = "/cdn/teleport-ent-v1.0.0-linux-amd64-fips-bin.tar.gz";
     assert!(!image.cluster.requests_to(&format!("{name}$")).is_empty());
@@ -387,7 +387,7 @@ fn a_cluster_alone_does_not_lead_a_host_out_of_fips() {
     image.enable(&[]).ok();
     image.release_edition("2.0.0", "enterprise-fips");
     image.release_edition("2.0.0", "enterprise");
-    for dialect in [test_cluster::Dialect::Today, test_cluster::Dialect::Rfd] {
+    for dialect in [testing::cluster::Dialect::Today, testing::cluster::Dialect::Rfd] {
         image.cluster.set_dialect(dialect);
         let status = image.run(&["status", "--format", "json"]).ok().json();
         assert_eq!(status["agent_edition_desired"], "enterprise-fips");

@@ -1,15 +1,15 @@
 //! What a run costs that has nothing to do: a fleet pays it every ten minutes, a thousand times. One question to the cluster,
-//! a handful of small files, and nothing else. Counted by strace, in cells (`tests/crash/src/live`).
+//! a handful of small files, and nothing else. Counted by strace, in cells (`testing/src/crash/live`).
 
 use std::collections::BTreeSet;
 
 use crate::support::updater;
-use test_cluster::tls::Authority;
-use test_crash::Updater;
-use test_crash::live::cell::{Cell, Ran};
-use test_crash::live::flow::STRACE;
-use test_crash::live::flows::{Scene, settings, version};
-use test_crash::live::suite;
+use testing::cluster::tls::Authority;
+use testing::crash::Updater;
+use testing::crash::live::cell::{Cell, Ran};
+use testing::crash::live::flow::STRACE;
+use testing::crash::live::flows::{Scene, settings, version};
+use testing::crash::live::suite;
 
 /// Where Debian has its authorities: all in one file, beside it a file for each.
 const CERTIFICATES: &str = "/etc/ssl/certs";

@@ -2,7 +2,7 @@
 
 use crate::support::life::VERSIONS;
 use crate::support::{FAST, Image, Rig};
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 const UNIT: &str = "/usr/local/lib/systemd/system/teleport.service";
 

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use crate::support::{self, Image, Ran, Rig, tree, updater};
 use rustix::fs::inotify;
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
-use test_cluster::misbehaviour::Misbehaviour;
-use test_cluster::signature::Signer;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
+use testing::cluster::misbehaviour::Misbehaviour;
+use testing::cluster::signature::Signer;
 
 const SOON: Duration = Duration::from_secs(60);
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::support::{Image, Ran, Rig, updater};
 use serde_json::Value;
-use test_cluster::archive::Archive;
-use test_cluster::{Auth, Misbehaviour};
+use testing::cluster::archive::Archive;
+use testing::cluster::{Auth, Misbehaviour};
 
 /// Every line of a JSON log.
 fn lines(ran: &Ran) -> Vec<Value> {

@@ -4,8 +4,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::support::{Rig, beds, updater};
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
 
 const BOOTSTRAP: &str = "/usr/lib/teleport-update/teleport-update";
 const CALLS: &str = "/var/calls";
@@ -275,7 +275,7 @@ fn an_updater_of_the_rfds_spelling_is_linked_under_both_names() {
 #[test]
 fn an_open_journal_is_finished_by_its_writer_and_without_it_by_the_bootstrap() {
     // The same program with other bytes: another updater.
-    let mut program = test_cluster::toy::slim(&std::fs::read(updater()).unwrap());
+    let mut program = testing::cluster::toy::slim(&std::fs::read(updater()).unwrap());
     program.extend(b"another");
     let Some(rig) = Rig::up("writer") else { return };
     rig.release(&Archive::simple("1.0.0").updater(&program));

@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::support::look::{binary, link, names, property, until};
 use crate::support::{self, Image, Rig, sql_of};
 use serde_json::json;
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
-use test_cluster::misbehaviour::Misbehaviour;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
+use testing::cluster::misbehaviour::Misbehaviour;
 
 /// Longest wait for an event that is on its way.
 const SOON: Duration = Duration::from_secs(30);
@@ -22,7 +22,7 @@ const PLAIN_UNIT: &str = "[Service]\n\
 /// The toy agent as a plain binary of that version and database schema 1.
 fn program(version: &str) -> Vec<u8> {
     let trailer = json!({"version": version, "edition": "oss", "behaviour": "healthy", "schema": 1});
-    [&test_cluster::agent_program()[..], format!("\nTOYAGENT {trailer}\n").as_bytes()].concat()
+    [&testing::cluster::agent_program()[..], format!("\nTOYAGENT {trailer}\n").as_bytes()].concat()
 }
 
 /// The value behind `key: ` in a YAML file of ours, at whatever depth.
@@ -140,7 +140,7 @@ fn enable_step_04_refuses_before_the_first_byte_when_the_disk_is_too_small() {
     rig.bed.sh("mount -t tmpfs -o size=40m small /var/lib/teleport/versions");
     let ran = rig.enable(&["--log-format", "json"]).fails(1, "MB free");
     assert!(ran.stderr.contains("\"error_code\":\"no_space\"") && ran.stderr.contains("/var/lib/teleport/versions"));
-    let gets = |request: &test_cluster::Request| request.method == "GET";
+    let gets = |request: &testing::cluster::Request| request.method == "GET";
     assert!(!rig.cluster.requests_to("/cdn/").iter().any(gets), "something was downloaded");
     assert_eq!(rig.bed.sh("ls -A /var/lib/teleport/versions"), ".lock\nupdates.yaml\n");
     assert!(names(&rig.path("/usr/local/bin")).is_empty());
@@ -158,7 +158,7 @@ fn enable_step_05_downloads_the_archive_of_the_clusters_version_and_edition_once
     ] {
         let image = Image::new("0.1.0");
         image.cluster.publish(&Archive::new("1.0.0", edition, "amd64").agent(
-            &test_cluster::agent_program(),
+            &testing::cluster::agent_program(),
             "healthy",
             1,
         ));

@@ -11,9 +11,9 @@ use crate::support::{Image, Rig, sql_of, tree};
 use protocol::{Edition, Revision, turn};
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use serde_json::json;
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
-use test_cluster::misbehaviour::Misbehaviour;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
+use testing::cluster::misbehaviour::Misbehaviour;
 
 /// Longest wait for an event that is on its way.
 const SOON: Duration = Duration::from_secs(30);
@@ -267,7 +267,7 @@ fn update_step_06_refuses_before_the_first_byte_when_the_disk_is_too_small() {
 #[test]
 fn update_step_07_downloads_the_archive_of_the_clusters_version_and_edition_once() {
     let image = enabled();
-    let archive = Archive::new("2.0.0", "enterprise", "amd64").agent(&test_cluster::agent_program(), "healthy", 1);
+    let archive = Archive::new("2.0.0", "enterprise", "amd64").agent(&testing::cluster::agent_program(), "healthy", 1);
     image.cluster.publish(&archive);
     image.cluster.set_directive(Find { edition: "enterprise".into(), ..Find::version("2.0.0") });
     image.run(&["update"]).ok();

@@ -1,7 +1,7 @@
 //! The shortest life of a host, for a first look.
 
 use crate::support::{Image, Rig};
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 #[test]
 fn an_image_is_baked_with_the_clusters_version() {

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use crate::support::{self, Image, Ran, Rig, look, updater};
 use serde_json::{Value, json};
 use snapbox::{Data, assert_data_eq};
-use test_cluster::Misbehaviour;
-use test_cluster::archive::Archive;
-use test_cluster::directive::{Dialect, Find};
+use testing::cluster::Misbehaviour;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::{Dialect, Find};
 
 /// The RFD's keys, in its order.
 const RFD_KEYS: [&str; 9] = [

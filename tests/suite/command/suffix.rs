@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::support::{self, FAST, Image, Ran, Rig, tree};
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
 
 const DEV_SOCKET: &str = "test -S /var/lib/teleport_dev/debug.sock && test -s /run/teleport_dev.pid";
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::go::{MARK, agent, agent_unit, go_host, put};
 use crate::support::{self, Image, Ran, Rig, tree, updater};
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
 
 /// A running host of the Go updater, in a bed.
 fn go_rig(name: &str) -> Option<Rig> {

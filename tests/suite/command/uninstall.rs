@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::support::{Image, Ran, Rig, tree, updater};
-use test_cluster::Auth;
-use test_cluster::archive::Archive;
+use testing::cluster::Auth;
+use testing::cluster::archive::Archive;
 
 /// Settings, data, and things of others right beside ours.
 fn furnish(image: &Image) {

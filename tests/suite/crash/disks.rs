@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use crate::support::updater;
-use test_cluster::directive::Find;
-use test_crash::Updater;
-use test_crash::live::cell::{Cell, Ran, Running, until};
-use test_crash::live::flows::{Scene, settings, version};
-use test_crash::live::{rows, suite, whole};
+use testing::cluster::directive::Find;
+use testing::crash::Updater;
+use testing::crash::live::cell::{Cell, Ran, Running, until};
+use testing::crash::live::flows::{Scene, settings, version};
+use testing::crash::live::{rows, suite, whole};
 
 /// For an event that takes a second or two on an idle machine.
 const SOON: Duration = Duration::from_secs(60);
@@ -112,7 +112,7 @@ fn ends_old(scene: &Scene, cell: &Cell, before: &[rows::Row]) {
 }
 
 fn start(cell: &Cell, line: &str) -> Running {
-    cell.spawn(cell.updater(&test_crash::host::words(line))).unwrap()
+    cell.spawn(cell.updater(&testing::crash::host::words(line))).unwrap()
 }
 
 #[track_caller]

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 use crate::support::updater;
 use serde_json::Value;
-use test_crash::host::words;
-use test_crash::injector::{self, Action, Scope};
-use test_crash::release::small;
-use test_crash::{Host, Random, Updater, database};
+use testing::crash::host::words;
+use testing::crash::injector::{self, Action, Scope};
+use testing::crash::release::small;
+use testing::crash::{Host, Random, Updater, database};
 
 /// Lives of a short run.
 const SEEDS: u64 = 4;
@@ -76,11 +76,11 @@ fn an_agent_that_starts_between_two_recoveries_leaves_the_old_version_its_own_da
         output.status.signal().is_some()
     };
     // An update that is killed before its commit, with the link moved.
-    let whole = test_crash::copy(&host.root());
+    let whole = testing::crash::copy(&host.root());
     let calls =
         injector::run(&mut host.command(whole.path(), &words("update")), Scope::Changes, |_| Action::Pass).calls.len();
     let interrupted = (1..=calls).rev().find_map(|number| {
-        let root = test_crash::copy(&host.root());
+        let root = testing::crash::copy(&host.root());
         let journal = root.path().join(DIR).join(".journal");
         killed_at(root.path(), "update", number);
         let is_open = std::fs::read(journal).is_ok_and(|bytes| {
@@ -92,7 +92,7 @@ fn an_agent_that_starts_between_two_recoveries_leaves_the_old_version_its_own_da
     let interrupted = interrupted.expect("a kill between link and commit");
     let mut between = 0;
     for number in 1.. {
-        let root = test_crash::copy(interrupted.path());
+        let root = testing::crash::copy(interrupted.path());
         if !killed_at(root.path(), "recover --boot", number) {
             break;
         }

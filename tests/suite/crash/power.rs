@@ -1,9 +1,9 @@
 //! SPEC §8 on a real file system: slices of the power-cut suites (`make crash` runs them whole).
 
 use crate::support::updater;
-use test_crash::Updater;
-use test_crash::power::{self, Kind};
-use test_crash::suite::{Options, Row};
+use testing::crash::Updater;
+use testing::crash::power::{self, Kind};
+use testing::crash::suite::{Options, Row};
 
 /// Which cuts the slices take, and every how manieth: some forty of a flow.
 const SEED: u64 = 3;

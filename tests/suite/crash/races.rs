@@ -1,7 +1,7 @@
 //! SPEC §7 and §8: several runs at once, runs that are told to end, an agent that is restarted meanwhile, strangers at
 //! its database, and journals of other updaters. Each story ends with a host that is whole.
 //!
-//! Most of them live in cells (`tests/crash/src/live`), where a real agent runs and everything takes milliseconds.
+//! Most of them live in cells (`testing/src/crash/live`), where a real agent runs and everything takes milliseconds.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use crate::support::{self, Rig, updater};
 use rustix::process::Signal;
 use sha2::{Digest, Sha256};
-use test_cluster::directive::Find;
-use test_cluster::misbehaviour::Misbehaviour;
-use test_crash::live::cell::{Cell, Ran, Running, START, UPDATER, until};
-use test_crash::live::flows::{Scene, settings, version};
-use test_crash::live::{rows, suite, whole};
-use test_crash::power::disk::unanswered;
-use test_crash::suite::{Options, Row};
-use test_crash::{Random, Updater};
+use testing::cluster::directive::Find;
+use testing::cluster::misbehaviour::Misbehaviour;
+use testing::crash::live::cell::{Cell, Ran, Running, START, UPDATER, until};
+use testing::crash::live::flows::{Scene, settings, version};
+use testing::crash::live::{rows, suite, whole};
+use testing::crash::power::disk::unanswered;
+use testing::crash::suite::{Options, Row};
+use testing::crash::{Random, Updater};
 
 const JOURNAL: &str = "/var/lib/teleport/versions/.journal";
 /// For an event that takes a second or two on an idle machine.
@@ -304,7 +304,7 @@ fn a_set_uid_program_that_has_the_database_open_for_writing_is_waited_for() {
 fn a_process_of_the_unit_that_writes_the_database_counts_whoever_its_user_is() {
     let Some(rig) = Rig::up("mapped") else { return };
     let release =
-        |number: i64| test_cluster::archive::Archive::simple(&format!("{number}.0.0")).schema(number).writes();
+        |number: i64| testing::cluster::archive::Archive::simple(&format!("{number}.0.0")).schema(number).writes();
     rig.release(&release(1));
     rig.enable(&[]).ok();
     rig.bed.sh("sed -i 's/^spec:/&\\n  database_timeout: 2s/' /var/lib/teleport/versions/updates.yaml");
@@ -582,7 +582,7 @@ fn a_slice_of_failing_calls_in_runs_that_report_finds_nothing() {
 #[test]
 fn the_timers_run_an_operator_and_boot_recovery_meet_under_systemd() {
     let Some(rig) = Rig::up("meet") else { return };
-    let release = |number: i64| test_cluster::archive::Archive::simple(&format!("{number}.0.0")).schema(number);
+    let release = |number: i64| testing::cluster::archive::Archive::simple(&format!("{number}.0.0")).schema(number);
     rig.release(&release(1));
     rig.enable(&[]).ok();
     rig.start_agent();
@@ -613,7 +613,7 @@ fn the_timers_run_an_operator_and_boot_recovery_meet_under_systemd() {
 fn an_agent_that_is_killed_again_and_again_under_systemd_does_not_spoil_a_move() {
     let Some(rig) = Rig::up("restarts") else { return };
     let release = |number: i64| {
-        let archive = test_cluster::archive::Archive::simple(&format!("{number}.0.0")).schema(number);
+        let archive = testing::cluster::archive::Archive::simple(&format!("{number}.0.0")).schema(number);
         archive.writes().trailer_field("pace_ms", 5.into())
     };
     rig.release(&release(1));
@@ -747,7 +747,7 @@ fn holder(cell: &Cell, users: &str, program: &str, file: std::fs::File) -> Runni
 }
 
 fn start(cell: &Cell, line: &str) -> Running {
-    cell.spawn(cell.updater(&test_crash::host::words(line))).unwrap()
+    cell.spawn(cell.updater(&testing::crash::host::words(line))).unwrap()
 }
 
 /// Waits until the run has said so.

@@ -9,15 +9,15 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::{tree, updater};
-use test_crash::flows::OWNED;
-use test_crash::host::words;
-use test_crash::injector::{self, Action, Call, Scope};
-use test_crash::state::VERSIONS;
-use test_crash::suite::{self, Options, Row};
-use test_crash::suites::Look;
-use test_crash::suites::kill::is_commit;
-use test_crash::suites::recovery_fault::Fault;
-use test_crash::{Flow, Found, State, Updater, copy, suites};
+use testing::crash::flows::OWNED;
+use testing::crash::host::words;
+use testing::crash::injector::{self, Action, Call, Scope};
+use testing::crash::state::VERSIONS;
+use testing::crash::suite::{self, Options, Row};
+use testing::crash::suites::Look;
+use testing::crash::suites::kill::is_commit;
+use testing::crash::suites::recovery_fault::Fault;
+use testing::crash::{Flow, Found, State, Updater, copy, suites};
 
 /// Which points the slices take: another seed, other points.
 const SEED: u64 = 7;
@@ -372,7 +372,7 @@ fn what_the_agents_user_does_to_its_directory_keeps_no_failed_version_in_use() {
         let ran = flow.run(copy.path(), &words("recover"));
         assert_eq!(ran.status.code(), Some(0), "{command}: {ran:?}");
         assert_eq!(flow.status(copy.path()).unwrap()["agent_version_linked"], "2.0.0", "{command}");
-        let back = test_crash::database::read(&data.join("proc/sqlite.db")).unwrap().unwrap();
+        let back = testing::crash::database::read(&data.join("proc/sqlite.db")).unwrap().unwrap();
         assert_eq!((back.schema, back.rows), (old.schema, old.rows.clone()), "{command}");
         let proc = std::fs::symlink_metadata(data.join("proc")).unwrap();
         assert!(proc.is_dir() && proc.uid() == user && proc.mode() & 0o700 == 0o700, "{command}: {proc:?}");
@@ -593,7 +593,7 @@ fn a_target_that_was_interrupted_three_times_after_the_switch_is_refused() {
 
 /// The flow of that name under the updater under test.
 fn named(name: &str) -> Flow {
-    test_crash::flow(name, &Updater::new(&updater()))
+    testing::crash::flow(name, &Updater::new(&updater()))
 }
 
 /// [`Flow::check`], with a violation as a failed test.

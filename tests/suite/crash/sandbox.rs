@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{Image, updater};
-use test_cluster::Misbehaviour::Stall;
+use testing::cluster::Misbehaviour::Stall;
 
 /// Until a thread is there and sandboxed.
 const SOON: Duration = Duration::from_secs(30);

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::support::Image;
-use test_cluster::archive::Archive;
-use test_cluster::hostile::{self, Sample, corpus, odd_but_fine_around};
-use test_cluster::{Find, agent_program};
+use testing::cluster::archive::Archive;
+use testing::cluster::hostile::{self, Sample, corpus, odd_but_fine_around};
+use testing::cluster::{Find, agent_program};
 
 /// Address space (KiB) and processor time (s) of a run: far above what one needs, far below what any bomb would take.
 const MEMORY: &str = "ulimit -v 400000; ulimit -t 20";

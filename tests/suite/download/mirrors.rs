@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::support::{Image, Ran};
-use test_cluster::archive::Archive;
-use test_cluster::{Auth, Cluster, Find, Misbehaviour, Proxy, Signer};
+use testing::cluster::archive::Archive;
+use testing::cluster::{Auth, Cluster, Find, Misbehaviour, Proxy, Signer};
 
 /// What must never be seen.
 const SECRET: &str = "s3cr3t-w0rd";

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::support::{Ran, updater};
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
-use test_cluster::server::Cluster;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
+use testing::cluster::server::Cluster;
 
 const NAME: &str = "teleport.home.test";
 const A: u16 = 1;

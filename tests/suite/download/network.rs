@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::support::{self, Image, Ran};
 use serde_json::{Value, json};
-use test_cluster::Misbehaviour::{self, *};
-use test_cluster::archive::Archive;
-use test_cluster::{Dialect, Elsewhere, Find, FindPath, Request};
+use testing::cluster::Misbehaviour::{self, *};
+use testing::cluster::archive::Archive;
+use testing::cluster::{Dialect, Elsewhere, Find, FindPath, Request};
 
 /// Bounds short enough for a test; two tries, so that what passes by itself may pass.
 const SHORT: &str = "  network:\n    answer: 3s\n    stall: 400ms\n    tries: 2\n    resumes: 1\n";

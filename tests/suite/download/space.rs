@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::support::Image;
-use test_cluster::Find;
-use test_cluster::Misbehaviour::{Chunked, WrongLength};
-use test_cluster::archive::Archive;
+use testing::cluster::Find;
+use testing::cluster::Misbehaviour::{Chunked, WrongLength};
+use testing::cluster::archive::Archive;
 
 /// A tmpfs; unmounted with this value.
 struct Small(PathBuf);

@@ -2,9 +2,9 @@
 
 use protocol::report::{Outcome, PATH, QUESTION_HEADER, SignedQuestion, question_message};
 use serde_json::json;
-use test_cluster::misbehaviour::Misbehaviour;
-use test_cluster::request::Request;
-use test_cluster::server::Cluster;
+use testing::cluster::misbehaviour::Misbehaviour;
+use testing::cluster::request::Request;
+use testing::cluster::server::Cluster;
 
 use super::reporting::{EPOCH, HOST, Reporting, last, outcomes};
 
@@ -51,7 +51,7 @@ fn no_other_server_sees_the_signature() {
     // By a redirect.
     let files = tempfile::tempdir().unwrap();
     let other = Cluster::start(files.path());
-    other.set_directive(test_cluster::directive::Find::version("1.0.0"));
+    other.set_directive(testing::cluster::directive::Find::version("1.0.0"));
     let url = format!("https://{}/v1/webapi/find", other.addr());
     host.scene.cluster.misbehave("/v1/webapi/find", Misbehaviour::Redirect(url));
     std::fs::write(host.cell.path("/root/both.pem"), format!("{}\n{}", host.scene.cluster.ca_pem(), other.ca_pem()))

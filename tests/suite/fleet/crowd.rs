@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
-use test_cluster::archive::Archive;
-use test_crash::Updater;
-use test_crash::live::cell::{Cell, SOON, until};
-use test_crash::live::flows;
-use test_crash::live::rows::{self, Row};
-use test_crash::live::{suite, whole};
+use testing::cluster::archive::Archive;
+use testing::crash::Updater;
+use testing::crash::live::cell::{Cell, SOON, until};
+use testing::crash::live::flows;
+use testing::crash::live::rows::{self, Row};
+use testing::crash::live::{suite, whole};
 
 use super::server::Fleet;
 use crate::support::{look, updater};

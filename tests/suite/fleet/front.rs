@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use test_cluster::tls::Authority;
+use testing::cluster::tls::Authority;
 
 /// Ends with the process.
 pub(super) struct Front {

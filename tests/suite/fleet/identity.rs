@@ -2,12 +2,12 @@
 
 use protocol::report::{PATH, SIGNATURE_HEADER, SignedReport};
 use serde_json::{Value, json};
-use test_cluster::directive::{Dialect, Find};
-use test_cluster::misbehaviour::Misbehaviour;
-use test_crash::Updater;
-use test_crash::live::cell::{Cell, SOON, until};
-use test_crash::live::flows::{Scene, version};
-use test_crash::live::suite;
+use testing::cluster::directive::{Dialect, Find};
+use testing::cluster::misbehaviour::Misbehaviour;
+use testing::crash::Updater;
+use testing::crash::live::cell::{Cell, SOON, until};
+use testing::crash::live::flows::{Scene, version};
+use testing::crash::live::suite;
 
 use super::reporting::{EPOCH, HOST, KEY};
 use super::server::Fleet;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 use super::server::Fleet;
 use crate::packaging::old_packages::toys::{self, Layout, Toy};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 use super::front::Front;
 use super::server::Fleet;

@@ -4,13 +4,13 @@ use protocol::report::{
     Change, Outcome, PATH, QUESTION_HEADER, Report, SIGNATURE_HEADER, SignedReport, report_message,
 };
 use serde_json::{Value, json};
-use test_cluster::archive::Archive;
-use test_cluster::directive::{Dialect, Find};
-use test_cluster::request::Request;
-use test_crash::Updater;
-use test_crash::live::cell::{Cell, Ran};
-use test_crash::live::flows::{Scene, settings, version};
-use test_crash::live::suite;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::{Dialect, Find};
+use testing::cluster::request::Request;
+use testing::crash::Updater;
+use testing::crash::live::cell::{Cell, Ran};
+use testing::crash::live::flows::{Scene, settings, version};
+use testing::crash::live::suite;
 
 use crate::support::updater;
 

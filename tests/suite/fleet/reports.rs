@@ -6,8 +6,8 @@ use std::time::Duration;
 use protocol::report::{JOIN_HEADER, Outcome, PATH, Report, SIGNATURE_HEADER};
 use rustix::process::Signal;
 use serde_json::json;
-use test_cluster::misbehaviour::Misbehaviour;
-use test_crash::live::flows::settings;
+use testing::cluster::misbehaviour::Misbehaviour;
+use testing::crash::live::flows::settings;
 
 use super::reporting::{EPOCH, HOST, KEY, Reporting, last, outcomes, signed};
 use crate::support::Image;

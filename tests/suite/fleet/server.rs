@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use test_cluster::archive::Archive;
-use test_cluster::server::Cluster;
+use testing::cluster::archive::Archive;
+use testing::cluster::server::Cluster;
 
 use super::visitor::Visitor;
 use crate::support::life::SOON;

@@ -2,7 +2,7 @@
 //! real hosts.
 
 use serde_json::Value;
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 use super::server::{Fleet, Host};
 

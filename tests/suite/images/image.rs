@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{self, Image, Ran, Rig, updater};
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
 
 fn mode(path: &Path) -> u32 {
     std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
@@ -182,7 +182,7 @@ fn absolute_links_of_the_image_lead_within_it() {
 fn an_image_of_another_machine_gets_its_archive_and_nothing_of_it_is_run() {
     let image = Image::new("1.0.0");
     // An arm64 program as far as its header tells; `version` would fail if it were run.
-    let mut program = test_cluster::agent_program().to_vec();
+    let mut program = testing::cluster::agent_program().to_vec();
     program[18..20].copy_from_slice(&183u16.to_le_bytes());
     std::fs::create_dir_all(image.path("/usr/bin")).unwrap();
     std::fs::write(image.path("/usr/bin/dash"), &program).unwrap();

@@ -10,10 +10,10 @@ use crate::support::life::{SOON, VERSIONS};
 use crate::support::package::{deb, with_repository};
 use crate::support::{self, FAST, Ran, Rig, tree, updater};
 use serde_json::Value;
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
-use test_cluster::server::Cluster;
-use test_cluster::signature::Signer;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
+use testing::cluster::server::Cluster;
+use testing::cluster::signature::Signer;
 
 const ROOT: &str = "bookworm-cloud";
 /// cloud-init's whole first boot on a busy machine.

@@ -9,9 +9,9 @@ use crate::support::beds::checkout;
 use crate::support::life::{SOON, VERSIONS};
 use crate::support::package::{deb, install_deb};
 use crate::support::{FAST, Ran, Rig};
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
-use test_cluster::server::Cluster;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
+use testing::cluster::server::Cluster;
 
 // --- a container engine of three verbs: build, run, exec ---
 

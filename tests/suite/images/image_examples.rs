@@ -8,11 +8,11 @@ use std::process::Command;
 use crate::support::beds::checkout;
 use crate::support::package::{deb, with_repository};
 use crate::support::{self, Image, Ran, Rig};
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
-use test_cluster::misbehaviour::Misbehaviour;
-use test_cluster::server::Cluster;
-use test_cluster::signature::Signer;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
+use testing::cluster::misbehaviour::Misbehaviour;
+use testing::cluster::server::Cluster;
+use testing::cluster::signature::Signer;
 
 const PLAY: &str = "packaging/examples/ansible/teleport-update.yml";
 const SCRIPT: &str = "packaging/examples/mirror/mirror.sh";

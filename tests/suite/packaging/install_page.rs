@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::packaging::old_packages::toys::{self, Layout, Toy};
 use crate::support::{self, Rig, beds, package};
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
 
 const HERE: &str = "/root/packages";
 

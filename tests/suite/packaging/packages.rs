@@ -7,7 +7,7 @@ use crate::support::beds::checkout;
 use crate::support::life::{SOON, VERSIONS};
 use crate::support::package::{Product, built, deb, install_deb, install_rpm, rpm};
 use crate::support::{FAST, Ran, Rig, repository, tree, updater};
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 const UNITS: &str = "teleport-update.timer teleport-update-recover.service";
 

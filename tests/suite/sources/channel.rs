@@ -1,6 +1,6 @@
 //! Seed 001 (RFD 0109): a test for each sentence of "Version Discovery Endpoint" and "Core Upgrade Model" that a host can keep.
 
-use test_cluster::Misbehaviour;
+use testing::cluster::Misbehaviour;
 
 use super::host::{CHANNEL, active, closed_window, open_window};
 use crate::support::Image;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::host::{active, closed_window};
 use crate::support::Image;
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 /// Where the file is: outside of the image, as a mirror's directory.
 fn place(image: &Image) -> PathBuf {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::host::{GRAPH, active, graph};
 use crate::support::{Image, Rig};
-use test_cluster::Misbehaviour;
-use test_cluster::archive::Archive;
+use testing::cluster::Misbehaviour;
+use testing::cluster::archive::Archive;
 
 /// An image on `versions[0]` that follows the graph.
 fn on_graph(versions: &[&str], edges: &[(usize, usize)]) -> Image {

@@ -1,7 +1,7 @@
 //! What the tests of sources share: an image that follows one, windows that are open or closed now, and graphs.
 
 use serde_json::{Value, json};
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 use crate::support::{Image, Ran, look};
 

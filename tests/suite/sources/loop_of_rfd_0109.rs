@@ -3,7 +3,7 @@
 use super::host::{CHANNEL, closed_window, open_window};
 use crate::support::life::{SOON, VERSIONS};
 use crate::support::{FAST, Rig};
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 /// A bed whose agent follows a channel that says 1.0.0, with an archive of 1.1.0 as well.
 fn following(name: &str) -> Option<Rig> {

@@ -2,7 +2,7 @@
 
 use super::host::active;
 use crate::support::Image;
-use test_cluster::directive::Find;
+use testing::cluster::directive::Find;
 
 #[test]
 fn a_host_goes_from_source_to_source_and_back_with_an_update_in_between() {

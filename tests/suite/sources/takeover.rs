@@ -6,7 +6,7 @@ use std::path::Path;
 use super::host::{CHANNEL, active};
 use crate::support::go::put;
 use crate::support::{Image, Rig, tree};
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 /// The updater's files below `root`, as its package leaves them, with what enables its timer.
 fn upgrader(root: &Path, channel: &str) {

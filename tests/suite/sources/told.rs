@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
-use test_cluster::directive::Find;
-use test_cluster::server::Cluster;
+use testing::cluster::directive::Find;
+use testing::cluster::server::Cluster;
 
 use super::host::{CHANNEL, active, closed_window, open_window};
 use crate::support::Image;

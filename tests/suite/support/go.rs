@@ -19,7 +19,7 @@ pub(crate) fn agent_unit(mark: &str) -> String {
 /// A toy agent of `version`, outside any archive.
 pub(crate) fn agent(version: &str) -> Vec<u8> {
     let trailer = format!("\nTOYAGENT {{\"version\":\"{version}\",\"behaviour\":\"healthy\",\"schema\":1}}\n");
-    [&*test_cluster::agent_program(), trailer.as_bytes()].concat()
+    [&*testing::cluster::agent_program(), trailer.as_bytes()].concat()
 }
 
 /// Writes a file with `mode`; makes the directories.

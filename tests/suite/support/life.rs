@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
-use test_crash::live::rows;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
+use testing::crash::live::rows;
 
 use super::{Ran, Rig, sql_of, tree};
 

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use test_cluster::agent_program;
-use test_cluster::archive::Archive;
-use test_cluster::directive::Find;
-use test_cluster::server::Cluster;
+use testing::cluster::agent_program;
+use testing::cluster::archive::Archive;
+use testing::cluster::directive::Find;
+use testing::cluster::server::Cluster;
 
 use beds::Bed;
 
@@ -355,7 +355,7 @@ impl Rig {
 
 /// The answer to `sql` on the database at `path`, a line a row, values separated by `|`.
 pub(crate) fn sql_of(path: &Path, sql: &str) -> Vec<String> {
-    let database = test_crash::live::rows::open(path).unwrap();
+    let database = testing::crash::live::rows::open(path).unwrap();
     let mut statement = database.prepare(sql).unwrap();
     let columns = statement.column_count();
     let rows = statement.query_map([], |row| {

@@ -1,7 +1,7 @@
 //! A slice of `make fleet-crash`: the server is killed, and its disk fails, at some system calls of some decisions.
 
-use test_crash::fleet::NAMES;
-use test_crash::fleet::suite::some;
+use testing::crash::fleet::NAMES;
+use testing::crash::fleet::suite::some;
 
 use crate::support::PROGRAM;
 

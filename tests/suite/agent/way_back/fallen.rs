@@ -1,6 +1,6 @@
 //! An agent that falls, is stopped, or does not come back: told apart by what the service manager has seen.
 
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 use super::{agent, story};
 use crate::support::life::{SOON, VERSIONS};

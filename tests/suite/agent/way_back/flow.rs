@@ -1,6 +1,6 @@
 //! What runs go through in spite of a trouble, and what must be true after each.
 
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 use super::{Ends, Running, SETTINGS, Trouble, agent, story};
 use crate::support::{Ran, Rig};

@@ -1,6 +1,6 @@
 //! What happens beside a run, and is no fault of the new version.
 
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 use super::{agent, story};
 use crate::support::Rig;

@@ -4,8 +4,8 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use test_cluster::archive::Archive;
-use test_cluster::misbehaviour::Misbehaviour;
+use testing::cluster::archive::Archive;
+use testing::cluster::misbehaviour::Misbehaviour;
 
 use super::super::fleet::{CONFIGURE, Format, PUT_BACK};
 use super::matrix::Matrix;

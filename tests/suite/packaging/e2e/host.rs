@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 use super::matrix::Matrix;
 use crate::support::life::VERSIONS;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use crate::packaging::old_packages::toys;
 use crate::support::Ran;
 use crate::support::beds;
-use test_cluster::server::Cluster;
-use test_cluster::signature::Signer;
+use testing::cluster::server::Cluster;
+use testing::cluster::signature::Signer;
 
 /// Shells that the script is for, as far as this machine has them.
 pub(super) const SHELLS: [&[&str]; 4] = [&["dash"], &["busybox", "ash"], &["mksh"], &["bash", "--posix"]];

@@ -4,7 +4,7 @@ use super::desk;
 use crate::packaging::old_packages::toys::{self, Layout, Toy};
 use crate::support::package;
 use crate::support::{Ran, Rig};
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 
 /// Puts the packages of `version` beside what the cluster serves, and SHA256SUMS of all so far.
 fn publish(rig: &Rig, version: &str) -> Option<()> {

@@ -7,8 +7,8 @@ mod hosts;
 use std::process::Command;
 
 use desk::{Desk, FETCHERS, SHELLS};
-use test_cluster::misbehaviour::Misbehaviour;
-use test_cluster::signature::Signer;
+use testing::cluster::misbehaviour::Misbehaviour;
+use testing::cluster::signature::Signer;
 
 const NEWEST: &str = "teleport-update_1.10.0_amd64.deb";
 

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::support::{self, Ran, Rig};
-use test_cluster::archive::Archive;
+use testing::cluster::archive::Archive;
 use toys::{Layout, Toy};
 
 /// What the operator wrote, in a form that no tool would.

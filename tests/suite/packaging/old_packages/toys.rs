@@ -193,5 +193,5 @@ pub(crate) fn upgrader_rpm(dir: &Path) -> PathBuf {
 /// A toy agent of `version`, outside any archive.
 fn agent(version: &str) -> Vec<u8> {
     let trailer = format!("\nTOYAGENT {{\"version\":\"{version}\",\"behaviour\":\"healthy\",\"schema\":1}}\n");
-    [&*test_cluster::agent_program(), trailer.as_bytes()].concat()
+    [&*testing::cluster::agent_program(), trailer.as_bytes()].concat()
 }
