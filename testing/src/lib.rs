@@ -7,6 +7,7 @@
     reason = "test support: a broken fixture is a failed test, and its files need no durability"
 )]
 
+pub mod beds;
 pub mod bench;
 pub mod cluster;
 pub mod crash;

@@ -2,8 +2,7 @@
 //!
 //! The updater here is a script that writes down how it was called; what the real one does is tested elsewhere.
 
-use crate::support::beds::{self, Bed};
-use std::time::Duration;
+use crate::support::*;
 
 const BOOTSTRAP: &str = "/usr/lib/teleport-update/teleport-update";
 const JOURNAL: &str = "/var/lib/teleport/versions/.journal";

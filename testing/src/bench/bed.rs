@@ -1,22 +1,19 @@
 //! A bed (`tests/beds/bed.sh`): a real systemd, for what needs one. The agent's data lie on the disk that is measured.
 
-use std::ffi::OsStr;
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::beds;
 use crate::bench::lab::Lab;
-use crate::bench::run::output;
-use crate::bench::shell::{checkout, script};
 
 /// A running bed with the updater as its package leaves it. Dropping it takes it down.
 #[derive(Debug)]
 pub struct Bed {
-    name: String,
-    root: PathBuf,
+    bed: beds::Bed,
     data: PathBuf,
 }
 
@@ -44,47 +41,31 @@ impl Bed {
     /// # Errors
     /// It does not come up.
     pub fn up(lab: &Lab, settings: &str) -> io::Result<Option<Self>> {
-        if !script("bed.sh").arg("can").status()?.success() {
-            return Ok(None);
-        }
-        let name = format!("bench-{}", std::process::id());
         let data = lab.work().join("bed-data");
         std::fs::create_dir_all(data.join("versions"))?;
         let bind = format!("--bind={}:/var/lib/teleport", data.display());
-        // From here on Drop takes it down.
-        let mut bed = Self { name, root: PathBuf::new(), data };
-        bed.root = output(script("bed.sh").args(["up", &bed.name, &bind]))?.trim().into();
+        let Some(bed) = beds::Bed::up_with("bench", &[&bind]) else { return Ok(None) };
+        let bed = Self { bed, data };
         bed.install(lab, settings)?;
         Ok(Some(bed))
     }
 
     fn install(&self, lab: &Lab, settings: &str) -> io::Result<()> {
-        let put = |from: &Path, to: &str| {
-            let to = self.root.join(to);
-            to.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-            std::fs::copy(from, to).map(drop)
-        };
-        put(&lab.programs.updater, "usr/lib/teleport-update/teleport-update")?;
-        for unit in ["teleport-update.service", "teleport-update.timer", "teleport-update-recover.service"] {
-            put(&checkout(&format!("systemd/{unit}")), &format!("usr/lib/systemd/system/{unit}"))?;
-        }
-        put(&lab.server.ca, "root/ca.pem")?;
-        std::fs::write(self.root.join("etc/hosts"), "127.0.0.1 localhost\n")?;
-        std::fs::write(self.root.join("etc/teleport.yaml"), "teleport:\n  data_dir: /var/lib/teleport\n")?;
-        std::os::unix::fs::symlink(
-            "../lib/teleport-update/teleport-update",
-            self.root.join("usr/bin/teleport-update"),
-        )?;
+        let bed = &self.bed;
+        bed.put_updater(&lab.programs.updater);
+        bed.put(&lab.server.ca, "/root/ca.pem");
+        bed.write("/etc/hosts", "127.0.0.1 localhost\n", 0o644);
+        bed.write("/etc/teleport.yaml", "teleport:\n  data_dir: /var/lib/teleport\n", 0o600);
         let text = format!("version: v1\nkind: agent_versions\nspec:\n{settings}");
         std::fs::write(self.data.join("versions/updates.yaml"), text)?;
         let (addr, base) = (&lab.server.addr, &lab.server.base_url);
-        let ran = self.updater(&format!("enable --proxy {addr} --base-url {base} --ca-file /root/ca.pem"))?;
+        let ran = self.updater(&format!("enable --proxy {addr} --base-url {base} --ca-file /root/ca.pem"));
         if !ran.success {
             return Err(io::Error::other(format!("enable: {:?}", ran.log)));
         }
-        self.exec(&["systemctl", "daemon-reload"])?;
-        self.exec(&["systemctl", "enable", "--now", "teleport"])?;
-        self.until_ready()
+        self.exec("systemctl daemon-reload && systemctl enable --now teleport")?;
+        self.until_ready();
+        Ok(())
     }
 
     /// The agent's data directory, as seen from here.
@@ -94,50 +75,36 @@ impl Bed {
 
     /// A path of the bed's own disk, as seen from here.
     pub fn path(&self, path: &str) -> PathBuf {
-        self.root.join(path.trim_start_matches('/'))
+        self.bed.path(path)
     }
 
-    /// Runs a command in the bed to its end.
+    /// Runs a line of shell in the bed to its end.
     ///
     /// # Errors
     /// It fails.
-    pub fn exec<S: AsRef<OsStr>>(&self, command: &[S]) -> io::Result<String> {
-        output(script("bed.sh").args(["exec", &self.name]).args(command))
+    pub fn exec(&self, line: &str) -> io::Result<()> {
+        let output = self.bed.exec(&["sh", "-ec", line]);
+        if output.status.success() { Ok(()) } else { Err(io::Error::other(format!("{line}: {output:?}"))) }
     }
 
     /// Runs the updater in a unit of its own, as the timer does.
-    ///
-    /// # Errors
-    /// It cannot be started.
-    pub fn updater(&self, args: &str) -> io::Result<Ran> {
-        let mut command = script("bed.sh");
-        command.args(["run", &self.name, "teleport-update", "--debug", "--log-format", "json"]).args(args.split(' '));
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-        let mut log = Vec::new();
-        for line in child.stderr.take().into_iter().flat_map(|stream| BufReader::new(stream).lines()) {
-            let Ok(line) = serde_json::from_str::<Value>(&line?) else { continue };
-            let Some(time) = line["time"].as_str().and_then(|time| time.parse().ok()) else { continue };
-            log.push(Line { time, message: line["message"].as_str().unwrap_or_default().to_owned() });
-        }
-        Ok(Ran { success: child.wait()?.success(), log })
+    pub fn updater(&self, args: &str) -> Ran {
+        let command: Vec<&str> =
+            "teleport-update --debug --log-format json".split(' ').chain(args.split(' ')).collect();
+        let output = self.bed.run(&command);
+        let line = |line: &str| {
+            let line: Value = serde_json::from_str(line).ok()?;
+            let message = line["message"].as_str().unwrap_or_default().to_owned();
+            Some(Line { time: line["time"].as_str()?.parse().ok()?, message })
+        };
+        let log = String::from_utf8_lossy(&output.stderr).lines().filter_map(line).collect();
+        Ran { success: output.status.success(), log }
     }
 
     /// Waits until the agent answers.
-    ///
-    /// # Errors
-    /// It does not.
-    pub fn until_ready(&self) -> io::Result<()> {
-        let look = "n=0; until test -S /var/lib/teleport/debug.sock && test -s /run/teleport.pid; \
-                    do n=$((n+1)); test $n -lt 2000; sleep 0.01; done";
-        self.exec(&["sh", "-ec", look]).map(drop)
-    }
-}
-
-impl Drop for Bed {
-    fn drop(&mut self) {
-        if let Err(error) = output(script("bed.sh").args(["down", &self.name])) {
-            eprintln!("test-bench: {error}");
-        }
+    pub fn until_ready(&self) {
+        let ready = "test -S /var/lib/teleport/debug.sock && test -s /run/teleport.pid";
+        self.bed.until(ready, Duration::from_secs(20));
     }
 }
 

@@ -8,8 +8,7 @@ use crate::bench::downtime::{Downtimes, Verdicts};
 use crate::bench::idle::Idle;
 use crate::bench::machine;
 use crate::bench::statistics::Summary;
-use crate::bench::storm::{self, Start};
-use crate::bench::svg::{self, Bar};
+use crate::bench::storm;
 use crate::bench::updates::Updates;
 use crate::bench::ways::Way;
 
@@ -60,20 +59,12 @@ impl Default for Results {
     }
 }
 
-/// Writes the page and its plots below `out`; `is_part`: only says the tables that there are.
+/// Writes the page below `out`; `is_part`: only says the tables that there are.
 ///
 /// # Errors
 /// They cannot be written.
 pub fn write(results: &Results, out: &Path, is_part: bool) -> io::Result<()> {
-    let plots = out.join("performance");
-    std::fs::create_dir_all(&plots)?;
-    if results.storm.is_some() {
-        std::fs::write(plots.join("storm-steady.svg"), storm::plot(Start::Steady, storm::FLEET))?;
-        std::fs::write(plots.join("storm-boot.svg"), storm::plot(Start::Boot, storm::FLEET))?;
-    }
-    if !results.updates.is_empty() {
-        std::fs::write(plots.join("update.svg"), update_plot(&results.updates))?;
-    }
+    std::fs::create_dir_all(out)?;
     if is_part {
         for part in [times(results), needs(results), downtime(results), verdicts(results), idle(results)] {
             println!("{part}\n");
@@ -102,7 +93,6 @@ pub fn render(results: &Results) -> String {
         ("minutes", format!("{minutes:.0}")),
         ("machine", results.machine.clone()),
         ("targets", targets(results)),
-        ("update_plot", "![Seconds of each way, for each archive](performance/update.svg)".to_owned()),
         ("times", times(results)),
         ("sysupdate", sysupdate),
         ("needs", needs(results)),
@@ -324,19 +314,6 @@ fn idle(results: &Results) -> String {
         );
     }
     rows.trim_end().to_owned()
-}
-
-fn update_plot(updates: &[Updates]) -> String {
-    let group = |found: &Updates| {
-        let bar = |(colour, way): (usize, Way)| {
-            let summary = Summary::of(found.times.get(&way)?)?;
-            let spread = (summary.lower, summary.upper);
-            Some(Bar { label: way.label().to_owned(), value: summary.median, spread, colour })
-        };
-        let bars = Way::ALL.into_iter().enumerate().filter_map(bar).collect();
-        (format!("{} packed, {:.0} MB unpacked", found.sized.label, found.sized.unpacked() as f64 / 1e6), bars)
-    };
-    svg::bars("Seconds to a durable version", &updates.iter().map(group).collect::<Vec<_>>(), "s")
 }
 
 /// A bar in a table would be a border.

@@ -3,7 +3,6 @@
 
 use protocol::{Edition, Revision, Version};
 
-use crate::bench::svg::{self, Line};
 use crate::crash::Random;
 
 /// Hosts.
@@ -28,8 +27,6 @@ const RANDOM: u32 = 120;
 const STALE: u32 = 5;
 /// Seconds that are looked at: the longest jitter, an interval, and what an update takes.
 const HORIZON: usize = 3600 + 900;
-/// Seconds that a point of a plot is the mean of.
-const POINT: usize = 10;
 
 /// How the hosts come to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,29 +148,6 @@ pub fn table(hosts: usize) -> String {
         }
     }
     rows
-}
-
-/// The plot of one way to start.
-pub fn plot(start: Start, hosts: usize) -> String {
-    let loads: Vec<(u32, Load)> = JITTERS.map(|jitter| (jitter, Load::simulate(start, jitter, hosts))).into();
-    let panel = |name: &str, of: &dyn Fn(&Load) -> &Vec<u32>| {
-        let line = |(jitter, load): &(u32, Load)| -> Line { (format!("jitter {jitter} s"), points(of(load))) };
-        (name.to_owned(), loads.iter().map(line).collect())
-    };
-    svg::lines(
-        &format!("{hosts} hosts: {}", start.describe().replace('`', "")),
-        &format!("minutes; each point is the mean of {POINT} s"),
-        &[
-            panel("find requests per second", &|load| &load.asks),
-            panel("downloads at a time (80 Mbit/s each)", &|load| &load.concurrent),
-            panel("agents reloading per second", &|load| &load.reloads),
-        ],
-    )
-}
-
-fn points(seconds: &[u32]) -> Vec<(f64, f64)> {
-    let mean = |part: &[u32]| f64::from(part.iter().sum::<u32>()) / part.len() as f64;
-    seconds.chunks(POINT).enumerate().map(|(at, part)| ((at * POINT) as f64 / 60.0, mean(part))).collect()
 }
 
 fn target() -> Revision {

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::beds::checkout;
 use crate::bench::run::output;
 use crate::bench::server::{Release, Server};
-use crate::bench::shell;
 
 /// The root that has it: Debian 13, `systemd-container`.
 const ROOT: &str = "trixie-sysupdate";
@@ -49,7 +49,7 @@ impl Sysupdate {
     /// # Errors
     /// There is no such root here, or it cannot be mounted.
     pub fn start(work: &Path, server: &Server) -> io::Result<Self> {
-        let root = output(shell::script("root.sh").arg(ROOT))?;
+        let root = output(Command::new(checkout("tests/beds/root.sh")).arg(ROOT))?;
         let dir = work.join("sysupdate");
         std::fs::create_dir_all(dir.join("mounts"))?;
         let mut command = Command::new("unshare");

@@ -1,4 +1,4 @@
-//! `test-bench`: measures, and writes `performance.md` with its plots.
+//! `test-bench`: measures, and writes `performance.md`.
 #![allow(clippy::disallowed_methods, reason = "test support")]
 
 use std::io;

@@ -1,10 +1,6 @@
 //! What careless hands leave behind, and what the next run makes of it.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-
-use crate::support::{self, Image, Rig};
-use testing::cluster::archive::Archive;
+use crate::support::*;
 
 #[test]
 fn enable_records_the_version_that_the_links_lead_to_after_the_settings_were_lost() {
@@ -43,7 +39,7 @@ fn an_old_settings_file_that_was_put_back_moves_nothing_and_is_put_right() {
     // The way back is the snapshot that 1.0.0 left, not one of 2.0.0's database under its name.
     image.cluster.set_directive(testing::cluster::directive::Find::version("1.0.0"));
     image.run(&["update"]).ok();
-    assert_eq!(support::sql_of(&proc.join("sqlite.db"), "PRAGMA user_version"), ["1"]);
+    assert_eq!(sql_of(&proc.join("sqlite.db"), "PRAGMA user_version"), ["1"]);
 }
 
 #[test]
@@ -249,7 +245,7 @@ fn a_database_that_is_locked_for_ever_is_an_error_for_some_hours_and_then_taken_
     let ran = image.run(&["update", "--now"]).ok();
     assert!(ran.stderr.contains("copied without waiting for the lock"), "{ran:#?}");
     let backup = image.versions().join("1.0.0/backup");
-    assert_eq!(support::sql_of(&backup.join("sqlite.db"), "SELECT count(*) FROM rows"), ["2"]);
+    assert_eq!(sql_of(&backup.join("sqlite.db"), "SELECT count(*) FROM rows"), ["2"]);
     // Nobody wrote meanwhile, and it is whole: it is as good as any.
     assert!(!std::fs::read_to_string(backup.join("backup.yaml")).unwrap().contains("failed"));
     assert!(!image.config().contains("database_busy"), "{}", image.config());
@@ -285,7 +281,7 @@ fn data_of_root_below_an_ordinary_users_directory_are_backed_up_and_restored() {
         change("PRAGMA user_version = 2");
         image.release("1.0.0");
         image.run(&["update"]).ok();
-        assert_eq!(support::sql_of(&database, "PRAGMA user_version"), ["1"]);
+        assert_eq!(sql_of(&database, "PRAGMA user_version"), ["1"]);
         assert_eq!(database.metadata().unwrap().uid(), data_owner, "{above}");
     }
 }

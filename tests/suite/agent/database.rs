@@ -1,13 +1,6 @@
 //! The agent's database over upgrades, downgrades and failures: every row of SPEC §6's table, and the rules behind it.
 
-use std::collections::HashSet;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::PathBuf;
-
-use crate::support::life::{SOON, VERSIONS};
-use crate::support::{FAST, Image, Rig, sql_of};
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
+use crate::support::*;
 
 const DATABASE: &str = "/var/lib/teleport/proc/sqlite.db";
 

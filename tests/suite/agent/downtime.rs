@@ -1,11 +1,6 @@
 //! SPEC §6: an agent that something else starts while it stands still for a restore, under a real systemd, on a slow disk.
 
-use std::collections::HashSet;
-use std::process::{Command, Output};
-
-use crate::support::life::VERSIONS;
-use crate::support::{Rig, beds, sql_of};
-use testing::cluster::archive::Archive;
+use crate::support::*;
 
 const SETTINGS: &str = "  watch: 0s\n  health:\n    stable: 1s\n    without_readiness: 2s\n    deadline: 8s\n";
 const ROWS: &str = "SELECT id, version FROM rows";

@@ -1,7 +1,6 @@
 //! `systemctl enable` and its kin go on working for the operator although the unit is a link into a version.
 
-use crate::support::Rig;
-use testing::cluster::archive::Archive;
+use crate::support::*;
 
 /// What the operator sees: is-enabled, and what the links in `/etc` lead to.
 fn seen(rig: &Rig) -> (String, Vec<String>) {

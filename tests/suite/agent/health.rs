@@ -1,9 +1,7 @@
 //! Every way in which a new version can be broken, after a reload and after a start: it is found out, and the old version
 //! is put back (SPEC §6, health).
 
-use crate::support::life::{SOON, VERSIONS};
-use crate::support::{FAST, Ran, Rig};
-use testing::cluster::archive::Archive;
+use crate::support::*;
 
 /// Long enough to see an agent die that was ready for a second.
 const PATIENT: &str = "  watch: 1s\n  health:\n    stable: 3s\n    without_readiness: 4s\n    deadline: 8s\n";

@@ -1,11 +1,6 @@
 //! SPEC §8 with a running agent under a real systemd: kills, power cuts, boots, shutdowns, and the agent's own session.
 
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
-use crate::support::{Rig, beds};
-use serde_json::Value;
-use testing::cluster::archive::Archive;
+use crate::support::*;
 
 const UPDATE: &str = "teleport-update.service";
 const JOURNAL: &str = "/var/lib/teleport/versions/.journal";

@@ -1,9 +1,7 @@
 //! What an update does to the agent's service: reload, restart, start or nothing, under systemd, under commands of the
 //! operator, and under nobody (SPEC §6, service action).
 
-use crate::support::life::{SOON, VERSIONS};
-use crate::support::{FAST, Rig, sql_of};
-use testing::cluster::archive::Archive;
+use crate::support::*;
 
 /// Starts the agent outside of every unit.
 const BY_HAND: &str = "setsid /usr/local/bin/teleport start --config /etc/teleport.yaml --pid-file=/run/teleport.pid \

@@ -1,11 +1,11 @@
 //! What is left of SQLite (`.cargo/config.toml`) still copies and checks whatever schema a database has: the updater keeps
 //! databases of agents that it has never seen.
 
-use std::time::Duration;
-
 use protocol::{Edition, Revision};
 use rusqlite::Connection;
 use teleport_update::testing::database::{Pace, Subject, snapshot_online};
+
+use crate::support::*;
 
 /// Features that a schema can use and that a check must understand; each has a row.
 const SCHEMA: &str = r#"

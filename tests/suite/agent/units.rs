@@ -1,12 +1,6 @@
 //! Our units under every systemd that can be had: what they forbid, what they still allow, what an old one ignores.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::time::Duration;
-
-use crate::support::beds::{Bed, checkout};
-use crate::support::{FAST, Rig};
-use testing::cluster::archive::Archive;
+use crate::support::*;
 
 const UNITS: [&str; 3] = ["teleport-update.service", "teleport-update-recover.service", "teleport-update.timer"];
 const BOOTSTRAP: &str = "/usr/lib/teleport-update/teleport-update";

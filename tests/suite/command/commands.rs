@@ -1,15 +1,8 @@
 //! The commands beside `enable` and `update`: `pin`, `unpin`, `disable`, `plan`, `verify`, `rollback`; exit statuses.
 
 use std::fs::{File, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
-use std::process::Command;
 
-use crate::support::look::{binary, link};
-use crate::support::{Image, Rig, sql_of};
-use serde_json::{Value, json};
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
+use crate::support::*;
 
 fn agent(image: &Image) -> String {
     link(&image.path("/usr/local/bin/teleport"))

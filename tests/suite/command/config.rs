@@ -1,10 +1,6 @@
 //! `updates.yaml`, names and editions, retention, usage (SPEC §1, §2, §5).
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-
-use crate::support::Image;
-use testing::cluster::archive::Archive;
-use testing::cluster::{Find, agent_program};
+use crate::support::*;
 
 const HEAD: &str = "version: v1\nkind: agent_versions\n";
 

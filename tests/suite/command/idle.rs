@@ -1,15 +1,13 @@
 //! What a run costs that has nothing to do: a fleet pays it every ten minutes, a thousand times. One question to the cluster,
 //! a handful of small files, and nothing else. Counted by strace, in cells (`testing/src/crash/live`).
 
-use std::collections::BTreeSet;
-
-use crate::support::updater;
 use testing::cluster::tls::Authority;
-use testing::crash::Updater;
 use testing::crash::live::cell::{Cell, Ran};
 use testing::crash::live::flow::STRACE;
 use testing::crash::live::flows::{Scene, settings, version};
 use testing::crash::live::suite;
+
+use crate::support::*;
 
 /// Where Debian has its authorities: all in one file, beside it a file for each.
 const CERTIFICATES: &str = "/etc/ssl/certs";

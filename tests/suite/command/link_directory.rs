@@ -1,8 +1,6 @@
 //! Another link directory for a host that is installed already: what systemd loads goes with the links, or nothing does.
 
-use crate::support::life::VERSIONS;
-use crate::support::{FAST, Image, Rig};
-use testing::cluster::archive::Archive;
+use crate::support::*;
 
 const UNIT: &str = "/usr/local/lib/systemd/system/teleport.service";
 

@@ -2,16 +2,10 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::support::{self, Image, Ran, Rig, tree, updater};
 use rustix::fs::inotify;
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
-use testing::cluster::misbehaviour::Misbehaviour;
-use testing::cluster::signature::Signer;
+
+use crate::support::*;
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -187,7 +181,7 @@ fn an_agent_started_by_plain_commands_does_not_inherit_the_lock() {
     let config = format!(
         "version: v1\nkind: agent_versions\nspec:\n{}  service:\n    start: '{start}'\n    stop: '{stop}'\n    \
          reload: 'kill -HUP $(cat /run/teleport.pid)'\n    pid_file: /run/teleport.pid\n",
-        support::FAST
+        FAST
     );
     rig.bed.write("/var/lib/teleport/versions/updates.yaml", &config, 0o644);
     rig.release(&Archive::simple("1.0.0"));

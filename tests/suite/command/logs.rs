@@ -1,13 +1,8 @@
 //! What is said on standard error: on a terminal, in a pipe, in the journal, as JSON, and to nobody.
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use crate::support::{Image, Ran, Rig, updater};
-use serde_json::Value;
-use testing::cluster::archive::Archive;
-use testing::cluster::{Auth, Misbehaviour};
+use crate::support::*;
 
 /// Every line of a JSON log.
 fn lines(ran: &Ran) -> Vec<Value> {

@@ -1,11 +1,6 @@
 //! The places that an operator names, by a flag or by hand: those that cannot be, and those of another installation.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
-use std::process::Command;
-
-use crate::support::life::VERSIONS;
-use crate::support::{Image, Ran, sql_of, updater};
+use crate::support::*;
 
 /// Replaces `from`, which must be there, in `updates.yaml`.
 #[track_caller]

@@ -1,11 +1,6 @@
 //! SPEC §5, Re-exec: the active version's updater does the work, and the bootstrap stands behind it.
 
-use std::process::{Command, Output, Stdio};
-use std::time::Duration;
-
-use crate::support::{Rig, beds, updater};
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
+use crate::support::*;
 
 const BOOTSTRAP: &str = "/usr/lib/teleport-update/teleport-update";
 const CALLS: &str = "/var/calls";

@@ -1,14 +1,6 @@
 //! RFD 0169, the sixteen steps of `enable`, as SPEC §5 changes them: a test or more for each, named after it.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::time::Duration;
-
-use crate::support::look::{binary, link, names, property, until};
-use crate::support::{self, Image, Rig, sql_of};
-use serde_json::json;
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
-use testing::cluster::misbehaviour::Misbehaviour;
+use crate::support::*;
 
 /// Longest wait for an event that is on its way.
 const SOON: Duration = Duration::from_secs(30);
@@ -242,7 +234,7 @@ fn enable_step_08_takes_over_an_unmanaged_agent_without_stopping_it() {
 fn enable_step_08_and_12_keep_what_was_unmanaged_until_the_commit_and_put_it_back_when_the_version_fails() {
     let Some(rig) = unmanaged("enable-12") else { return };
     let bin = rig.path("/usr/local/bin");
-    let before = support::tree(&bin);
+    let before = tree(&bin);
     rig.release(&Archive::simple("1.0.0").schema(2).behaviour("corrupts-schema"));
     let unmanaged = rig.path("/var/lib/teleport/versions/.unmanaged");
 
@@ -255,7 +247,7 @@ fn enable_step_08_and_12_keep_what_was_unmanaged_until_the_commit_and_put_it_bac
         run.join().unwrap().fails(1, "rolled back to the state before this run");
     });
 
-    assert_eq!(support::tree(&bin), before);
+    assert_eq!(tree(&bin), before);
     let tctl = std::fs::metadata(bin.join("tctl")).unwrap();
     assert_eq!((tctl.uid(), tctl.gid()), (1, 1));
     rig.until_ready();
@@ -333,12 +325,12 @@ fn enable_step_12_replaces_links_and_database_and_exits_1_when_the_new_version_f
     rig.release(&Archive::simple("1.0.0").without_helper("tbot"));
     rig.enable(&[]).ok();
     rig.start_agent();
-    let links = support::tree(&rig.path("/usr/local"));
-    let version = support::tree(&rig.path("/var/lib/teleport/versions/1.0.0/bin"));
+    let links = tree(&rig.path("/usr/local"));
+    let version = tree(&rig.path("/var/lib/teleport/versions/1.0.0/bin"));
     rig.release(&Archive::simple("2.0.0").schema(2).behaviour("corrupts-file"));
     rig.enable(&[]).fails(1, "rolled back to 1.0.0");
-    assert_eq!(support::tree(&rig.path("/usr/local")), links);
-    assert_eq!(support::tree(&rig.path("/var/lib/teleport/versions/1.0.0/bin")), version);
+    assert_eq!(tree(&rig.path("/usr/local")), links);
+    assert_eq!(tree(&rig.path("/var/lib/teleport/versions/1.0.0/bin")), version);
     rig.until_ready();
     rig.bed.until("test \"$(systemctl is-active teleport)\" = active", SOON);
     assert_eq!(rig.sql("PRAGMA integrity_check"), ["ok"]);

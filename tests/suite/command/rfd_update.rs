@@ -3,17 +3,11 @@
 
 use std::fs::File;
 use std::mem::MaybeUninit;
-use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
 
-use crate::support::look::{binary, link, names, property, until};
-use crate::support::{Image, Rig, sql_of, tree};
 use protocol::{Edition, Revision, turn};
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
-use serde_json::json;
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
-use testing::cluster::misbehaviour::Misbehaviour;
+
+use crate::support::*;
 
 /// Longest wait for an event that is on its way.
 const SOON: Duration = Duration::from_secs(30);

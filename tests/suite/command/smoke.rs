@@ -1,7 +1,6 @@
 //! The shortest life of a host, for a first look.
 
-use crate::support::{Image, Rig};
-use testing::cluster::archive::Archive;
+use crate::support::*;
 
 #[test]
 fn an_image_is_baked_with_the_clusters_version() {

@@ -1,15 +1,10 @@
 //! `status` (SPEC §9), and everything else that a person reads: help, plan, error lines, completion, the manual page.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::support::{self, Image, Ran, Rig, look, updater};
-use serde_json::{Value, json};
 use snapbox::{Data, assert_data_eq};
-use testing::cluster::Misbehaviour;
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::{Dialect, Find};
+
+use crate::support::*;
 
 /// The RFD's keys, in its order.
 const RFD_KEYS: [&str; 9] = [
@@ -50,7 +45,7 @@ fn replaced(word: &str) -> String {
 }
 
 fn snapshot(name: &str) -> Data {
-    Data::read_from(&support::beds::checkout(&format!("tests/suite/snapshots/{name}")), None)
+    Data::read_from(&testing::beds::checkout(&format!("tests/suite/snapshots/{name}")), None)
 }
 
 #[test]

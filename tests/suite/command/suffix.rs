@@ -1,10 +1,6 @@
 //! `--install-suffix`: a second installation that shares nothing with the default one.
 
-use std::time::Duration;
-
-use crate::support::{self, FAST, Image, Ran, Rig, tree};
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
+use crate::support::*;
 
 const DEV_SOCKET: &str = "test -S /var/lib/teleport_dev/debug.sock && test -s /run/teleport_dev.pid";
 
@@ -58,7 +54,7 @@ fn a_second_agent_is_updated_and_rolled_back_beside_the_first() {
     dev(&rig, &["update"]).fails(1, "rolled back to 2.0.0");
     rig.bed.until(DEV_SOCKET, Duration::from_secs(20));
     assert_eq!(status()["agent_version_running"], "2.0.0");
-    let rows = support::sql_of(&rig.path("/var/lib/teleport_dev/proc/sqlite.db"), "PRAGMA user_version");
+    let rows = sql_of(&rig.path("/var/lib/teleport_dev/proc/sqlite.db"), "PRAGMA user_version");
     assert_eq!(rows, ["2"]);
     // A downgrade restores its own database.
     rig.cluster.set_directive_for_group("dev", Find::version("1.0.0"));

@@ -1,14 +1,7 @@
 //! `enable` on hosts that something else managed: the Go updater or the old distribution packages.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
-
 use crate::support::go::{MARK, agent, agent_unit, go_host, put};
-use crate::support::{self, Image, Ran, Rig, tree, updater};
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
+use crate::support::*;
 
 /// A running host of the Go updater, in a bed.
 fn go_rig(name: &str) -> Option<Rig> {
@@ -137,7 +130,7 @@ fn a_go_host_of_a_suffix_is_taken_over_and_uninstall_gives_its_units_back() {
     let Some(rig) = Rig::up("gosuffix") else { return };
     go_suffix(rig.bed.root(), &rig.cluster.addr(), &rig.cluster.base_url());
     rig.bed.write("/etc/teleport_dev.yaml", "teleport:\n  data_dir: /var/lib/teleport_dev\n", 0o600);
-    let config = format!("version: v1\nkind: agent_versions\nspec:\n{}", support::FAST);
+    let config = format!("version: v1\nkind: agent_versions\nspec:\n{}", FAST);
     rig.bed.write("/var/lib/teleport_dev/versions/updates.yaml", config, 0o644);
     let ready = "test -S /var/lib/teleport_dev/debug.sock && test -s /run/teleport_dev.pid";
     rig.bed.sh(
@@ -190,14 +183,14 @@ fn a_failed_takeover_of_a_suffix_gives_its_units_back() {
 /// Between the installation of our package and `enable` the host is the Go updater's, as it was before.
 #[test]
 fn our_package_alone_changes_nothing_for_the_go_updater() {
-    let Some(package) = support::package::deb("1.0.0") else { return };
+    let Some(package) = package::deb("1.0.0") else { return };
     let Some(rig) = Rig::bare("bookworm", "gofirst") else { return };
     go_host(rig.bed.root(), &rig.cluster.addr(), &rig.cluster.base_url(), false);
     rig.bed.sh("systemctl daemon-reload; systemctl enable --now teleport; systemctl is-active teleport-update.timer");
     rig.until_ready();
     let before = of_go(rig.bed.root());
     let pid = rig.bed.sh("cat /run/teleport.pid");
-    support::package::install_deb(&rig.bed, &package);
+    package::install_deb(&rig.bed, &package);
     let still_theirs = || {
         assert_eq!(show(&rig, "teleport-update.timer", "FragmentPath"), "/etc/systemd/system/teleport-update.timer");
         assert_eq!(show(&rig, "teleport-update.timer", "ActiveState"), "active");
@@ -631,7 +624,7 @@ fn database(image: &Image, version: &str) {
 }
 
 fn rows(image: &Image, path: &str) -> Vec<String> {
-    support::sql_of(&image.path(path), "SELECT version FROM rows")
+    sql_of(&image.path(path), "SELECT version FROM rows")
 }
 
 #[test]
@@ -820,7 +813,7 @@ fn an_unmanaged_agent_that_nothing_else_would_start_again_is_started_by_the_way_
     put(rig.path("/usr/local/bin/teleport"), agent("0.9.0"), 0o755);
     rig.bed.write("/etc/systemd/system/teleport.service", agent_unit(""), 0o644);
     rig.drop_in("Restart=no\n");
-    rig.configure(&support::FAST.replace("watch: 1s", "watch: 60s"));
+    rig.configure(&FAST.replace("watch: 1s", "watch: 60s"));
     rig.start_agent();
     rig.bed.sh("systemctl disable teleport");
     rig.release(&Archive::simple("1.0.0").schema(2).behaviour("ready-then-dies"));
@@ -838,8 +831,7 @@ fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_
     put(bin.join("tctl"), agent("0.9.0"), 0o750);
     symlink("/opt/old/tsh", bin.join("tsh")).unwrap();
     rig.bed.write("/etc/systemd/system/teleport.service", agent_unit(""), 0o644);
-    let config =
-        format!("version: v1\nkind: agent_versions\nspec:\n{}", support::FAST.replace("watch: 1s", "watch: 60s"));
+    let config = format!("version: v1\nkind: agent_versions\nspec:\n{}", FAST.replace("watch: 1s", "watch: 60s"));
     rig.bed.write("/var/lib/teleport/versions/updates.yaml", config, 0o644);
     rig.start_agent();
     rig.bed.until("test -s /var/lib/teleport/proc/sqlite.db", Duration::from_secs(20));
@@ -859,7 +851,7 @@ fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_
     assert!(!rig.path("/var/lib/teleport/versions/.unmanaged").exists());
     // The fallen version's rows are kept, and it waits.
     let kept = rig.path("/var/lib/teleport/versions/1.0.0/backup/sqlite.db");
-    assert!(support::sql_of(&kept, "SELECT DISTINCT version FROM rows").contains(&"1.0.0".to_owned()));
+    assert!(sql_of(&kept, "SELECT DISTINCT version FROM rows").contains(&"1.0.0".to_owned()));
     rig.updater(&["update"]).ok();
     assert_eq!(tree(&bin), before);
     // A good one takes it over.

@@ -1,13 +1,6 @@
 //! `uninstall`: what goes, what stays, what comes back.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
-
-use crate::support::{Image, Ran, Rig, tree, updater};
-use testing::cluster::Auth;
-use testing::cluster::archive::Archive;
+use crate::support::*;
 
 /// Settings, data, and things of others right beside ours.
 fn furnish(image: &Image) {

@@ -1,14 +1,11 @@
 //! SPEC §8, ENOSPC and EROFS: disks that fill up or turn read-only under a run, with an agent that lives (in cells). An
 //! undo that must wait leaves an agent that runs.
 
-use std::time::Duration;
-
-use crate::support::updater;
-use testing::cluster::directive::Find;
-use testing::crash::Updater;
 use testing::crash::live::cell::{Cell, Ran, Running, until};
 use testing::crash::live::flows::{Scene, settings, version};
 use testing::crash::live::{rows, suite, whole};
+
+use crate::support::*;
 
 /// For an event that takes a second or two on an idle machine.
 const SOON: Duration = Duration::from_secs(60);

@@ -3,16 +3,14 @@
 //!
 //! `MODEL_SEEDS` says how many lives are lived.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 
-use crate::support::updater;
-use serde_json::Value;
 use testing::crash::host::words;
 use testing::crash::injector::{self, Action, Scope};
 use testing::crash::release::small;
-use testing::crash::{Host, Random, Updater, database};
+use testing::crash::{Host, Random, database};
+
+use crate::support::*;
 
 /// Lives of a short run.
 const SEEDS: u64 = 4;

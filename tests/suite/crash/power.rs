@@ -1,9 +1,9 @@
 //! SPEC §8 on a real file system: slices of the power-cut suites (`make crash` runs them whole).
 
-use crate::support::updater;
-use testing::crash::Updater;
 use testing::crash::power::{self, Kind};
 use testing::crash::suite::{Options, Row};
+
+use crate::support::*;
 
 /// Which cuts the slices take, and every how manieth: some forty of a flow.
 const SEED: u64 = 3;

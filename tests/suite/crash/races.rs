@@ -3,20 +3,16 @@
 //!
 //! Most of them live in cells (`testing/src/crash/live`), where a real agent runs and everything takes milliseconds.
 
-use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
-
-use crate::support::{self, Rig, updater};
 use rustix::process::Signal;
 use sha2::{Digest, Sha256};
-use testing::cluster::directive::Find;
-use testing::cluster::misbehaviour::Misbehaviour;
+use testing::crash::Random;
 use testing::crash::live::cell::{Cell, Ran, Running, START, UPDATER, until};
 use testing::crash::live::flows::{Scene, settings, version};
 use testing::crash::live::{rows, suite, whole};
 use testing::crash::power::disk::unanswered;
 use testing::crash::suite::{Options, Row};
-use testing::crash::{Random, Updater};
+
+use crate::support::*;
 
 const JOURNAL: &str = "/var/lib/teleport/versions/.journal";
 /// For an event that takes a second or two on an idle machine.
@@ -117,13 +113,13 @@ fn a_journal_of_a_later_format_whose_writer_is_gone_stops_every_run_and_nothing_
         opening["format"] = 9.into();
         opening["writer"]["path"] = "/opt/gone".into();
     });
-    let before = support::tree(&cell.path("/var/lib/teleport/versions"));
+    let before = tree(&cell.path("/var/lib/teleport/versions"));
     for line in ["recover", "recover --boot", "update --now", "rollback"] {
         let ran = run(&cell, line, 1);
         assert!(ran.said.contains("with the updater that wrote this file"), "{ran:#?}");
     }
     let is_lock = |line: &String| line.starts_with(".lock");
-    let after = support::tree(&cell.path("/var/lib/teleport/versions"));
+    let after = tree(&cell.path("/var/lib/teleport/versions"));
     assert!(before.iter().filter(|line| !is_lock(line)).eq(after.iter().filter(|line| !is_lock(line))));
     // And at boot the agent starts all the same.
     cell.sh(START).unwrap();

@@ -3,12 +3,8 @@
 //! Files only, in images: slices of the crash suites (`make crash` runs them whole), and stories of journals. What needs
 //! a running agent is in `recovery_service.rs`.
 
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
-use std::process::Command;
 
-use crate::support::{tree, updater};
 use testing::crash::flows::OWNED;
 use testing::crash::host::words;
 use testing::crash::injector::{self, Action, Call, Scope};
@@ -17,7 +13,9 @@ use testing::crash::suite::{self, Options, Row};
 use testing::crash::suites::Look;
 use testing::crash::suites::kill::is_commit;
 use testing::crash::suites::recovery_fault::Fault;
-use testing::crash::{Flow, Found, State, Updater, copy, suites};
+use testing::crash::{Flow, Found, State, copy, suites};
+
+use crate::support::*;
 
 /// Which points the slices take: another seed, other points.
 const SEED: u64 = 7;

@@ -1,10 +1,8 @@
 //! SPEC §4: what parses an archive can't do more than fill its staging directory, whatever the archive makes it do.
 
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-use crate::support::{Image, updater};
 use testing::cluster::Misbehaviour::Stall;
+
+use crate::support::*;
 
 /// Until a thread is there and sandboxed.
 const SOON: Duration = Duration::from_secs(30);

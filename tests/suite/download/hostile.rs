@@ -1,13 +1,8 @@
 //! Archives that must not be installed, and odd ones that must (SPEC §4).
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::process::Command;
-use std::time::{Duration, Instant};
-
-use crate::support::Image;
-use testing::cluster::archive::Archive;
 use testing::cluster::hostile::{self, Sample, corpus, odd_but_fine_around};
-use testing::cluster::{Find, agent_program};
+
+use crate::support::*;
 
 /// Address space (KiB) and processor time (s) of a run: far above what one needs, far below what any bomb would take.
 const MEMORY: &str = "ulimit -v 400000; ulimit -t 20";

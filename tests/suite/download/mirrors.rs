@@ -1,12 +1,7 @@
 //! Where archives come from and by which way: mirrors, signatures, HTTP proxies, certificate authorities; and that
 //! what worked by hand works later without flags and environment (SPEC §2 to §4).
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-
-use crate::support::{Image, Ran};
-use testing::cluster::archive::Archive;
-use testing::cluster::{Auth, Cluster, Find, Misbehaviour, Proxy, Signer};
+use crate::support::*;
 
 /// What must never be seen.
 const SECRET: &str = "s3cr3t-w0rd";

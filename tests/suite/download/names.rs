@@ -1,15 +1,9 @@
 //! Names as networks answer for them: each question of a look-up can fail by itself (SPEC §3).
 
-use std::collections::BTreeSet;
 use std::net::UdpSocket;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
-use crate::support::{Ran, updater};
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
-use testing::cluster::server::Cluster;
+use crate::support::*;
 
 const NAME: &str = "teleport.home.test";
 const A: u16 = 1;

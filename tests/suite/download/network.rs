@@ -1,12 +1,9 @@
 //! Servers, mirrors and networks that go wrong, for each question that is asked of them (SPEC §3, §4).
 
-use std::time::{Duration, Instant};
-
-use crate::support::{self, Image, Ran};
-use serde_json::{Value, json};
 use testing::cluster::Misbehaviour::{self, *};
-use testing::cluster::archive::Archive;
-use testing::cluster::{Dialect, Elsewhere, Find, FindPath, Request};
+use testing::cluster::{FindPath, Request};
+
+use crate::support::*;
 
 /// Bounds short enough for a test; two tries, so that what passes by itself may pass.
 const SHORT: &str = "  network:\n    answer: 3s\n    stall: 400ms\n    tries: 2\n    resumes: 1\n";
@@ -87,7 +84,7 @@ fn a_name_that_only_the_hosts_other_resolvers_know_is_told_where_names_are_looke
         let script = "mount --bind \"$ROOT/etc/hosts\" /etc/hosts && ip link set lo up && \
                       exec \"$@\" --root \"$ROOT\" enable --proxy teleport.home:1";
         let mut command = std::process::Command::new("unshare");
-        command.args(["-m", "-n", "sh", "-c", script, "sh"]).arg(support::updater()).env("ROOT", image.root());
+        command.args(["-m", "-n", "sh", "-c", script, "sh"]).arg(updater()).env("ROOT", image.root());
         Ran::of(&command.output().unwrap())
     };
     run("127.0.0.1 localhost\n").fails(1, words);

@@ -1,12 +1,8 @@
 //! Other file systems below the versions directory: small ones (SPEC §4, space), and the overlays of containers.
 
-use std::path::PathBuf;
-use std::process::Command;
-
-use crate::support::Image;
-use testing::cluster::Find;
 use testing::cluster::Misbehaviour::{Chunked, WrongLength};
-use testing::cluster::archive::Archive;
+
+use crate::support::*;
 
 /// A tmpfs; unmounted with this value.
 struct Small(PathBuf);

@@ -1,12 +1,10 @@
 //! What a host makes of rollouts' numbers and attempts, and the questions that it signs.
 
 use protocol::report::{Outcome, PATH, QUESTION_HEADER, SignedQuestion, question_message};
-use serde_json::json;
-use testing::cluster::misbehaviour::Misbehaviour;
 use testing::cluster::request::Request;
-use testing::cluster::server::Cluster;
 
 use super::reporting::{EPOCH, HOST, Reporting, last, outcomes};
+use crate::support::*;
 
 /// An interval that no test outlasts, seconds.
 const LONG: u32 = 86_400;

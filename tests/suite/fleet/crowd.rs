@@ -1,19 +1,14 @@
 //! Thirty hosts, each a cell with a living agent that writes to its database, in three groups of a rollout server. Nothing
 //! happens by itself: the test is every host's timer.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::Value;
-use testing::cluster::archive::Archive;
-use testing::crash::Updater;
 use testing::crash::live::cell::{Cell, SOON, until};
-use testing::crash::live::flows;
 use testing::crash::live::rows::{self, Row};
-use testing::crash::live::{suite, whole};
+use testing::crash::live::{flows, suite, whole};
 
 use super::server::Fleet;
-use crate::support::{look, updater};
+use crate::support::*;
 
 /// The groups, in the order of the rollout.
 pub(super) const GROUPS: [&str; 3] = ["dev", "staging", "prod"];

@@ -1,17 +1,13 @@
 //! The key of a host: the first report's is the host's from then on, whichever command sends it.
 
 use protocol::report::{PATH, SIGNATURE_HEADER, SignedReport};
-use serde_json::{Value, json};
-use testing::cluster::directive::{Dialect, Find};
-use testing::cluster::misbehaviour::Misbehaviour;
-use testing::crash::Updater;
 use testing::crash::live::cell::{Cell, SOON, until};
 use testing::crash::live::flows::{Scene, version};
 use testing::crash::live::suite;
 
 use super::reporting::{EPOCH, HOST, KEY};
 use super::server::Fleet;
-use crate::support::updater;
+use crate::support::*;
 
 /// The agent's id before it has one.
 const UUID: &str = "/var/lib/teleport/host_uuid";

@@ -1,14 +1,9 @@
 //! The commonest way to us: a host whose agent came with Teleport's package and runs, then `enable` with a rollout server, its
 //! first rollout, a broken release, a downgrade. It is never excluded, and never without an agent.
 
-use std::time::Duration;
-
-use testing::cluster::archive::Archive;
-
 use super::server::Fleet;
 use crate::packaging::old_packages::toys::{self, Layout, Toy};
-use crate::support::life::VERSIONS;
-use crate::support::{FAST, Ran, Rig, look};
+use crate::support::*;
 
 /// For a first `enable` with the waits that are set without settings.
 const PATIENCE: Duration = Duration::from_secs(60);

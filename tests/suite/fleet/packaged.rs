@@ -1,12 +1,8 @@
 //! A host as its package leaves it, with systemd and a living agent, in a rollout.
 
-use std::time::Duration;
-
-use testing::cluster::archive::Archive;
-
 use super::front::Front;
 use super::server::Fleet;
-use crate::support::{Rig, look};
+use crate::support::*;
 
 #[test]
 fn a_packaged_updater_follows_and_goes_back_where_the_release_is_broken() {

@@ -1,10 +1,7 @@
 //! A good release goes through a fleet of thirty hosts with living agents, a broken one does not, and the way back and on.
 
-use std::collections::BTreeSet;
-
-use serde_json::{Value, json};
-
 use super::crowd::{Crowd, GROUPS, Member, SIZE, broken_release, release};
+use crate::support::*;
 
 /// At most three of dev's ten hosts update at a time, four of staging's, five of prod's.
 const CAPS: [u64; 3] = [3, 4, 5];

@@ -3,16 +3,12 @@
 use protocol::report::{
     Change, Outcome, PATH, QUESTION_HEADER, Report, SIGNATURE_HEADER, SignedReport, report_message,
 };
-use serde_json::{Value, json};
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::{Dialect, Find};
 use testing::cluster::request::Request;
-use testing::crash::Updater;
 use testing::crash::live::cell::{Cell, Ran};
 use testing::crash::live::flows::{Scene, settings, version};
 use testing::crash::live::suite;
 
-use crate::support::updater;
+use crate::support::*;
 
 /// The agent's id.
 pub(super) const HOST: &str = "11111111-2222-4333-8444-555555555555";

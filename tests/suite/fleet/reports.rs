@@ -1,16 +1,11 @@
 //! When a host reports, and what the server's answers do to it.
 
-use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
-
 use protocol::report::{JOIN_HEADER, Outcome, PATH, Report, SIGNATURE_HEADER};
 use rustix::process::Signal;
-use serde_json::json;
-use testing::cluster::misbehaviour::Misbehaviour;
 use testing::crash::live::flows::settings;
 
 use super::reporting::{EPOCH, HOST, KEY, Reporting, last, outcomes, signed};
-use crate::support::Image;
+use crate::support::*;
 
 /// An interval that no test outlasts, seconds.
 const LONG: u32 = 86_400;

@@ -1,10 +1,8 @@
 //! Rollouts as hosts meet them.
 
-use serde_json::Value;
-
 use super::front::Front;
 use super::server::Fleet;
-use crate::support::tree;
+use crate::support::*;
 
 #[test]
 fn hosts_follow_a_rollout_group_by_group() {

@@ -2,18 +2,11 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
-use serde_json::Value;
 use tempfile::TempDir;
-use testing::cluster::archive::Archive;
-use testing::cluster::server::Cluster;
 
 use super::visitor::Visitor;
-use crate::support::life::SOON;
-use crate::support::{Ran, look, updater};
+use crate::support::*;
 
 /// A rollout server and where archives come from.
 pub(super) struct Fleet {

@@ -1,10 +1,8 @@
 //! The server's side of each source: channels, the update graph and the maintenance schedule of the real server, followed by
 //! real hosts.
 
-use serde_json::Value;
-use testing::cluster::archive::Archive;
-
 use super::server::{Fleet, Host};
+use crate::support::*;
 
 impl Fleet {
     /// A host in `group` that follows `source` from `version` on; the cluster is not asked.

@@ -1,12 +1,8 @@
 //! Who looks at a rollout server over TLS: a program with a token, and somebody with a browser.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use serde_json::Value;
-
-use crate::support::Ran;
+use crate::support::*;
 
 /// Knows where the server is, and its authority's file.
 pub(super) struct Visitor {

@@ -1,12 +1,6 @@
 //! `--root`: images are baked without touching anything else, and come to life on a host.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use crate::support::{self, Image, Ran, Rig, updater};
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
+use crate::support::*;
 
 fn mode(path: &Path) -> u32 {
     std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
@@ -407,7 +401,7 @@ fn no_link_of_an_image_leads_out_of_it() {
             let image = Image::new("1.0.0");
             let outside = tempfile::tempdir().unwrap();
             builder(outside.path());
-            let before = support::tree(outside.path());
+            let before = tree(outside.path());
             std::fs::write(image.path("/etc/teleport.yaml"), "teleport:\n  data_dir: /data\n").unwrap();
             for (link, target) in *scene {
                 let (link, target) = (image.path(link), outside.path().join(target));
@@ -424,7 +418,7 @@ fn no_link_of_an_image_leads_out_of_it() {
             assert_eq!(moved.status, 0, "{words}: {moved:#?}");
             image.run(&["rollback"]);
             image.run(&["verify"]);
-            assert_eq!(support::tree(outside.path()), before, "{words}");
+            assert_eq!(tree(outside.path()), before, "{words}");
             let text = String::from_utf8_lossy(b"builder's own").into_owned();
             let leaked = Command::new("grep").args(["-rlaF", &text]).arg(image.root()).output().unwrap();
             assert_eq!(String::from_utf8_lossy(&leaked.stdout), "", "{words}");

@@ -1,19 +1,8 @@
 //! Golden images under the real cloud-init: an image is baked of a host, and two hosts boot from it. Both workflows of RFD
 //! 0169, with the files of `packaging/examples/cloud-init` as shipped; only what their heads name is replaced.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
-
-use crate::support::beds::{Bed, checkout};
-use crate::support::life::{SOON, VERSIONS};
-use crate::support::package::{deb, with_repository};
-use crate::support::{self, FAST, Ran, Rig, tree, updater};
-use serde_json::Value;
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
-use testing::cluster::server::Cluster;
-use testing::cluster::signature::Signer;
+use crate::support::package::with_repository;
+use crate::support::*;
 
 const ROOT: &str = "bookworm-cloud";
 /// cloud-init's whole first boot on a busy machine.
@@ -339,7 +328,7 @@ fn of_a_builder_that_ran_the_agent_nothing_is_left_after_the_lines_of_the_guide(
 
 #[test]
 fn baking_from_outside_takes_out_the_id_that_a_builder_left() {
-    let image = support::Image::new("1.0.0");
+    let image = Image::new("1.0.0");
     image.settings("  update_id: eb5f221f-0778-44ca-809a-b9bf9951f007\n  update_id_host: machine:4be1d07c92aa5f13\n");
     for _ in 0..2 {
         image.enable(&[]).ok();

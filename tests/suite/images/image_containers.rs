@@ -1,17 +1,7 @@
 //! Containers without systemd, built by the lines of the shipped Dockerfile and run by its entry point, in name spaces of
 //! their own; and hosts whose file systems are cut in other ways than usual.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-use crate::support::beds::checkout;
-use crate::support::life::{SOON, VERSIONS};
-use crate::support::package::{deb, install_deb};
-use crate::support::{FAST, Ran, Rig};
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
-use testing::cluster::server::Cluster;
+use crate::support::*;
 
 // --- a container engine of three verbs: build, run, exec ---
 

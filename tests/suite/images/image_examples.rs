@@ -1,18 +1,8 @@
 //! The Ansible play and the mirror script, as shipped in `packaging/examples`, run for real: ansible-core against a bed with
 //! systemd, the script against the test cluster's archives.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::Command;
-
-use crate::support::beds::checkout;
-use crate::support::package::{deb, with_repository};
-use crate::support::{self, Image, Ran, Rig};
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
-use testing::cluster::misbehaviour::Misbehaviour;
-use testing::cluster::server::Cluster;
-use testing::cluster::signature::Signer;
+use crate::support::package::with_repository;
+use crate::support::*;
 
 const PLAY: &str = "packaging/examples/ansible/teleport-update.yml";
 const SCRIPT: &str = "packaging/examples/mirror/mirror.sh";
@@ -186,13 +176,13 @@ fn a_second_run_of_the_mirror_fetches_no_archive_again() {
     let mirror = Mirror::new();
     mirror.cluster.publish(&Archive::simple("1.0.0"));
     mirror.run(&["--editions", "oss", "1.0.0"]).ok();
-    let before = support::tree(&mirror.path());
+    let before = tree(&mirror.path());
     mirror.cluster.forget_requests();
     let ran = mirror.run(&["--editions", "oss", "1.0.0"]).ok();
     assert!(ran.stdout.contains("is there"), "{ran:#?}");
     let fetched = mirror.cluster.requests();
     assert!(fetched.iter().all(|request| !request.path.ends_with(".tar.gz")), "{fetched:#?}");
-    assert_eq!(support::tree(&mirror.path()), before);
+    assert_eq!(tree(&mirror.path()), before);
 }
 
 #[test]
@@ -237,11 +227,11 @@ fn what_is_wrong_at_the_source_never_gets_a_name_in_the_mirror() {
     mirror.run(&["--editions", "oss", "9.9.9", "1.1.0"]).fails(1, "9.9.9");
     assert!(mirror.path().join("teleport-v1.1.0-linux-amd64-bin.tar.gz").exists());
     // A good one stays when its source goes bad.
-    let kept = support::tree(&mirror.path());
+    let kept = tree(&mirror.path());
     let name = "teleport-v1.1.0-linux-amd64-bin.tar.gz";
     std::fs::write(mirror.cluster.cdn().join(format!("{name}.sha256")), format!("{digest}\n")).unwrap();
     mirror.run(&["--editions", "oss", "1.1.0"]).fails(1, &digest);
-    let left: Vec<_> = support::tree(&mirror.path()).into_iter().filter(|line| !line.starts_with(".partial")).collect();
+    let left: Vec<_> = tree(&mirror.path()).into_iter().filter(|line| !line.starts_with(".partial")).collect();
     assert_eq!(left, kept.into_iter().filter(|line| !line.starts_with(".partial")).collect::<Vec<_>>());
     for (arguments, what) in [
         (&["../etc"][..], "not a version"),

@@ -1,12 +1,9 @@
 //! The rollout server's deb and rpm: built, linted, installed, configured, upgraded, removed and purged for real; what its unit
 //! forbids; and the policy that comes with it.
 
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use Format::{Deb, Rpm};
 
-use crate::support::beds::{Bed, checkout};
-use crate::support::package::{Product, install_deb, install_rpm};
-use crate::support::{Ran, look, tree};
+use crate::support::*;
 
 const UNIT: &str = "teleport-fleet.service";
 const DATA: &str = "/var/lib/teleport-fleet";
@@ -29,7 +26,6 @@ pub(super) enum Format {
     Deb,
     Rpm,
 }
-use Format::{Deb, Rpm};
 
 impl Format {
     /// A bed of its own network, so that port 443 is free, without the package.

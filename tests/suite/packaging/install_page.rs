@@ -1,13 +1,8 @@
 //! The commands of `docs/install.md`, as they stand there, each on the kind of host that it is for.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
-
 use crate::packaging::old_packages::toys::{self, Layout, Toy};
-use crate::support::{self, Rig, beds, package};
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
+use crate::support;
+use crate::support::*;
 
 const HERE: &str = "/root/packages";
 

@@ -1,13 +1,10 @@
 //! The deb and the rpm: built, linted, installed, upgraded, downgraded, removed and purged by the real package managers.
 
-use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
+use Format::{Deb, Rpm};
 
-use crate::support::beds::checkout;
-use crate::support::life::{SOON, VERSIONS};
-use crate::support::package::{Product, built, deb, install_deb, install_rpm, rpm};
-use crate::support::{FAST, Ran, Rig, repository, tree, updater};
-use testing::cluster::archive::Archive;
+use crate::support::package::built;
+use crate::support::repository;
+use crate::support::*;
 
 const UNITS: &str = "teleport-update.timer teleport-update-recover.service";
 
@@ -17,7 +14,6 @@ enum Format {
     Deb,
     Rpm,
 }
-use Format::{Deb, Rpm};
 
 impl Format {
     /// A bed with the package of `version`.

@@ -1,9 +1,7 @@
 //! The SELinux policy module without a machine that enforces it: it compiles, it labels what it should, and no rule gives
 //! the agent or an unchecked program what is the updater's. What the kernel makes of it: `tests/selinux/run.sh`.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use crate::support::*;
 
 /// The compiled module and what can be read of it.
 struct Module {

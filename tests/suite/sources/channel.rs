@@ -1,9 +1,7 @@
 //! Seed 001 (RFD 0109): a test for each sentence of "Version Discovery Endpoint" and "Core Upgrade Model" that a host can keep.
 
-use testing::cluster::Misbehaviour;
-
 use super::host::{CHANNEL, active, closed_window, open_window};
-use crate::support::Image;
+use crate::support::*;
 
 /// Follows the channel, which says `version`, within a window that is closed.
 fn closed(version: &str, more: &[&str]) -> Image {

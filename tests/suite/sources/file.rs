@@ -1,11 +1,7 @@
 //! A file on the host as source, which configuration management writes.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-
 use super::host::{active, closed_window};
-use crate::support::Image;
-use testing::cluster::archive::Archive;
+use crate::support::*;
 
 /// Where the file is: outside of the image, as a mirror's directory.
 fn place(image: &Image) -> PathBuf {

@@ -1,11 +1,7 @@
 //! Seed 004's client behaviour, and the protocol of its update graphs.
 
-use std::collections::BTreeSet;
-
 use super::host::{GRAPH, active, graph};
-use crate::support::{Image, Rig};
-use testing::cluster::Misbehaviour;
-use testing::cluster::archive::Archive;
+use crate::support::*;
 
 /// An image on `versions[0]` that follows the graph.
 fn on_graph(versions: &[&str], edges: &[(usize, usize)]) -> Image {

@@ -1,9 +1,6 @@
 //! What the tests of sources share: an image that follows one, windows that are open or closed now, and graphs.
 
-use serde_json::{Value, json};
-use testing::cluster::archive::Archive;
-
-use crate::support::{Image, Ran, look};
+use crate::support::*;
 
 /// Below which a channel is served.
 pub(super) const CHANNEL: &str = "/v1/stable/cloud";

@@ -1,8 +1,7 @@
 //! One source after another, a source that vanishes, and one that lies.
 
 use super::host::active;
-use crate::support::Image;
-use testing::cluster::directive::Find;
+use crate::support::*;
 
 #[test]
 fn a_host_goes_from_source_to_source_and_back_with_an_update_in_between() {

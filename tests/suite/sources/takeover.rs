@@ -1,12 +1,8 @@
 //! Hosts of RFD 0109's updater (`teleport-ent-updater`): taken over by `enable`, given back by `uninstall`.
 
-use std::os::unix::fs::symlink;
-use std::path::Path;
-
 use super::host::{CHANNEL, active};
 use crate::support::go::put;
-use crate::support::{Image, Rig, tree};
-use testing::cluster::archive::Archive;
+use crate::support::*;
 
 /// The updater's files below `root`, as its package leaves them, with what enables its timer.
 fn upgrader(root: &Path, channel: &str) {

@@ -1,13 +1,7 @@
 //! What is said of a source, kept of it, and refused: flags, exit statuses, credentials, status, plan, notification only.
 
-use std::os::unix::fs::PermissionsExt;
-
-use serde_json::Value;
-use testing::cluster::directive::Find;
-use testing::cluster::server::Cluster;
-
 use super::host::{CHANNEL, active, closed_window, open_window};
-use crate::support::Image;
+use crate::support::*;
 
 #[test]
 fn an_unknown_scheme_is_a_usage_error_and_changes_nothing() {

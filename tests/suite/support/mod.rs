@@ -1,22 +1,27 @@
-//! What black-box tests share: the real binary, a test cluster on loopback, an image to bake into, and a bed to live in.
+//! What black-box tests share, with `use crate::support::*`: the real binary, a test cluster on loopback, an image to bake into, and a bed to live in.
 
-pub(crate) mod beds;
 pub(crate) mod go;
 pub(crate) mod life;
 pub(crate) mod look;
 pub(crate) mod package;
 pub(crate) mod repository;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+pub(crate) use std::collections::{BTreeMap, BTreeSet, HashSet};
+pub(crate) use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+pub(crate) use std::path::{Path, PathBuf};
+pub(crate) use std::process::{Child, Command, Output, Stdio};
+pub(crate) use std::time::{Duration, Instant};
 
-use serde_json::Value;
-use testing::cluster::agent_program;
-use testing::cluster::archive::Archive;
-use testing::cluster::directive::Find;
-use testing::cluster::server::Cluster;
+pub(crate) use serde_json::{Value, json};
+pub(crate) use testing::beds::{self, Bed, checkout};
+pub(crate) use testing::cluster::{
+    Archive, Auth, Cluster, Dialect, Elsewhere, Find, Misbehaviour, Proxy, Signer, agent_program,
+};
+pub(crate) use testing::crash::Updater;
 
-use beds::Bed;
+pub(crate) use life::{SOON, VERSIONS};
+pub(crate) use look::{binary, link, names, property, until};
+pub(crate) use package::{Product, deb, install_deb, install_rpm, rpm};
 
 /// The updater under test: static, as it is delivered.
 pub(crate) fn updater() -> PathBuf {
@@ -233,7 +238,6 @@ impl Image {
 /// Every path below `dir`, described.
 pub(crate) fn tree(dir: &Path) -> Vec<String> {
     fn walk(top: &Path, dir: &Path, found: &mut Vec<String>) {
-        use std::os::unix::fs::PermissionsExt;
         let mut entries: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
         entries.sort();
         for path in entries {
@@ -276,12 +280,7 @@ impl Rig {
     /// Like [`Rig::up`], on a root of `root.sh`, with further arguments for `systemd-nspawn`.
     pub(crate) fn up_on(root: &str, name: &str, nspawn: &[&str]) -> Option<Self> {
         let rig = Self::bare_with(root, name, nspawn)?;
-        let bed = &rig.bed;
-        bed.put(updater(), "/usr/lib/teleport-update/teleport-update");
-        bed.sh("ln -sf ../lib/teleport-update/teleport-update /usr/bin/teleport-update");
-        for unit in ["teleport-update.service", "teleport-update.timer", "teleport-update-recover.service"] {
-            bed.put(beds::checkout(&format!("systemd/{unit}")), format!("/usr/lib/systemd/system/{unit}"));
-        }
+        rig.bed.put_updater(&updater());
         Some(rig)
     }
 

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::beds::{Bed, checkout};
 use super::{Rig, updater};
 use protocol::Digest;
+use testing::beds::{Bed, checkout};
 
 /// What is packaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::beds::Bed;
+use testing::beds::Bed;
 
 fn put(path: &Path, bytes: impl AsRef<[u8]>, mode: u32) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();

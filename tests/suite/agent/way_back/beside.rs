@@ -1,10 +1,7 @@
 //! What else runs on the machine is nobody's business, the unit tests' own included: an agent of somebody else is not taken for that
 //! of an image.
 
-use std::path::PathBuf;
-use std::process::Command;
-
-use crate::support::{Ran, beds, updater};
+use crate::support::*;
 
 /// The unit tests that look at processes, at least: there are more.
 const SOME: usize = 100;

@@ -1,10 +1,7 @@
 //! An agent that falls, is stopped, or does not come back: told apart by what the service manager has seen.
 
-use testing::cluster::archive::Archive;
-
 use super::{agent, story};
-use crate::support::life::{SOON, VERSIONS};
-use crate::support::{Ran, Rig};
+use crate::support::*;
 
 /// A watch in which a version that dies three seconds after it was ready does so.
 const WATCHED: &str = "  watch: 20s\n  health:\n    stable: 300ms\n    without_readiness: 2s\n    deadline: 8s\n";

@@ -1,9 +1,7 @@
 //! What runs go through in spite of a trouble, and what must be true after each.
 
-use testing::cluster::archive::Archive;
-
 use super::{Ends, Running, SETTINGS, Trouble, agent, story};
-use crate::support::{Ran, Rig};
+use crate::support::*;
 
 /// What a broken 1.0.0 finds in its configuration.
 const REFUSED_WORD: &str = "no_such_setting";

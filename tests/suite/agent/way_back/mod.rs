@@ -11,10 +11,7 @@ mod pairs;
 mod table;
 mod while_it_runs;
 
-use std::process::Command;
-
-use crate::support::Rig;
-use crate::support::life::SOON;
+use crate::support::*;
 
 /// Settings that wait briefly for whoever has the database open.
 const SETTINGS: &str =

@@ -1,10 +1,7 @@
 //! What happens beside a run, and is no fault of the new version.
 
-use testing::cluster::archive::Archive;
-
 use super::{agent, story};
-use crate::support::Rig;
-use crate::support::life::{SOON, VERSIONS};
+use crate::support::*;
 
 /// A watch that an operator has the time to act in.
 const WATCHED: &str = "  watch: 8s\n  health:\n    stable: 300ms\n    without_readiness: 2s\n    deadline: 8s\n";

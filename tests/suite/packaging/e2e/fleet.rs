@@ -1,17 +1,10 @@
 //! The life of the rollout server's package, and packaged updaters that follow it in other beds.
 
 use std::net::TcpListener;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-use testing::cluster::archive::Archive;
-use testing::cluster::misbehaviour::Misbehaviour;
 
 use super::super::fleet::{CONFIGURE, Format, PUT_BACK};
 use super::matrix::Matrix;
-use crate::support::beds::Bed;
-use crate::support::package::Product;
-use crate::support::{Rig, look};
+use crate::support::*;
 
 /// For what happens soon, on a loaded machine.
 const SOON: Duration = Duration::from_secs(60);

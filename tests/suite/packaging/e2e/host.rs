@@ -1,14 +1,8 @@
 //! One host, its package manager, and what it lives through.
 
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
-use testing::cluster::archive::Archive;
-
 use super::matrix::Matrix;
-use crate::support::life::VERSIONS;
 use crate::support::repository::{apt_repository, dnf_repository, shim};
-use crate::support::{Rig, package};
+use crate::support::*;
 
 /// The timer of these lives: as shipped, but it fires each second.
 const EACH_SECOND: &str = "[Timer]\nOnBootSec=\nOnActiveSec=\nOnUnitInactiveSec=\nOnBootSec=1s\nOnActiveSec=1s\nOnUnitInactiveSec=1s\n\

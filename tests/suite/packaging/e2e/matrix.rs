@@ -1,10 +1,8 @@
 //! The cells of one life.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::time::Instant;
 
-use crate::support::beds::Bed;
+use crate::support::*;
 
 /// Written as a column that `make e2e` puts beside the others, or below what another life left in the same column.
 pub(super) struct Matrix {

@@ -5,10 +5,9 @@ mod fleet;
 mod host;
 mod matrix;
 
-use std::process::Command;
-
-use crate::support::beds::checkout;
 use host::{Host, Manager};
+
+use crate::support::*;
 
 #[test]
 fn a_life_with_apt() {

@@ -1,16 +1,9 @@
 //! A desk for the script: a PATH with one way to download and a package manager that only takes notes, and a server.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::packaging::old_packages::toys;
-use crate::support::Ran;
-use crate::support::beds;
-use testing::cluster::server::Cluster;
-use testing::cluster::signature::Signer;
+use crate::support::*;
 
 /// Shells that the script is for, as far as this machine has them.
 pub(super) const SHELLS: [&[&str]; 4] = [&["dash"], &["busybox", "ash"], &["mksh"], &["bash", "--posix"]];

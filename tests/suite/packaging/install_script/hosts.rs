@@ -2,9 +2,7 @@
 
 use super::desk;
 use crate::packaging::old_packages::toys::{self, Layout, Toy};
-use crate::support::package;
-use crate::support::{Ran, Rig};
-use testing::cluster::archive::Archive;
+use crate::support::*;
 
 /// Puts the packages of `version` beside what the cluster serves, and SHA256SUMS of all so far.
 fn publish(rig: &Rig, version: &str) -> Option<()> {
@@ -192,7 +190,7 @@ fn a_system_that_the_package_is_not_for_is_told_the_part_of_the_page_that_is_abo
     }
     rig.bed.sh("rm /usr/bin/dpkg");
     told("ID=gentoo\nPRETTY_NAME=Gentoo\n").fails(1, "neither dpkg nor rpm: see \"Without a package manager\"");
-    let page = std::fs::read_to_string(crate::support::beds::checkout("docs/install.md")).unwrap();
+    let page = std::fs::read_to_string(testing::beds::checkout("docs/install.md")).unwrap();
     for part in ["## Not supported\n", "### Flatcar\n", "## Without a package manager\n", "## Sealed systems\n"] {
         assert!(page.contains(part), "{part}");
     }

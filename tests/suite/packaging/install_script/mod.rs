@@ -4,11 +4,9 @@
 mod desk;
 mod hosts;
 
-use std::process::Command;
-
 use desk::{Desk, FETCHERS, SHELLS};
-use testing::cluster::misbehaviour::Misbehaviour;
-use testing::cluster::signature::Signer;
+
+use crate::support::*;
 
 const NEWEST: &str = "teleport-update_1.10.0_amd64.deb";
 

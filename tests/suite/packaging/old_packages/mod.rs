@@ -5,14 +5,11 @@ pub(crate) mod toys;
 mod trouble;
 mod upgrader;
 
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
-use std::process::Command;
-use std::time::Duration;
-
-use crate::support::{self, Ran, Rig};
-use testing::cluster::archive::Archive;
+use Manager::{Apt, Dnf};
+use Unit::{DisabledRunning, EnabledRunning, EnabledStopped, Masked};
 use toys::{Layout, Toy};
+
+use crate::support::*;
 
 /// What the operator wrote, in a form that no tool would.
 const CONFIG: &str = "# mine\nteleport:\n  data_dir: /var/lib/teleport\n  nodename: \"a b\"   \n";
@@ -24,7 +21,6 @@ enum Manager {
     Apt,
     Dnf,
 }
-use Manager::{Apt, Dnf};
 
 impl Manager {
     fn install(self, package: &str) -> String {
@@ -137,7 +133,6 @@ enum Unit {
     DisabledRunning,
     Masked,
 }
-use Unit::{DisabledRunning, EnabledRunning, EnabledStopped, Masked};
 
 impl Unit {
     fn set(self, rig: &Rig) {
@@ -226,9 +221,9 @@ fn an_agent_that_was_masked_while_it_runs_is_left_alone_until_it_is_not() {
     let Some(rig) = host("maskrun", Apt, &Toy::new("teleport", OLD, Layout::Plain), &[]) else { return };
     EnabledRunning.set(&rig);
     rig.bed.sh("systemctl mask teleport");
-    let before = (support::tree(&rig.path("/usr/local/bin")), rig.bed.sh("systemctl show -p MainPID teleport"));
+    let before = (tree(&rig.path("/usr/local/bin")), rig.bed.sh("systemctl show -p MainPID teleport"));
     enable(&rig).fails(1, "teleport.service is masked while the agent runs");
-    assert_eq!((support::tree(&rig.path("/usr/local/bin")), rig.bed.sh("systemctl show -p MainPID teleport")), before);
+    assert_eq!((tree(&rig.path("/usr/local/bin")), rig.bed.sh("systemctl show -p MainPID teleport")), before);
     assert!(!Apt.is_gone(&rig, "teleport") && !rig.path("/var/lib/teleport/versions/.journal").exists());
     rig.bed.sh("systemctl unmask teleport");
     enable(&rig).ok();

@@ -1,6 +1,6 @@
 //! Toy packages `teleport` and `teleport-ent` that are laid out as the real ones were.
 
-use std::path::{Path, PathBuf};
+use crate::support::*;
 
 pub(crate) use crate::support::repository::{apt_repository, deb, dnf_repository, rpm, shim};
 

@@ -2,7 +2,7 @@
 
 use super::toys::{Layout, Toy};
 use super::{Apt, Dnf, EnabledRunning, Manager, OLD, OURS, SOON, belongings, enable, exe, host};
-use crate::support::Rig;
+use crate::support::*;
 
 fn plain() -> Toy {
     Toy::new("teleport", OLD, Layout::Plain)

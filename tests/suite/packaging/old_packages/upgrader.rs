@@ -2,8 +2,7 @@
 
 use super::toys::{self, Layout, Toy};
 use super::{Apt, Dnf, Manager, OLD, host};
-use crate::support::Rig;
-use crate::support::package;
+use crate::support::*;
 
 /// A host with the old updater's timer running, and our package in its repository; not installed yet.
 fn ours_beside(name: &str, manager: Manager) -> Option<Rig> {

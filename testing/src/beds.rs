@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// One running (or cut, or halted) bed. Dropping it kills it and removes every trace.
 #[derive(Debug)]
-pub(crate) struct Bed {
+pub struct Bed {
     name: String,
     root: PathBuf,
 }
@@ -31,22 +31,22 @@ impl Bed {
     ///
     /// `name` is made unique per process and call. With `CI=true` a machine on which we are root must host beds (or say
     /// `TELEPORT_UPDATE_NO_BEDS=1`): there a skipped test would go unseen for ever.
-    pub(crate) fn up(name: &str) -> Option<Bed> {
+    pub fn up(name: &str) -> Option<Bed> {
         Self::up_with(name, &[])
     }
 
     /// Like [`Bed::up`], with further arguments for `systemd-nspawn` (`--private-network`, `--bind-ro=…`).
-    pub(crate) fn up_with(name: &str, nspawn: &[&str]) -> Option<Bed> {
+    pub fn up_with(name: &str, nspawn: &[&str]) -> Option<Bed> {
         Self::up_on("bookworm", name, nspawn)
     }
 
     /// Like [`Bed::up_with`], on a root of `root.sh`: `bullseye`, `bookworm-rpm`, ….
-    pub(crate) fn up_on(root: &str, name: &str, nspawn: &[&str]) -> Option<Bed> {
+    pub fn up_on(root: &str, name: &str, nspawn: &[&str]) -> Option<Bed> {
         Self::up_from(root, None, name, nspawn)
     }
 
     /// The first boot of a host whose disk is the image `layer`, see [`Bed::layer`], over `root`.
-    pub(crate) fn clone_of(root: &str, layer: &Path, name: &str, nspawn: &[&str]) -> Option<Bed> {
+    pub fn clone_of(root: &str, layer: &Path, name: &str, nspawn: &[&str]) -> Option<Bed> {
         Self::up_from(root, Some(layer), name, nspawn)
     }
 
@@ -71,47 +71,56 @@ impl Bed {
     }
 
     /// The bed's name, which is also its host name.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Its root directory as the host sees it, also while the bed is cut or halted. Its `/run` and `/tmp` are not below.
-    pub(crate) fn root(&self) -> &Path {
+    pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// `path` (absolute, in the bed) as the host sees it.
-    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").expect("an absolute path in the bed"))
     }
 
     /// Runs a command in a unit of its own inside, as `systemd-run --pipe --wait` does: PID 1's child, own cgroup.
-    pub(crate) fn run<S: AsRef<OsStr>>(&self, command: &[S]) -> Output {
+    pub fn run<S: AsRef<OsStr>>(&self, command: &[S]) -> Output {
         self.inside("run", command)
     }
 
     /// Runs a command in the bed's namespaces, but not in its cgroups: cheaper, and works while systemd is busy.
-    pub(crate) fn exec<S: AsRef<OsStr>>(&self, command: &[S]) -> Output {
+    pub fn exec<S: AsRef<OsStr>>(&self, command: &[S]) -> Output {
         self.inside("exec", command)
     }
 
     /// [`Bed::run`] with `sh -c`; panics unless it exits 0; its stdout.
-    pub(crate) fn sh(&self, line: &str) -> String {
+    pub fn sh(&self, line: &str) -> String {
         let output = self.run(&["sh", "-c", line]);
         succeed(&["run", &self.name, line], output)
     }
 
     /// Copies a file of the host, mode included, to `in_bed`; makes the directories.
-    pub(crate) fn put(&self, from_host: impl AsRef<Path>, in_bed: impl AsRef<Path>) {
+    pub fn put(&self, from_host: impl AsRef<Path>, in_bed: impl AsRef<Path>) {
         let (from, to) = (from_host.as_ref(), self.parent_made(in_bed.as_ref()));
         // A running program cannot be overwritten, only replaced.
         std::fs::remove_file(&to).ok();
         std::fs::copy(from, &to).unwrap_or_else(|e| panic!("{} to {}: {e}", from.display(), to.display()));
     }
 
+    /// Installs an updater and its units as the package does it.
+    pub fn put_updater(&self, program: &Path) {
+        self.put(program, "/usr/lib/teleport-update/teleport-update");
+        self.sh("ln -sf ../lib/teleport-update/teleport-update /usr/bin/teleport-update");
+        for unit in ["teleport-update.service", "teleport-update.timer", "teleport-update-recover.service"] {
+            self.put(checkout(&format!("systemd/{unit}")), format!("/usr/lib/systemd/system/{unit}"));
+        }
+    }
+
     /// Writes `content` to `in_bed` with `mode`; makes the directories.
-    pub(crate) fn write(&self, in_bed: impl AsRef<Path>, content: impl AsRef<[u8]>, mode: u32) {
+    pub fn write(&self, in_bed: impl AsRef<Path>, content: impl AsRef<[u8]>, mode: u32) {
         use std::os::unix::fs::PermissionsExt;
         let to = self.parent_made(in_bed.as_ref());
         std::fs::remove_file(&to).ok();
@@ -120,33 +129,33 @@ impl Bed {
     }
 
     /// Power cut: every process dies at once. Files stay as the kernel has them, unsynced pages included.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.must("cut");
     }
 
     /// Boots a cut or halted bed from the same disk, until ready.
-    pub(crate) fn boot(&self) {
+    pub fn boot(&self) {
         self.must("boot");
     }
 
     /// An orderly reboot, until ready.
-    pub(crate) fn reboot(&self) {
+    pub fn reboot(&self) {
         self.must("reboot");
     }
 
     /// An orderly shutdown.
-    pub(crate) fn halt(&self) {
+    pub fn halt(&self) {
         self.must("halt");
     }
 
     /// Copies what a halted bed changed to the new directory `dir`: an image, for [`Bed::clone_of`].
-    pub(crate) fn layer(&self, dir: &Path) {
+    pub fn layer(&self, dir: &Path) {
         let args = ["layer", &self.name, dir.to_str().expect("a path of text")];
         succeed(&args, script(&args));
     }
 
     /// Polls a shell condition inside until it holds; panics, with its last output, after `deadline`.
-    pub(crate) fn until(&self, condition: &str, deadline: Duration) {
+    pub fn until(&self, condition: &str, deadline: Duration) {
         let end = Instant::now() + deadline;
         // The bed's own shell asks again: to enter a bed costs more than most conditions.
         let patient = format!("until ({condition}\n) >/dev/null 2>&1; do sleep 0.05; done");
@@ -201,9 +210,13 @@ impl Drop for Bed {
 }
 
 /// A file of the checkout. Where the test runs, not where it was compiled: checkouts may share a target directory.
-pub(crate) fn checkout(path: &str) -> PathBuf {
-    PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()))
-        .join(path)
+///
+/// # Panics
+/// If this is no checkout.
+pub fn checkout(path: &str) -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let mut above = Path::new(&package).ancestors();
+    above.find(|dir| dir.join("tests/beds").is_dir()).expect("a checkout").join(path)
 }
 
 fn script<S: AsRef<OsStr>>(args: &[S]) -> Output {
