@@ -1,5 +1,5 @@
 //! The plain account of SPEC §5 to §8: what a command makes of a host, at once and without steps. It calls no rule of the
-//! program.
+//! program. `tests/suite/crash/model.rs` holds the real program to the same account.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -147,7 +147,7 @@ pub(super) enum Change {
 }
 
 /// The state of a host as SPEC speaks of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Reference {
     /// The clock, seconds since 1970.
     pub now: i64,

@@ -15,7 +15,7 @@ pub(super) const PROXIES: [&str; 2] = ["a.example.com:443", "b.example.com:443"]
 pub(super) const DAY: i64 = 86_400;
 
 /// A revision by its place in [`VERSIONS`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rev {
     /// The place.
     pub at: usize,

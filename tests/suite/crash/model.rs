@@ -1,14 +1,24 @@
-//! A model test on the real program: random lives of an image, with kills, damage and edits, against a small account of
-//! what must result. The pure rules have a larger one (`src/model`).
+//! A model test on the real program: random lives of an image, with kills, damage and edits, against the account that the
+//! pure rules are held to as well (`src/model/reference.rs`).
 //!
 //! `MODEL_SEEDS` says how many lives are lived.
 
-use std::os::unix::process::ExitStatusExt;
+#[path = "../../../src/model/reference.rs"]
+#[allow(dead_code, reason = "an image has no service, and is never uninstalled here")]
+mod reference;
+#[path = "../../../src/model/world.rs"]
+#[allow(dead_code, reason = "the real releases know their own files")]
+mod world;
 
+use std::os::unix::process::ExitStatusExt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use reference::{Answer, Kept, Reference, Snap, Whole};
 use testing::crash::host::words;
 use testing::crash::injector::{self, Action, Scope};
 use testing::crash::release::small;
 use testing::crash::{Host, Random, database};
+use world::{DAY, Database, Nature, Rev, VERSIONS};
 
 use crate::support::*;
 
@@ -16,32 +26,13 @@ use crate::support::*;
 const SEEDS: u64 = 4;
 /// What happens in a life, count.
 const LENGTH: usize = 25;
-/// Versions, the oldest first; a version's schema is its place, counted from 1.
-const VERSIONS: [&str; 4] = ["1.0.0", "2.0.0-rc.1", "2.0.0", "10.1.0"];
 const DATABASE: &str = "var/lib/teleport/proc/sqlite.db";
 const DIR: &str = "var/lib/teleport/versions";
-
-/// What must be true of the image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Account {
-    active: usize,
-    previous: Option<usize>,
-    schema: u32,
-    /// The snapshot of each version that was left: its schema, and whether it may be restored.
-    snapshots: BTreeMap<usize, (u32, bool)>,
-    /// Versions whose files were damaged.
-    damaged: BTreeSet<usize>,
-    refused: BTreeSet<usize>,
-    enabled: bool,
-    pinned: Option<usize>,
-    floor: usize,
-}
 
 /// An image and its account.
 struct Life {
     host: Host,
-    account: Account,
-    wanted: usize,
+    account: Reference,
     random: Random,
     story: Vec<String>,
 }
@@ -110,58 +101,55 @@ impl Life {
     /// 1.0.0 is enabled, and its agent has made its database.
     fn begin(program: &Updater, seed: u64) -> Self {
         let host = Host::new(program);
-        for version in &VERSIONS[1..] {
+        for (version, _) in &VERSIONS[1..] {
             host.cluster.publish(&small(version));
         }
         host.run(&host.enable_args());
-        let account = Account {
-            active: 0,
-            previous: None,
-            schema: 1,
-            snapshots: BTreeMap::new(),
-            damaged: BTreeSet::new(),
-            refused: BTreeSet::new(),
+        let account = Reference {
+            active: Some(Rev::default()),
+            kept: [(Rev::default(), whole())].into(),
+            database: Some(of_schema(1)),
             enabled: true,
-            pinned: None,
-            floor: 0,
+            max_age: 365 * DAY,
+            window: true,
+            published: (0..VERSIONS.len()).map(|at| (rev(at), Nature::Healthy)).collect(),
+            ..Reference::default()
         };
         database::migrate(&host.path(DATABASE), 1);
-        Self { host, account, wanted: 0, random: Random::new(seed), story: vec![format!("seed {seed}")] }
+        Self { host, account, random: Random::new(seed), story: vec![format!("seed {seed}")] }
     }
 
     fn go_on(&mut self) {
         let at = self.random.below(VERSIONS.len());
+        let version = VERSIONS[at].0;
         match self.random.below(24) {
             0..4 => {
-                self.say(format!("the cluster names {}", VERSIONS[at]));
-                self.wanted = at;
-                self.host.name(VERSIONS[at]);
+                self.say(format!("the cluster names {version}"));
+                self.account.wanted = rev(at);
+                self.host.name(version);
             }
-            4..10 => self.command("update", |account, wanted| account.update(wanted, false)),
-            10 => self.command("update --now", |account, wanted| account.update(wanted, true)),
-            11 => self.command("disable", |account, _| {
+            4..10 => self.command("update", |account| account.update(false)),
+            10 => self.command("update --now", |account| account.update(true)),
+            11 => self.command("disable", |account| {
                 account.enabled = false;
-                true
+                Answer::Fine
             }),
             12..14 => {
                 let args = self.host.enable_args();
-                let line = args.join(" ");
-                self.command(&line, |account, wanted| account.enable(wanted));
+                self.command(&args.join(" "), Reference::enable);
             }
-            14 => self.command(&format!("pin --force-version {}", VERSIONS[at]), move |account, _| account.pin(at)),
-            15 => self.command("unpin", |account, _| {
+            14 => self.command(&format!("pin --force-version {version}"), |account| account.pin(Some(rev(at)))),
+            15 => self.command("unpin", |account| {
                 account.pinned = None;
-                true
+                Answer::Fine
             }),
-            16..18 => self.command("rollback", |account, _| account.rollback()),
+            16..18 => self.command("rollback", Reference::rollback),
             18 => {
                 // A snapshot cannot be made again.
                 let is_possible = (0..VERSIONS.len()).all(|at| self.snapshot_bytes_are_good(at));
-                self.command("verify --repair", |account, _| {
-                    let active = account.active;
-                    account.damaged.remove(&active);
-                    account.refused.remove(&active);
-                    is_possible
+                self.command("verify --repair", |account| match account.repair() {
+                    Answer::Fine if !is_possible => Answer::Fails(BTreeSet::new()),
+                    answer => answer,
                 });
             }
             19 => self.damage(at),
@@ -169,16 +157,18 @@ impl Life {
             21 => self.date_snapshot(at),
             22 => {
                 self.say("the agent migrates its database".into());
-                self.account.schema = self.account.active as u32 + 1;
-                database::migrate(&self.host.path(DATABASE), self.account.schema);
+                let schema = self.active().schema();
+                self.account.database = Some(of_schema(schema));
+                database::migrate(&self.host.path(DATABASE), schema);
             }
             _ => {
                 let floor = self.random.below(2);
-                self.say(format!("min_version: {}", VERSIONS[floor]));
-                self.account.floor = floor;
+                let version = VERSIONS[floor].0;
+                self.say(format!("min_version: {version}"));
+                self.account.floor = Some(floor);
                 self.edit(|text| {
                     let kept: Vec<&str> = text.lines().filter(|line| !line.contains("min_version:")).collect();
-                    let line = format!("spec:\n  min_version: {}\n", VERSIONS[floor]);
+                    let line = format!("spec:\n  min_version: {version}\n");
                     format!("{}\n", kept.join("\n")).replacen("spec:\n", &line, 1)
                 });
             }
@@ -187,12 +177,14 @@ impl Life {
     }
 
     /// Runs a command, in every third case killed at some change; then the account must say what is there.
-    fn command(&mut self, line: &str, account: impl Fn(&mut Account, usize) -> bool) {
+    fn command(&mut self, line: &str, account: impl Fn(&mut Reference) -> Answer) {
         let args = words(line);
         let kill = (self.random.below(3) == 0).then(|| 1 + self.random.below(140));
+        self.account.now = now();
         let before = self.account.clone();
         let mut after = before.clone();
-        let succeeds = account(&mut after, self.wanted);
+        let succeeds = account(&mut after) == Answer::Fine;
+        after.marks.clear();
         let root = self.host.root();
         let output = injector::run(&mut self.host.command(&root, &args), Scope::Changes, |call| {
             if Some(call.number) == kill { Action::Kill } else { Action::Pass }
@@ -209,48 +201,57 @@ impl Life {
             assert!(output.status.success(), "{recover}: {output:?}\n{:#?}", self.story);
         }
         let status = self.status();
-        let is = |account: &Account| self.is(account, &status).is_none();
         // A target whose run was interrupted three times is refused, whatever it is.
         let refused = refused(&status);
-        let with_refusals = |account: &Account| {
-            let known = account.refused.is_subset(&refused);
-            Account { refused: if known { refused.clone() } else { account.refused.clone() }, ..account.clone() }
+        let with_refusals = |account: &Reference| {
+            let mut account = account.clone();
+            for at in &refused {
+                account.refused.entry(rev(*at)).or_insert((account.now, 1));
+            }
+            account
         };
-        let found = [&after, &before].into_iter().map(with_refusals).find(|account| is(account));
-        let found = found.unwrap_or_else(|| {
+        let found =
+            [&after, &before].map(with_refusals).into_iter().find(|account| self.is(account, &status).is_none());
+        self.account = found.unwrap_or_else(|| {
             let why = [&before, &after].map(|account| self.is(account, &status));
             panic!("neither before nor after: {why:?}\n{:#?}", self.story)
         });
-        self.account = found;
         // What a run that was undone leaves: a snapshot of the version that stays, evidence of the one that goes, and a
         // download that was cut short or is whole.
         for at in 0..VERSIONS.len() {
-            self.account
-                .snapshots
-                .extend(self.snapshot(at).filter(|_| at != self.account.active).map(|snap| (at, snap)));
+            if !self.version_dir(at).is_dir() {
+                continue;
+            }
+            let (snap, is_whole) = (self.snapshot(at), self.looks_whole(at));
+            let is_active = self.account.active == Some(rev(at));
+            let kept = self.account.kept.entry(rev(at)).or_insert(whole());
+            kept.whole = if is_whole { Whole::Yes } else { Whole::Visibly };
+            if !is_active && snap.is_some() {
+                kept.snap = snap;
+            }
         }
-        let is_damaged = |at: &usize| self.version_dir(*at).is_dir() && !self.looks_whole(*at);
-        self.account.damaged = (0..VERSIONS.len()).filter(is_damaged).collect();
     }
 
     /// Why the image is not what `account` says.
-    fn is(&self, account: &Account, status: &Value) -> Option<String> {
+    fn is(&self, account: &Reference, status: &Value) -> Option<String> {
         let differs = |what: &str, is: &dyn std::fmt::Debug, should: &dyn std::fmt::Debug| {
             let (is, should) = (format!("{is:?}"), format!("{should:?}"));
             (is != should).then(|| format!("{what} is {is}, not {should}"))
         };
-        let version = VERSIONS[account.active];
+        let version = account.active.map_or("none", name);
         let link = std::fs::read_link(self.host.path("usr/local/bin/teleport")).unwrap_or_default();
         let schema = database::read(&self.host.path(DATABASE)).unwrap().map(|database| database.schema);
         let text = |key: &str| status[key].as_str().map(str::to_owned);
         differs("the link", &link, &PathBuf::from(format!("/{DIR}/{version}/bin/teleport")))
             .or_else(|| differs("installed", &text("agent_version_installed"), &Some(version)))
             .or_else(|| differs("linked", &text("agent_version_linked"), &Some(version)))
-            .or_else(|| differs("previous", &text("agent_version_previous"), &account.previous.map(|at| VERSIONS[at])))
-            .or_else(|| differs("the schema", &schema, &Some(account.schema)))
+            .or_else(|| differs("previous", &text("agent_version_previous"), &account.previous.map(name)))
+            .or_else(|| differs("the schema", &schema, &account.database.as_ref().map(|database| database.schema)))
             .or_else(|| differs("enabled", &status["agent_updates_enabled"], &Value::from(account.enabled)))
             .or_else(|| differs("pinned", &status["pinned"], &Value::from(account.pinned.is_some())))
-            .or_else(|| differs("refused", &refused(status), &account.refused))
+            .or_else(|| {
+                differs("refused", &refused(status), &account.refused.keys().map(|rev| rev.at).collect::<BTreeSet<_>>())
+            })
             .or_else(|| differs("recovery pending", &status["recovery_pending"], &Value::from(false)))
     }
 
@@ -260,7 +261,7 @@ impl Life {
             panic!("{why}\n{:#?}\n{status:#}", self.story);
         }
         // Links wholly of one version, each to a file that is there.
-        let version = VERSIONS[self.account.active];
+        let version = name(self.active());
         for entry in std::fs::read_dir(self.host.path("usr/local/bin")).unwrap().flatten() {
             if let Ok(target) = std::fs::read_link(entry.path()) {
                 assert!(target.starts_with(format!("/{DIR}/{version}")), "{target:?}\n{:#?}", self.story);
@@ -268,48 +269,53 @@ impl Life {
             }
         }
         let verified = self.host.run_on(&self.host.root(), &words("verify"));
-        let is_whole = !self.account.damaged.contains(&self.account.active);
+        let is_whole = self.account.kept[&self.active()].whole == Whole::Yes;
         let snapshots_good = (0..VERSIONS.len()).all(|at| self.snapshot_bytes_are_good(at));
         assert_eq!(verified.status.success(), is_whole && snapshots_good, "{verified:?}\n{:#?}", self.story);
         // What is on disk: the last working version stays, and what was removed is nobody's.
         if let Some(previous) = self.account.previous {
-            assert!(self.version_dir(previous).is_dir(), "{} is gone\n{:#?}", VERSIONS[previous], self.story);
+            assert!(self.version_dir(previous.at).is_dir(), "{} is gone\n{:#?}", name(previous), self.story);
         }
-        let there = |at: &usize| self.version_dir(*at).is_dir();
-        let gone: Vec<usize> = (0..VERSIONS.len()).filter(|at| !there(at)).collect();
-        for at in gone {
-            self.account.snapshots.remove(&at);
-            self.account.damaged.remove(&at);
-        }
+        let host = &self.host;
+        self.account.kept.retain(|rev, _| host.path(DIR).join(name(*rev)).is_dir());
+    }
+
+    fn active(&self) -> Rev {
+        self.account.active.expect("an image with an agent")
+    }
+
+    /// Changes what the account says of the snapshot of a version.
+    fn of_snapshot(&mut self, at: usize, change: impl FnOnce(&mut Snap)) {
+        self.account.kept.get_mut(&rev(at)).and_then(|kept| kept.snap.as_mut()).map(change);
     }
 
     fn damage(&mut self, at: usize) {
         let file = self.version_dir(at).join("bin/tsh");
         if file.exists() {
-            self.say(format!("tsh of {} is cut", VERSIONS[at]));
+            self.say(format!("tsh of {} is cut", VERSIONS[at].0));
             std::fs::write(&file, "cut").unwrap();
-            self.account.damaged.insert(at);
+            self.account.kept.entry(rev(at)).or_insert(whole()).whole = Whole::Visibly;
         }
     }
 
     fn spoil_snapshot(&mut self, at: usize) {
         let file = self.version_dir(at).join("backup/sqlite.db");
         if let Ok(mut bytes) = std::fs::read(&file) {
-            self.say(format!("the snapshot of {} is spoilt", VERSIONS[at]));
+            self.say(format!("the snapshot of {} is spoilt", VERSIONS[at].0));
             let middle = bytes.len() / 2;
             // Not inverted: spoilt twice it would be as it was.
             bytes[middle] = bytes[middle].wrapping_add(1);
             std::fs::write(&file, bytes).unwrap();
-            self.account.snapshots.entry(at).and_modify(|snapshot| snapshot.1 = false);
+            self.of_snapshot(at, |snap| snap.good = false);
         }
     }
 
     /// As if the clock had been somewhere else when it was taken.
     fn date_snapshot(&mut self, at: usize) {
         let file = self.version_dir(at).join("backup/backup.yaml");
-        let year = ["2001", "2199"][self.random.below(2)];
+        let (year, time) = [("2001", 1_000_000_000), ("2199", 7_200_000_000)][self.random.below(2)];
         if let Ok(text) = std::fs::read_to_string(&file) {
-            self.say(format!("the snapshot of {} is from {year}", VERSIONS[at]));
+            self.say(format!("the snapshot of {} is from {year}", VERSIONS[at].0));
             let lines = text.lines().map(|line| {
                 if line.contains("creation_time:") {
                     format!("  creation_time: {year}-01-02T03:04:05+00:00")
@@ -318,20 +324,24 @@ impl Life {
                 }
             });
             std::fs::write(&file, lines.collect::<Vec<_>>().join("\n") + "\n").unwrap();
-            self.account.snapshots.entry(at).and_modify(|snapshot| snapshot.1 = false);
+            self.of_snapshot(at, |snap| snap.time = time);
         }
     }
 
-    fn snapshot(&self, at: usize) -> Option<(u32, bool)> {
+    fn snapshot(&self, at: usize) -> Option<Snap> {
         let dir = self.version_dir(at).join("backup");
         let text = std::fs::read_to_string(dir.join("backup.yaml")).ok()?;
-        let is_usable = !text.contains("failed: true")
-            && !text.contains(": 2001-")
-            && !text.contains(": 2199-")
-            && self.snapshot_bytes_are_good(at);
+        let is_usable = !text.contains(": 2001-") && !text.contains(": 2199-") && self.snapshot_bytes_are_good(at);
         let schema = rusqlite::Connection::open(dir.join("sqlite.db"))
             .and_then(|database| database.query_row("PRAGMA user_version", [], |row| row.get(0)));
-        Some((schema.unwrap_or_default(), is_usable))
+        Some(Snap {
+            database: Some(of_schema(schema.unwrap_or_default())),
+            time: self.account.now,
+            proxy: String::new(),
+            failed: text.contains("failed: true"),
+            good: is_usable,
+            described: true,
+        })
     }
 
     fn snapshot_bytes_are_good(&self, at: usize) -> bool {
@@ -347,7 +357,7 @@ impl Life {
     }
 
     fn version_dir(&self, at: usize) -> PathBuf {
-        self.host.path(DIR).join(VERSIONS[at])
+        self.host.path(DIR).join(VERSIONS[at].0)
     }
 
     fn status(&self) -> Value {
@@ -366,74 +376,29 @@ impl Life {
     }
 }
 
-impl Account {
-    fn update(&mut self, wanted: usize, insists: bool) -> bool {
-        if !self.enabled || self.pinned.is_some() {
-            return true;
-        }
-        if self.active == wanted && !self.damaged.contains(&wanted) {
-            return true;
-        }
-        let is_allowed = wanted >= self.floor || wanted == self.active;
-        is_allowed && ((self.refused.contains(&wanted) && !insists) || self.go(wanted))
-    }
+fn rev(at: usize) -> Rev {
+    Rev { at, enterprise: false }
+}
 
-    fn enable(&mut self, wanted: usize) -> bool {
-        let target = self.pinned.unwrap_or(wanted);
-        let done = target >= self.floor && self.go(target);
-        self.enabled |= done;
-        done
-    }
+fn name(rev: Rev) -> &'static str {
+    VERSIONS[rev.at].0
+}
 
-    fn pin(&mut self, target: usize) -> bool {
-        let done = target >= self.floor && self.go(target);
-        if done {
-            self.pinned = Some(target);
-        }
-        done
-    }
+fn of_schema(schema: u32) -> Database {
+    Database { schema, rows: BTreeSet::new() }
+}
 
-    fn rollback(&mut self) -> bool {
-        let left = self.active;
-        let Some(previous) = self.previous.filter(|previous| !self.refused.contains(previous)) else { return false };
-        if previous < self.floor {
-            return false;
-        }
-        let refused = self.refused.clone();
-        let done = self.go(previous);
-        if done {
-            self.refused = refused;
-            self.refused.remove(&previous);
-            self.refused.insert(left);
-            // A pinned host that goes back is pinned to where it goes (SPEC §5).
-            self.pinned = self.pinned.map(|_| previous);
-        }
-        done
-    }
+/// A version on disk.
+fn whole() -> Kept {
+    Kept { whole: Whole::Yes, nature: Nature::Healthy, snap: None }
+}
 
-    /// The table of SPEC §6. A version that is not on disk, or damaged, is downloaded: every archive is there.
-    fn go(&mut self, target: usize) -> bool {
-        if target == self.active {
-            self.damaged.remove(&target);
-            self.refused.remove(&target);
-            return true;
-        }
-        let snapshot = self.snapshots.get(&target).filter(|snapshot| snapshot.1).map(|snapshot| snapshot.0);
-        if target < self.active && snapshot.is_none() {
-            return false;
-        }
-        self.snapshots.insert(self.active, (self.schema, true));
-        self.schema = snapshot.unwrap_or(self.schema);
-        self.damaged.remove(&target);
-        self.previous = Some(self.active);
-        self.active = target;
-        self.refused.clear();
-        true
-    }
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64
 }
 
 fn refused(status: &Value) -> BTreeSet<usize> {
     let entries = status["refused"].as_array().cloned().unwrap_or_default();
-    let at = |entry: &Value| VERSIONS.iter().position(|version| entry["version"].as_str() == Some(version));
+    let at = |entry: &Value| VERSIONS.iter().position(|(version, _)| entry["version"].as_str() == Some(version));
     entries.iter().filter_map(at).collect()
 }
