@@ -27,7 +27,7 @@ pub use snapshot::{Pace, Subject};
 pub use snapshot_id::SnapshotId;
 pub(crate) use sqlite::files;
 pub(crate) use stat_data::{StatData, check_left, is_unwritten};
-pub(crate) use stopped::{AtRest, describe_taken, has_log, link_ahead, snapshot_stopped, take_stopped, unlink_shared};
+pub(crate) use stopped::{describe_taken, has_log, link_ahead, take_failed, take_stopped, unlink_shared};
 
 /// Whether the single file `db`, which nobody uses, is a good database; reads it whole.
 pub(crate) fn is_whole(db: &std::path::Path) -> bool {

@@ -57,7 +57,7 @@ pub fn snapshot_online(
             owner.give(&copy)?;
             durable::sync_file(&copy)?;
             let backup = describe(dir, subject, subject.failed || damage.is_some())?;
-            Ok(Snapshot { backup, linked: false, raw: damage.is_some(), damage })
+            Ok(Snapshot { backup, raw: damage.is_some(), damage })
         }
         Err(error) if error.code == Code::DatabaseInvalid => raw::keep(&db, dir, subject, &clock, error),
         Err(error) if as_it_lies && matches!(error.code, Code::DatabaseBusy | Code::Io) => {

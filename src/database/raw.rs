@@ -76,7 +76,7 @@ pub(super) fn keep(db: &Path, dir: &Path, subject: &Subject<'_>, clock: &Clock<'
         let content = if is_file { Content::Database { size: None, sha256: None } } else { Content::Absent };
         write(dir, subject, content, true)?
     };
-    Ok(Snapshot { backup, linked: false, raw: true, damage: Some(why) })
+    Ok(Snapshot { backup, raw: true, damage: Some(why) })
 }
 
 /// Takes a database that others keep locked as a power cut would leave it, and recovers the copy as SQLite does after
@@ -97,7 +97,7 @@ pub(super) fn take_locked(
     let whole = checkpoint(&copy, clock, |connection| sqlite::quick_check(connection, &copy));
     if is_still && whole.is_ok() && whole.and_then(|()| alone(&copy)).is_ok() {
         let backup: Backup = describe(dir, subject, subject.failed)?;
-        return Ok(Snapshot { backup, linked: false, raw: false, damage: Some(why) });
+        return Ok(Snapshot { backup, raw: false, damage: Some(why) });
     }
     // What SQLite made of it is not what there was.
     keep(db, dir, subject, clock, why)

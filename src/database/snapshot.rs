@@ -22,14 +22,14 @@ pub(super) const LOCK_WAIT: Duration = Duration::from_millis(50);
 const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
 /// Whose database it is and when the snapshot is taken: the head of its description.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Subject<'a> {
     /// The proxy the host belongs to, as configured; empty if none.
     pub proxy: &'a str,
     /// The version that last used the database.
     pub revision: &'a Revision,
     /// The agent's `host_uuid`, if it has one.
-    pub host: Option<&'a str>,
+    pub host: Option<String>,
     /// The present time.
     pub now: Timestamp,
     /// The version has failed: its snapshot is never restored by itself.
@@ -50,8 +50,6 @@ pub struct Pace<'a> {
 pub struct Snapshot {
     /// Its description, as written.
     pub backup: Backup,
-    /// The copy is a hard link to the live file, which must be replaced by rename before anything writes to it.
-    pub linked: bool,
     /// The database could not be opened or failed its check; the files are there as they were.
     pub raw: bool,
     /// What is wrong with the database: it was left all the same.
@@ -135,7 +133,7 @@ pub(super) fn describe(dir: &Path, subject: &Subject<'_>, failed: bool) -> Resul
 /// Describes a host without database.
 pub(super) fn absent(dir: &Path, subject: &Subject<'_>) -> Result<Snapshot> {
     let backup = write(dir, subject, Content::Absent, subject.failed)?;
-    Ok(Snapshot { backup, linked: false, raw: false, damage: None })
+    Ok(Snapshot { backup, raw: false, damage: None })
 }
 
 pub(super) fn write(dir: &Path, subject: &Subject<'_>, content: Content, failed: bool) -> Result<Backup> {
@@ -145,7 +143,7 @@ pub(super) fn write(dir: &Path, subject: &Subject<'_>, content: Content, failed:
         edition: Some(subject.revision.edition),
         creation_time: subject.now,
         content,
-        host: subject.host.map(str::to_owned),
+        host: subject.host.clone(),
         failed,
     };
     backup.write(dir)?;

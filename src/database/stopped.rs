@@ -14,7 +14,7 @@ use protocol::Digest;
 
 use super::backup::{Backup, DATABASE_FILE, DESCRIPTION_FILE, missing};
 use super::file_lock::FileLock;
-use super::snapshot::{Clock, LOCK_WAIT, Owner, Pace, Snapshot, Subject, absent, describe};
+use super::snapshot::{Clock, LOCK_WAIT, Owner, Pace, Subject, absent, describe};
 use super::snapshot_id::SnapshotId;
 use super::stat_data::{self, StatData};
 use super::{digest, directory, sqlite};
@@ -22,15 +22,6 @@ use crate::host::acting::Acting;
 use crate::host::durable;
 use crate::host::process::FileId;
 use crate::report::{Code, Error, IoContext, Result};
-
-/// What the caller is about to do with a database at rest.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct AtRest {
-    /// The live file will be replaced by rename before anything writes to it: it may be linked in place of copied.
-    pub will_be_replaced: bool,
-    /// A failed run is being undone: a database that cannot be opened is kept with its log, marked `failed`.
-    pub even_if_damaged: bool,
-}
 
 /// What [`take_stopped`] has taken, for the journal.
 #[derive(Debug)]
@@ -81,34 +72,49 @@ pub(crate) fn take_stopped(
     even_if_damaged: bool,
     pace: &Pace<'_>,
 ) -> Result<Taken> {
-    let clock = Clock::start(pace);
     let db = sqlite::live_path(db)?;
-    let Some(owner) = Owner::of(&db)? else {
+    let (id, file) = take(&db, dir, subject, even_if_damaged, pace)?;
+    if file.is_none() {
+        return Ok(Taken { id, file, lock: None });
+    }
+    // After the copy, whose end would end it.
+    let lock = FileLock::take(&db)?;
+    stat_data::check_left(&db, file, dir)?;
+    Ok(Taken { id, file, lock })
+}
+
+/// What is in `dir` then, and the live file when it was at rest.
+fn take(
+    db: &Path,
+    dir: &Path,
+    subject: &Subject<'_>,
+    even_if_damaged: bool,
+    pace: &Pace<'_>,
+) -> Result<(SnapshotId, Option<StatData>)> {
+    let clock = Clock::start(pace);
+    let Some(owner) = Owner::of(db)? else {
         directory::make_fresh(dir)?;
         absent(dir, subject)?;
-        return Ok(Taken { id: SnapshotId::Absent, file: None, lock: None });
+        return Ok((SnapshotId::Absent, None));
     };
-    let raw = rest(&db, &clock, even_if_damaged, checkpoint_logged)?;
+    let raw = rest(db, &clock, even_if_damaged)?;
     // What is written from here on, into the file or a new log, is seen before the file is replaced.
-    let stat_data = StatData::of(&db)?;
+    let stat_data = StatData::of(db)?;
     let copy = dir.join(DATABASE_FILE);
-    let file = FileId::find(&db)?;
+    let file = FileId::find(db)?;
     let id = if file.is_some() && file == FileId::find(&copy)? {
         SnapshotId::Linked
     } else {
         directory::make_fresh(dir)?;
-        let copied = place(&db, &copy, true, owner)?;
+        let copied = place(db, &copy, true, owner)?;
         durable::sync_dir(dir)?;
         copied.map_or(SnapshotId::Linked, SnapshotId::Sha256)
     };
     if raw {
-        keep_sidecars(&db, &copy, id == SnapshotId::Linked)?;
+        keep_sidecars(db, &copy, id == SnapshotId::Linked)?;
         durable::sync_dir(dir)?;
     }
-    // After the copy, whose end would end it.
-    let lock = FileLock::take(&db)?;
-    stat_data::check_left(&db, stat_data, dir)?;
-    Ok(Taken { id, file: stat_data, lock })
+    Ok((id, stat_data))
 }
 
 /// Checks and describes what [`take_stopped`] took into `dir`; reads the whole file. A database that is damaged, now or
@@ -135,32 +141,14 @@ pub(crate) fn describe_taken(dir: &Path, subject: &Subject<'_>) -> Result<(Backu
     Ok((backup, damage.filter(|_| !raw)))
 }
 
-/// Takes the database of an agent that is proven stopped into the fresh directory `dir`, then describes it.
+/// Takes the database of a version that failed, whose agent is proven stopped and whose live file will be replaced, into the
+/// fresh directory `dir`, and describes it: one that cannot be opened with its log beside it.
 ///
-/// The log is checkpointed into the database and emptied first, so one file holds every row. A host without database
-/// is described as such.
-///
-/// Errors: `database_busy` if another program still has it, `database_invalid` if it is damaged (unless
-/// [`AtRest::even_if_damaged`]), `interrupted`, `no_space`, `permission`, `io`.
-pub(crate) fn snapshot_stopped(
-    db: &Path,
-    dir: &Path,
-    subject: &Subject<'_>,
-    at_rest: AtRest,
-    pace: &Pace<'_>,
-) -> Result<Snapshot> {
-    let clock = Clock::start(pace);
-    let db = sqlite::live_path(db)?;
+/// Errors: `database_busy` if another program still has it; `interrupted`, `no_space`, `permission`, `io`.
+pub(crate) fn take_failed(db: &Path, dir: &Path, subject: &Subject<'_>, pace: &Pace<'_>) -> Result<Backup> {
     directory::make_fresh(dir)?;
-    let Some(owner) = Owner::of(&db)? else { return absent(dir, subject) };
-    let raw = rest(&db, &clock, at_rest.even_if_damaged, checkpoint_checked)?;
-    let copy = dir.join(DATABASE_FILE);
-    let linked = place(&db, &copy, at_rest.will_be_replaced, owner)?.is_none();
-    if raw {
-        keep_sidecars(&db, &copy, at_rest.will_be_replaced)?;
-    }
-    let backup = describe(dir, subject, subject.failed || raw)?;
-    Ok(Snapshot { backup, linked, raw, damage: None })
+    take(&sqlite::live_path(db)?, dir, subject, true, pace)?;
+    describe_taken(dir, subject).map(|(backup, _)| backup)
 }
 
 /// What a running agent's database has not on the disk yet; what does not work is done when it is stopped.
@@ -177,30 +165,17 @@ fn write_out(db: &Path) {
     let _ = sync(db);
 }
 
-/// Brings `db` to rest by `checkpoint`; true if it must be kept as it is, with its log.
-fn rest(
-    db: &Path,
-    clock: &Clock<'_>,
-    even_if_damaged: bool,
-    checkpoint: impl Fn(&Path, &Clock<'_>) -> Result<()>,
-) -> Result<bool> {
+/// Brings `db` to rest; true if it must be kept as it is, with its log. It is not checked: whoever describes it does that.
+fn rest(db: &Path, clock: &Clock<'_>, even_if_damaged: bool) -> Result<bool> {
     // On a full disk the log cannot be checkpointed either; the files as they are need no room when they are linked.
     let keepable = |code| matches!(code, Code::DatabaseInvalid | Code::NoSpace | Code::ReadOnly | Code::Io);
-    match sqlite::twice(|| checkpoint(db, clock)) {
+    // Where no log is left every row is in the one file, and SQLite is not asked.
+    let bring = || if has_log(db) { checkpoint(db, clock, |_| Ok(())) } else { sync(db) };
+    match sqlite::twice(bring) {
         Ok(()) => Ok(false),
         Err(error) if even_if_damaged && keepable(error.code) => Ok(true),
         Err(error) => Err(error),
     }
-}
-
-/// Brings every row into the one file, which is checked first: a damaged database keeps its log as it is.
-fn checkpoint_checked(db: &Path, clock: &Clock<'_>) -> Result<()> {
-    checkpoint(db, clock, |connection| sqlite::quick_check(connection, db))
-}
-
-/// Brings every row into the one file. Where no log is left they are there, and SQLite is not asked.
-fn checkpoint_logged(db: &Path, clock: &Clock<'_>) -> Result<()> {
-    if has_log(db) { checkpoint(db, clock, |_| Ok(())) } else { sync(db) }
 }
 
 pub(super) fn checkpoint(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {

@@ -75,13 +75,12 @@ impl Bed {
     }
 
     fn online_with(&self, cancelled: Cancelled<'_>) -> Result<Snapshot> {
-        let pace = Pace { deadline: Duration::from_millis(200), cancelled };
-        snapshot_online(&self.db(), &self.snapshot(), &self.subject(), false, &pace)
+        snapshot_online(&self.db(), &self.snapshot(), &self.subject(), false, &Pace { cancelled, ..PACE })
     }
 
-    fn stopped(&self, at_rest: AtRest) -> Result<Snapshot> {
-        let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
-        snapshot_stopped(&self.db(), &self.snapshot(), &self.subject(), at_rest, &pace)
+    /// As an undo takes what the failed version wrote.
+    fn failed(&self) -> Result<Backup> {
+        take_failed(&self.db(), &self.snapshot(), &Subject { failed: true, ..self.subject() }, &PACE)
     }
 
     /// What the snapshot holds, after checking that it is complete, single and as described.
@@ -150,5 +149,5 @@ fn up_to(last: i64) -> Vec<i64> {
     (1..=last).collect()
 }
 
-const REPLACED: AtRest = AtRest { will_be_replaced: true, even_if_damaged: false };
-const UNDO: AtRest = AtRest { will_be_replaced: true, even_if_damaged: true };
+/// Patience enough for a lock of this process.
+const PACE: Pace<'static> = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };

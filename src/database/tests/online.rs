@@ -37,7 +37,7 @@ fn a_copy_taken_under_a_writing_thread_is_a_state_that_was_committed() {
             let _stop = Stop(&stop);
             for _ in 0..5 {
                 let before = committed.load(Ordering::SeqCst);
-                let pace = Pace { deadline: Duration::from_secs(20), cancelled: &|| false };
+                let pace = Pace { deadline: Duration::from_secs(20), ..PACE };
                 let taken = snapshot_online(&bed.db(), &bed.snapshot(), &bed.subject(), false, &pace);
                 taken.unwrap();
                 let rows = bed.taken();
@@ -102,17 +102,6 @@ fn a_writer_between_steps_does_not_start_the_copy_again() {
 }
 
 #[test]
-fn what_is_not_committed_is_not_copied() {
-    for mode in ["WAL", "DELETE"] {
-        let bed = Bed::new();
-        let agent = bed.agent(mode, 10);
-        agent.execute_batch("BEGIN IMMEDIATE; INSERT INTO t(x) VALUES (1)").unwrap();
-        bed.online().unwrap();
-        assert_eq!(bed.taken(), up_to(10), "{mode}");
-    }
-}
-
-#[test]
 fn a_database_that_stays_busy_is_an_error_after_the_deadline() {
     let bed = Bed::new();
     let agent = bed.agent("DELETE", 10);
@@ -121,8 +110,6 @@ fn a_database_that_stays_busy_is_an_error_after_the_deadline() {
     assert_eq!(bed.online().unwrap_err().code, Code::DatabaseBusy);
     assert!(start.elapsed() >= Duration::from_millis(200) && start.elapsed() < Duration::from_secs(20));
     assert!(!bed.snapshot().join(DESCRIPTION_FILE).exists());
-    assert_eq!(bed.stopped(AtRest::default()).unwrap_err().code, Code::DatabaseBusy);
-    assert_eq!(bed.stopped(UNDO).unwrap_err().code, Code::DatabaseBusy);
 }
 
 #[test]
@@ -158,7 +145,7 @@ fn rows_in_the_log_of_a_crashed_agent_are_copied_and_its_log_stays() {
     bed.online().unwrap();
     assert_eq!(bed.taken(), up_to(100));
     assert_eq!(std::fs::read(sqlite::beside(&bed.db(), "-wal")).unwrap(), log);
-    bed.stopped(REPLACED).unwrap();
+    bed.failed().unwrap();
     assert_eq!(bed.taken(), up_to(100));
     assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE]);
 }
@@ -176,9 +163,9 @@ fn a_hot_journal_is_rolled_back_first() {
         assert!(std::fs::metadata(&journal).unwrap().len() > 4096);
         bed.crash(agent, &["", "-journal"]);
         if stopped {
-            bed.stopped(AtRest::default()).unwrap()
+            bed.failed().unwrap()
         } else {
-            bed.online().unwrap()
+            bed.online().unwrap().backup
         };
         assert_eq!(bed.taken(), up_to(500), "stopped: {stopped}");
     }
@@ -201,8 +188,6 @@ fn owner_and_mode_are_kept_and_the_directory_is_closed() {
     };
     check(&bed.snapshot().join(DATABASE_FILE));
     assert_eq!(std::fs::metadata(bed.snapshot()).unwrap().mode() & 0o777, 0o700);
-    bed.stopped(AtRest::default()).unwrap();
-    check(&bed.snapshot().join(DATABASE_FILE));
     std::fs::set_permissions(bed.snapshot().join(DATABASE_FILE), std::fs::Permissions::from_mode(0o600)).unwrap();
     prepare(&bed.snapshot(), &bed.db(), None).unwrap();
     check(&bed.prepared());

@@ -74,30 +74,6 @@ fn a_restore_and_an_undo_lie_ready_under_different_names() {
 }
 
 #[test]
-fn a_swap_that_was_cut_after_the_old_log_went_is_finished() {
-    let bed = Bed::new();
-    let agent = bed.agent("WAL", 10);
-    bed.online().unwrap();
-    add(&agent, 5);
-    bed.crash(agent, &["", "-wal"]);
-    prepare(&bed.snapshot(), &bed.db(), None).unwrap();
-    durable::remove_file(&sqlite::beside(&bed.db(), "-wal")).unwrap();
-    assert!(restore::swap(&bed.db(), &|| Ok(())).unwrap());
-    assert_eq!(rows(&Connection::open(bed.db()).unwrap()), up_to(10));
-}
-
-#[test]
-fn a_discarded_preparation_leaves_nothing() {
-    let bed = Bed::new();
-    drop(bed.agent("WAL", 10));
-    bed.online().unwrap();
-    prepare(&bed.snapshot(), &bed.db(), None).unwrap();
-    restore::discard(&bed.db()).unwrap();
-    restore::discard(&bed.db()).unwrap();
-    assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE]);
-}
-
-#[test]
 fn a_snapshot_with_other_bytes_is_not_prepared() {
     let bed = Bed::new();
     drop(bed.agent("DELETE", 500));
@@ -137,18 +113,6 @@ fn a_description_without_digest_still_needs_a_good_database() {
     prepare(&bed.snapshot(), &bed.db(), None).unwrap();
     durable::write(&bed.snapshot().join(DATABASE_FILE), b"junk", 0o600).unwrap();
     assert_eq!(prepare(&bed.snapshot(), &bed.db(), None).unwrap_err().code, Code::BackupInvalid);
-}
-
-#[test]
-fn the_way_back_without_room_links_the_snapshot_even_if_it_is_the_live_file() {
-    let bed = Bed::new();
-    drop(bed.agent("WAL", 10));
-    bed.stopped(REPLACED).unwrap();
-    let prepared = prepare_by_link(&bed.snapshot(), &bed.db(), None).unwrap();
-    restore::commit(&prepared, &|| Ok(())).unwrap();
-    assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE]);
-    durable::remove_tree(&bed.snapshot()).unwrap();
-    assert_eq!(rows(&Connection::open(bed.db()).unwrap()), up_to(10));
 }
 
 #[test]
@@ -195,9 +159,8 @@ fn a_database_that_is_no_file_or_cannot_be_looked_at_is_not_taken_for_absent() {
     let file = bed.dir.path().join("file");
     durable::write(&file, b"", 0o600).unwrap();
     durable::create_dir_all(&bed.db()).unwrap();
-    let pace = Pace { deadline: Duration::ZERO, cancelled: &|| false };
     for db in [bed.db(), file.join("sqlite.db")] {
-        let kept = snapshot_online(&db, &bed.snapshot(), &bed.subject(), false, &pace).unwrap();
+        let kept = snapshot_online(&db, &bed.snapshot(), &bed.subject(), false, &PACE).unwrap();
         assert_eq!((kept.backup.failed, kept.backup.content), (true, Content::Absent));
     }
 }
@@ -206,15 +169,12 @@ fn a_database_that_is_no_file_or_cannot_be_looked_at_is_not_taken_for_absent() {
 fn a_failed_versions_snapshot_says_so_however_good_its_database_is() {
     let bed = Bed::new();
     drop(bed.agent("WAL", 1));
-    let subject = Subject { failed: true, ..bed.subject() };
-    let pace = Pace { deadline: Duration::from_secs(10), cancelled: &|| false };
-    for at_rest in [AtRest::default(), UNDO] {
-        let taken = snapshot_stopped(&bed.db(), &bed.snapshot(), &subject, at_rest, &pace).unwrap();
-        assert_eq!((taken.raw, taken.backup.failed), (false, true));
-        let taken = bed.stopped(at_rest).unwrap();
-        assert_eq!((taken.raw, taken.backup.failed), (false, false));
+    for failed in [true, false] {
+        let subject = Subject { failed, ..bed.subject() };
+        let online = snapshot_online(&bed.db(), &bed.snapshot(), &subject, false, &PACE).unwrap();
+        assert_eq!((online.raw, online.backup.failed), (false, failed));
+        assert_eq!(take_failed(&bed.db(), &bed.snapshot(), &subject, &PACE).unwrap().failed, failed);
     }
-    assert!(snapshot_online(&bed.db(), &bed.snapshot(), &subject, false, &pace).unwrap().backup.failed);
 }
 
 #[test]

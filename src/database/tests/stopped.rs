@@ -5,8 +5,8 @@ use super::*;
 #[test]
 fn a_host_without_database_is_described_and_nothing_is_created() {
     let bed = Bed::new();
-    for snapshot in [bed.online().unwrap(), bed.stopped(UNDO).unwrap()] {
-        assert_eq!(snapshot.backup.content, Content::Absent);
+    for backup in [bed.online().unwrap().backup, bed.failed().unwrap()] {
+        assert_eq!(backup.content, Content::Absent);
         assert_eq!(names(&bed.snapshot()), [DESCRIPTION_FILE]);
     }
     assert_eq!(names(bed.db().parent().unwrap()), [""; 0]);
@@ -19,33 +19,13 @@ fn a_host_without_database_is_described_and_nothing_is_created() {
 }
 
 #[test]
-fn a_damaged_database_is_kept_as_failed_beside_an_agent_and_as_it_is_when_a_failed_run_is_undone() {
+fn a_damaged_database_is_kept_as_failed_beside_an_agent() {
     let bed = Bed::new();
     drop(bed.agent("DELETE", 500));
     bed.damage();
     let beside = bed.online().unwrap();
     assert!(beside.raw && beside.backup.failed, "a move that keeps it does not need the copy");
     assert!(beside.damage.unwrap().what.starts_with(&format!("{} is damaged", bed.db().display())));
-    assert_eq!(bed.stopped(REPLACED).unwrap_err().code, Code::DatabaseInvalid);
-    for bytes in [std::fs::read(bed.db()).unwrap(), b"not a database at all".to_vec()] {
-        durable::write(&bed.db(), &bytes, 0o600).unwrap();
-        let snapshot = bed.stopped(UNDO).unwrap();
-        assert!(snapshot.raw && snapshot.backup.failed);
-        assert_eq!(std::fs::read(bed.snapshot().join(DATABASE_FILE)).unwrap(), bytes);
-    }
-}
-
-#[test]
-fn a_damaged_database_is_kept_with_its_log() {
-    let bed = Bed::new();
-    let agent = bed.agent("WAL", 500);
-    agent.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); CREATE TABLE later(x)").unwrap();
-    bed.crash(agent, &["", "-wal"]);
-    bed.damage();
-    let log = std::fs::read(sqlite::beside(&bed.db(), "-wal")).unwrap();
-    assert!(log.len() > 4096);
-    assert!(bed.stopped(UNDO).unwrap().raw);
-    assert_eq!(std::fs::read(bed.snapshot().join("sqlite.db-wal")).unwrap(), log);
 }
 
 #[test]
@@ -57,31 +37,18 @@ fn a_database_that_was_waited_for_long_enough_is_taken_as_it_lies_with_every_row
         add(&agent, 50);
         agent.execute_batch("BEGIN EXCLUSIVE; UPDATE t SET x = 'not committed'").unwrap();
         assert_eq!(bed.online().unwrap_err().code, Code::DatabaseBusy);
-        let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
-        let taken = snapshot_online(&bed.db(), &bed.snapshot(), &bed.subject(), true, &pace).unwrap();
+        let taken = snapshot_online(&bed.db(), &bed.snapshot(), &bed.subject(), true, &PACE).unwrap();
         assert!(!taken.backup.failed && taken.damage.unwrap().code == Code::DatabaseBusy);
         assert_eq!(bed.taken(), up_to(50), "{mode}");
         agent.execute_batch("COMMIT").unwrap();
     }
 }
 
-#[test]
-fn a_link_is_made_only_of_a_file_that_will_be_replaced() {
-    let bed = Bed::new();
-    drop(bed.agent("WAL", 10));
-    let inode = |path: &Path| std::fs::metadata(path).unwrap().ino();
-    assert!(!bed.stopped(AtRest::default()).unwrap().linked);
-    assert_ne!(inode(&bed.db()), inode(&bed.snapshot().join(DATABASE_FILE)));
-    assert!(bed.stopped(REPLACED).unwrap().linked);
-    assert_eq!(inode(&bed.db()), inode(&bed.snapshot().join(DATABASE_FILE)));
-}
-
 /// Takes the database in its three parts; what happens between the first two is `meanwhile`.
 fn in_parts(bed: &Bed, meanwhile: impl FnOnce()) -> (SnapshotId, Backup, Option<Error>) {
-    let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
     link_ahead(&bed.db(), &bed.snapshot()).unwrap();
     meanwhile();
-    let identity = take_stopped(&bed.db(), &bed.snapshot(), &bed.subject(), false, &pace).unwrap().id;
+    let identity = take_stopped(&bed.db(), &bed.snapshot(), &bed.subject(), false, &PACE).unwrap().id;
     let (backup, damage) = describe_taken(&bed.snapshot(), &bed.subject()).unwrap();
     (identity, backup, damage)
 }
@@ -142,8 +109,7 @@ fn a_database_on_another_file_system_is_copied_when_it_is_stopped_and_known_by_i
     }
     let dir = elsewhere.path().join("snapshot");
     assert!(!link_ahead(&bed.db(), &dir).unwrap());
-    let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
-    let identity = take_stopped(&bed.db(), &dir, &bed.subject(), false, &pace).unwrap().id;
+    let identity = take_stopped(&bed.db(), &dir, &bed.subject(), false, &PACE).unwrap().id;
     let (backup, damage) = describe_taken(&dir, &bed.subject()).unwrap();
     assert_eq!((Some(identity), damage.is_none()), (backup.id(), true));
     assert_eq!(rows_at_rest(&dir.join(DATABASE_FILE)), up_to(10));
@@ -162,8 +128,7 @@ fn damage_is_found_when_nobody_waits_any_more_and_the_copy_is_never_restored() {
     }
     // What cannot be opened at all has its log beside it.
     durable::write(&sqlite::beside(&bed.db(), "-wal"), b"a log", 0o600).unwrap();
-    let pace = Pace { deadline: Duration::from_millis(200), cancelled: &|| false };
-    let take = |even| take_stopped(&bed.db(), &bed.snapshot(), &bed.subject(), even, &pace);
+    let take = |even| take_stopped(&bed.db(), &bed.snapshot(), &bed.subject(), even, &PACE);
     assert_eq!(take(false).unwrap_err().code, Code::DatabaseInvalid);
     take(true).unwrap();
     let (backup, damage) = describe_taken(&bed.snapshot(), &bed.subject()).unwrap();

@@ -9,7 +9,7 @@ use super::files::{look, put, take_back};
 use super::service::{no_agent_runs, nobody_came, stop_for_undo};
 use crate::database::SnapshotId;
 use crate::database::backup::DATABASE_FILE;
-use crate::database::{self, AtRest, Backup, Content, Pace, StatData, Subject, directory, restore};
+use crate::database::{self, Backup, Content, Pace, StatData, Subject, directory, restore};
 use crate::host::process::FileId;
 use crate::host::{durable, fingerprint};
 use crate::plan::{Database, Placement, Plan, Step};
@@ -28,8 +28,7 @@ pub(in crate::execute) fn prepare(site: &Site<'_>, dir: &VersionDir) -> Result<(
 /// Takes the stopped agent's database, which a restore replaces next. Read, hashed and described it is later.
 pub(in crate::execute) fn take(site: &Site<'_>, plan: &Plan, dir: &VersionDir, failed: bool) -> Result<Note> {
     let new = directory::new_in(&site.version_dir(dir));
-    let host = fingerprint::agent_uuid(&site.data_dir)?;
-    let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
+    let subject = subject(site, plan.owner(), failed)?;
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
     let take = |even_if_damaged| database::take_stopped(&site.database(), &new, &subject, even_if_damaged, &pace);
     let taken = take(failed).or_else(|error| match error.code {
@@ -51,8 +50,7 @@ pub(in crate::execute) fn snapshot(site: &Site<'_>, plan: &Plan, dir: &VersionDi
     let version_dir = site.version_dir(dir);
     durable::create_dir_all(&version_dir)?;
     let new = directory::new_in(&version_dir);
-    let host = fingerprint::agent_uuid(&site.data_dir)?;
-    let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
+    let subject = subject(site, plan.owner(), failed)?;
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
     let taken = database::snapshot_online(&site.database(), &new, &subject, site.busy_too_long, &pace);
     let taken = taken.inspect_err(|_| {
@@ -71,12 +69,8 @@ pub(in crate::execute) fn snapshot(site: &Site<'_>, plan: &Plan, dir: &VersionDi
     Ok(Note { snapshot: backup.id(), ..Note::default() })
 }
 
-pub(in crate::execute) fn subject<'a>(
-    site: &'a Site<'_>,
-    revision: Option<&'a Revision>,
-    host: Option<&'a str>,
-    failed: bool,
-) -> Result<Subject<'a>> {
+fn subject<'a>(site: &'a Site<'_>, revision: Option<&'a Revision>, failed: bool) -> Result<Subject<'a>> {
+    let host = fingerprint::agent_uuid(&site.data_dir)?;
     let revision = revision.ok_or_else(|| Error::new(Code::Io, "a snapshot needs a version"))?;
     Ok(Subject { proxy: &site.proxy, revision, host, now: site.host.now(), failed })
 }
@@ -84,8 +78,7 @@ pub(in crate::execute) fn subject<'a>(
 /// Checks, hashes and describes what was taken.
 pub(in crate::execute) fn describe(site: &Site<'_>, plan: &Plan, dir: &VersionDir, failed: bool) -> Result<Note> {
     let new = directory::new_in(&site.version_dir(dir));
-    let host = fingerprint::agent_uuid(&site.data_dir)?;
-    let subject = subject(site, plan.owner(), host.as_deref(), failed)?;
+    let subject = subject(site, plan.owner(), failed)?;
     // Whoever waits for it would go on in the old file, with the log that is the new one's by its name.
     let taken = StopProof { database: new.join(DATABASE_FILE), ..site.stop_proof() };
     site.service.wait_for_strangers(&taken, site.database_timeout, &|| false)?;
@@ -329,11 +322,9 @@ fn keep_written(
 fn keep_evidence(site: &Site<'_>, plan: &Plan, dir: &VersionDir) -> Result<()> {
     let version_dir = site.version_dir(dir);
     let new = directory::new_in(&version_dir);
-    let host = fingerprint::agent_uuid(&site.data_dir)?;
-    let subject = subject(site, plan.to.as_ref().or(plan.owner()), host.as_deref(), true)?;
-    let at_rest = AtRest { will_be_replaced: true, even_if_damaged: true };
+    let subject = subject(site, plan.to.as_ref().or(plan.owner()), true)?;
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| false };
-    if let Err(error) = database::snapshot_stopped(&site.database(), &new, &subject, at_rest, &pace) {
+    if let Err(error) = database::take_failed(&site.database(), &new, &subject, &pace) {
         let _ = durable::remove_tree(&new);
         return Err(error);
     }
