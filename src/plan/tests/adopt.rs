@@ -102,19 +102,6 @@ fn an_agent_that_nobody_can_control_runs_on_and_the_plan_says_so() {
 }
 
 #[test]
-fn an_agent_that_failed_and_is_to_run_is_held_for_a_start() {
-    let held = |running, enabled, failed, controllable| {
-        let agent = Agent { running, enabled, failed, fell: false, served: false, controllable };
-        matches!(upgraded(|facts| facts.agent = agent).switch[0], Step::RecordAgent { running: true })
-    };
-    assert!(held(true, false, false, true));
-    assert!(held(false, true, true, true));
-    assert!(!held(false, true, false, true), "stopped by hand");
-    assert!(!held(false, false, true, true), "not to run");
-    assert!(!held(true, true, true, false), "not ours");
-}
-
-#[test]
 fn links_in_a_directory_used_before_go() {
     let moved = |facts: &mut Facts| {
         facts.moved_links = vec![("/old/tsh".into(), Node::Link("/v/1.0.0/bin/tsh".into()))];
@@ -179,21 +166,6 @@ fn one_version_kept_means_no_way_back_and_the_plan_says_so_where_there_is_one_to
         facts.keep = 1;
         facts.active = None;
     })));
-}
-
-#[test]
-fn links_that_enable_the_unit_follow_the_version_and_one_to_its_own_place_stays() {
-    let wants = |target: &str| {
-        let link = Node::Link(target.into());
-        upgraded(|facts| facts.enablement = vec![("/etc/wants".into(), link)])
-    };
-    let followed = wants("/v/1.0.0/etc/systemd/teleport.service");
-    let place = followed.switch.iter().find_map(|step| match step {
-        Step::Place(place) if place.path.ends_with("wants") => Some(place.now.clone()),
-        _ => None,
-    });
-    assert_eq!(place, Some(Node::Link("/v/2.0.0/etc/systemd/teleport.service".into())));
-    assert!(!order(&wants("/usr/local/lib/systemd/system/teleport.service")).contains(&"place /etc/wants".into()));
 }
 
 #[test]

@@ -139,27 +139,41 @@ fn an_upgrade_without_a_snapshot_keeps_the_database_and_reloads_with_the_agents_
 }
 
 #[test]
-fn an_upgrade_to_exactly_the_version_whose_snapshot_exists_restores_it() {
-    let facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", Snapshot::Valid)]);
-    let plan = move_to(&facts, &target("2.0.0")).unwrap();
-    assert_eq!((plan.database, plan.service), (Database::Restore, ServiceAction::Restart));
-}
-
-#[test]
-fn an_upgrade_whose_targets_snapshot_is_invalid_keeps_the_present_database_and_says_so() {
-    let failed = Snapshot::Unusable(Error::new(Code::BackupInvalid, "was left by a version that failed"));
-    let facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", failed)]);
-    let plan = move_to(&facts, &target("2.0.0")).unwrap();
-    assert_eq!(plan.database, Database::Keep);
-    assert!(plan.notes[0].contains("was left by a version that failed"), "{:?}", plan.notes);
-}
-
-#[test]
-fn an_upgrade_past_a_version_with_a_snapshot_keeps_the_present_database() {
-    let versions =
-        vec![installed("1.0.0", unusable()), installed("2.0.0", Snapshot::Valid), installed("3.0.0", unusable())];
-    let plan = move_to(&host("1.0.0", versions), &target("3.0.0")).unwrap();
-    assert_eq!(plan.database, Database::Keep);
+fn the_snapshot_of_the_target_decides_what_becomes_of_the_database() {
+    type Outcome = Result<(Direction, Database), Code>;
+    let unusable = |code| Some(Snapshot::Unusable(Error::new(code, "the reason")));
+    let rows: [(&str, &str, Option<Snapshot>, bool, Outcome); 14] = [
+        ("1.0.0", "2.0.0", Some(Snapshot::Valid), true, Ok((Direction::Upgrade, Database::Restore))),
+        ("1.0.0", "2.0.0", unusable(Code::BackupMissing), true, Ok((Direction::Upgrade, Database::Keep))),
+        ("1.0.0", "2.0.0", unusable(Code::BackupInvalid), true, Ok((Direction::Upgrade, Database::Keep))),
+        ("1.0.0", "2.0.0", unusable(Code::Io), true, Err(Code::Io)),
+        ("1.0.0", "2.0.0", None, true, Ok((Direction::Upgrade, Database::Keep))),
+        ("2.0.0", "1.0.0", unusable(Code::BackupMissing), true, Err(Code::BackupMissing)),
+        ("2.0.0", "1.0.0", unusable(Code::BackupExpired), true, Err(Code::BackupExpired)),
+        ("2.0.0", "1.0.0", unusable(Code::BackupInvalid), true, Err(Code::BackupInvalid)),
+        ("2.0.0", "1.0.0", None, true, Err(Code::BackupMissing)),
+        ("2.0.0", "1.0.0", Some(Snapshot::NoDatabase), true, Err(Code::BackupMissing)),
+        ("2.0.0", "1.0.0", Some(Snapshot::NoDatabase), false, Ok((Direction::Downgrade, Database::Keep))),
+        ("2.0.0", "1.0.0", Some(Snapshot::Valid), true, Ok((Direction::Downgrade, Database::Restore))),
+        // Over a major version, and to a release's own candidate.
+        ("16.0.0", "14.3.0", Some(Snapshot::Valid), true, Ok((Direction::Downgrade, Database::Restore))),
+        ("2.0.0", "2.0.0-rc.1", Some(Snapshot::Valid), true, Ok((Direction::Downgrade, Database::Restore))),
+    ];
+    for (from, to, snapshot, database, expected) in rows {
+        let case = format!("{from} to {to}: {snapshot:?}");
+        let is_told = snapshot == unusable(Code::BackupInvalid) && expected.is_ok();
+        let has_reason = matches!(snapshot, Some(Snapshot::Unusable(_)));
+        let mut facts = host(from, vec![installed(from, self::unusable())]);
+        facts.installed.extend(snapshot.map(|snapshot| installed(to, snapshot)));
+        facts.database = database;
+        let plan = move_to(&facts, &target(to));
+        let found = plan.as_ref().map(|plan| (plan.direction, plan.database)).map_err(|error| error.code);
+        assert_eq!(found, expected, "{case}");
+        match plan {
+            Ok(plan) => assert_eq!(plan.notes.iter().any(|note| note.contains("the reason")), is_told, "{case}"),
+            Err(error) => assert!(!has_reason || error.what.contains("the reason"), "{case}: {error}"),
+        }
+    }
 }
 
 #[test]
@@ -219,50 +233,6 @@ fn a_restore_stops_and_saves_also_where_the_link_leads_to_the_target_by_now() {
 }
 
 #[test]
-fn a_downgrade_without_a_usable_snapshot_is_refused_with_the_snapshots_own_reason() {
-    for code in [Code::BackupMissing, Code::BackupExpired, Code::BackupInvalid] {
-        let snapshot = Snapshot::Unusable(Error::new(code, "the reason"));
-        let facts = host("2.0.0", vec![installed("1.0.0", snapshot), installed("2.0.0", unusable())]);
-        let error = move_to(&facts, &target("1.0.0")).unwrap_err();
-        assert_eq!(error.code, code);
-        assert!(error.what.contains("refusing to downgrade to 1.0.0") && error.what.contains("the reason"), "{error}");
-    }
-}
-
-#[test]
-fn an_upgrade_to_a_version_whose_backup_cannot_be_read_is_refused_and_one_with_a_bad_backup_keeps_the_database() {
-    let upgrade = |code| {
-        let snapshot = Snapshot::Unusable(Error::new(code, "the reason"));
-        let facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", snapshot)]);
-        move_to(&facts, &target("2.0.0")).map(|plan| (plan.database, plan.notes.len()))
-    };
-    let error = upgrade(Code::Io).unwrap_err();
-    assert!(error.code == Code::Io && error.what.contains("the reason"), "{error}");
-    assert_eq!(upgrade(Code::BackupInvalid).unwrap(), (Database::Keep, 1));
-    assert_eq!(upgrade(Code::BackupMissing).unwrap(), (Database::Keep, 0));
-}
-
-#[test]
-fn a_downgrade_to_a_version_that_is_not_on_disk_is_refused_before_any_download() {
-    let facts = host("2.0.0", vec![installed("2.0.0", unusable())]);
-    assert_eq!(move_to(&facts, &target("1.0.0")).unwrap_err().code, Code::BackupMissing);
-}
-
-#[test]
-fn a_downgrade_over_a_major_version_is_an_ordinary_one() {
-    let facts = host("16.0.0", vec![installed("14.3.0", Snapshot::Valid), installed("16.0.0", unusable())]);
-    assert_eq!(move_to(&facts, &target("14.3.0")).unwrap().database, Database::Restore);
-}
-
-#[test]
-fn a_host_that_had_no_database_may_go_back_only_while_it_still_has_none() {
-    let mut facts = host("2.0.0", vec![installed("1.0.0", Snapshot::NoDatabase), installed("2.0.0", unusable())]);
-    assert_eq!(move_to(&facts, &target("1.0.0")).unwrap_err().code, Code::BackupMissing);
-    facts.database = false;
-    assert_eq!(move_to(&facts, &target("1.0.0")).unwrap().database, Database::Keep);
-}
-
-#[test]
 fn another_edition_of_the_same_version_keeps_the_database_and_gets_its_own_directory() {
     let facts = host("1.0.0", vec![installed("1.0.0", unusable())]);
     let wanted = Target { revision: Revision { edition: Edition::Enterprise, ..revision("1.0.0") }, ..target("1.0.0") };
@@ -272,71 +242,25 @@ fn another_edition_of_the_same_version_keeps_the_database_and_gets_its_own_direc
 }
 
 #[test]
-fn a_pre_release_is_older_than_its_release() {
-    let facts = host("2.0.0", vec![installed("2.0.0", unusable()), installed("2.0.0-rc.1", Snapshot::Valid)]);
-    assert_eq!(move_to(&facts, &target("2.0.0-rc.1")).unwrap().direction, Direction::Downgrade);
-}
-
-#[test]
-fn the_active_version_in_order_needs_nothing() {
-    let facts = host("1.0.0", vec![installed("1.0.0", unusable())]);
-    assert!(move_to(&facts, &target("1.0.0")).unwrap().is_empty());
-}
-
-#[test]
-fn a_damaged_active_version_is_fetched_again_without_touching_the_agent() {
-    let mut facts = host("1.0.0", vec![installed("1.0.0", unusable())]);
-    facts.installed[0].intact = false;
-    let plan = move_to(&facts, &target("1.0.0")).unwrap();
-    assert!(plan.fetches() && plan.switch.is_empty() && plan.after.is_empty(), "{plan:?}");
-}
-
-#[test]
 fn service_actions_follow_the_agents_state_and_not_its_enablement() {
-    let with = |running, enabled, failed, controllable| {
+    for (running, enabled, failed, controllable, service, is_held) in [
+        (true, false, false, true, ServiceAction::Reload, true),
+        (false, true, true, true, ServiceAction::Start, true),
+        // Not to run, stopped by hand, not ours.
+        (false, false, true, true, ServiceAction::None, false),
+        (false, true, false, true, ServiceAction::None, false),
+        (true, true, true, false, ServiceAction::None, false),
+    ] {
         let mut facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
         facts.agent = Agent { running, enabled, failed, fell: false, served: false, controllable };
-        move_to(&facts, &target("2.0.0")).unwrap().service
-    };
-    assert_eq!(with(true, false, false, true), ServiceAction::Reload, "a running one, enabled or not");
-    assert_eq!(with(false, true, true, true), ServiceAction::Start, "an enabled one that has failed");
-    assert_eq!(with(false, false, true, true), ServiceAction::None, "a failed one that is not enabled");
-    assert_eq!(with(false, true, false, true), ServiceAction::None, "an enabled one that was stopped by hand");
-    assert_eq!(with(true, true, false, false), ServiceAction::None, "one that nobody can control");
-}
-
-#[test]
-fn a_stopped_agent_is_not_started_by_a_downgrade() {
-    let mut facts = host("2.0.0", vec![installed("1.0.0", Snapshot::Valid), installed("2.0.0", unusable())]);
-    facts.agent =
-        Agent { running: false, enabled: true, failed: false, fell: false, served: false, controllable: true };
-    let plan = move_to(&facts, &target("1.0.0")).unwrap();
-    let order = order(&plan);
-    assert!(order.contains(&"stop".into()) && !order.contains(&"start".into()), "{order:?}");
-}
-
-#[test]
-fn links_to_names_that_the_new_version_lacks_go() {
-    let mut facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
-    facts.installed[1].binaries.retain(|name| name != "tbot");
-    let plan = move_to(&facts, &target("2.0.0")).unwrap();
-    let gone = plan
-        .switch
-        .iter()
-        .any(|step| matches!(step, Step::Place(place) if place.path.ends_with("tbot") && place.now == Node::Absent));
-    assert!(gone, "{:?}", order(&plan));
-}
-
-#[test]
-fn a_database_is_restored_also_where_somebody_has_moved_the_link_already() {
-    let mut facts = host("2.0.0", vec![installed("1.0.0", Snapshot::Valid), installed("2.0.0", unusable())]);
-    facts.names[1].node = Node::Link("/v/1.0.0/bin/teleport".into());
-    let order = order(&move_to(&facts, &target("1.0.0")).unwrap());
-    let place =
-        |wanted: &str| order.iter().position(|step| step.starts_with(wanted)).unwrap_or_else(|| panic!("{order:?}"));
-    let steps = ["prepare_restore", "stop", "snapshot", "restore", "start", "health"].map(place);
-    assert!(steps.is_sorted(), "{order:?}");
-    assert!(!order.iter().any(|step| step.starts_with("switch")), "{order:?}");
+        let plan = move_to(&facts, &target("2.0.0")).unwrap();
+        assert_eq!(
+            (plan.service, &plan.switch[0]),
+            (service, &Step::RecordAgent { running: is_held }),
+            "{:?}",
+            facts.agent
+        );
+    }
 }
 
 #[test]
@@ -364,41 +288,6 @@ fn a_larger_selection_fetches_the_version_that_stays_again_but_a_move_asks_nobod
 }
 
 #[test]
-fn our_own_link_goes_to_a_compatible_updater_and_stays_there_when_the_new_version_has_another_program() {
-    let mut facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
-    facts.installed[0].updater = Some("bin/teleport-update".into());
-    facts.installed[0].binaries.push("teleport-update".into());
-    // The new release carries a foreign program of that name: stored, never linked.
-    facts.installed[1].binaries.push("teleport-update".into());
-    let plan = move_to(&facts, &target("2.0.0")).unwrap();
-    let link = plan.switch.iter().find_map(|step| match step {
-        Step::Place(place) if place.path.ends_with("teleport-update") => Some(place.now.clone()),
-        _ => None,
-    });
-    assert_eq!(link, Some(Node::Link("/v/1.0.0/bin/teleport-update".into())));
-}
-
-#[test]
-fn our_own_link_passes_over_a_version_without_an_updater_or_with_a_broken_one() {
-    for (updater, marker) in [(None, Some("0".repeat(64))), (Some("bin/teleport-update".to_owned()), None)] {
-        let mut facts =
-            host("2.0.0", ["1.0.0", "2.0.0", "3.0.0"].map(|version| installed(version, unusable())).to_vec());
-        facts.previous = Some(revision("1.0.0"));
-        facts.installed[0].updater = Some("bin/teleport-update".into());
-        (facts.installed[1].updater, facts.installed[1].marker) = (updater, marker);
-        let plan = move_to(&facts, &target("3.0.0")).unwrap();
-        let links: Vec<_> = plan
-            .switch
-            .iter()
-            .flat_map(Step::placements)
-            .filter(|place| place.path.ends_with("teleport-update"))
-            .collect();
-        assert_eq!(links.len(), 1, "{links:?}");
-        assert_eq!(links[0].now, Node::Link("/v/1.0.0/bin/teleport-update".into()));
-    }
-}
-
-#[test]
 fn our_own_link_never_goes_to_a_version_that_was_only_unpacked() {
     let mut facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
     facts.installed[1].updater = Some("bin/teleport-update".into());
@@ -408,51 +297,6 @@ fn our_own_link_never_goes_to_a_version_that_was_only_unpacked() {
         order(&move_to(&facts, &target("1.0.0")).unwrap()),
         ["record_agent", "place /bin/teleport-update", "daemon_reload"]
     );
-}
-
-#[test]
-fn a_version_that_our_own_link_moves_to_is_not_retired_by_the_same_run() {
-    // 2.0.0 and its other edition were both in use; the one that is not linked was unpacked later.
-    let other = Revision { edition: Edition::Enterprise, ..revision("2.0.0") };
-    let mut versions =
-        vec![installed("2.0.0", unusable()), installed("2.0.0", unusable()), installed("3.0.0", unusable())];
-    versions[1].revision = other.clone();
-    versions[1].dir = "2.0.0_enterprise".into();
-    versions[1].install_time = Timestamp::from_second(1_000_000).unwrap();
-    for version in &mut versions[..2] {
-        version.updater = Some("bin/teleport-update".into());
-    }
-    let mut facts = host("2.0.0", versions);
-    facts.previous = Some(other);
-    let link = Node::Link("/v/2.0.0/bin/teleport-update".into());
-    facts.names.push(Name { name: "teleport-update".into(), node: link, ours: true });
-    let plan = move_to(&facts, &target("3.0.0")).unwrap();
-    assert!(order(&plan).contains(&"place /bin/teleport-update".into()), "{:?}", order(&plan));
-    assert!(plan.after.is_empty(), "{:?}", plan.after);
-}
-
-#[test]
-fn a_commit_keeps_the_current_and_the_last_working_version_and_retires_the_rest() {
-    let versions = ["1.0.0", "2.0.0", "3.0.0"].map(|version| installed(version, unusable())).to_vec();
-    let retired = |facts: &Facts| -> Vec<VersionDir> {
-        move_to(facts, &target("3.0.0"))
-            .unwrap()
-            .after
-            .iter()
-            .filter_map(|step| match step {
-                Step::Retire { dir } => Some(dir.clone()),
-                _ => None,
-            })
-            .collect()
-    };
-    let mut facts = host("2.0.0", versions);
-    assert_eq!(retired(&facts), ["1.0.0"]);
-    facts.keep = 3;
-    assert!(retired(&facts).is_empty(), "keep 3");
-    facts.keep = 1;
-    assert_eq!(retired(&facts), ["1.0.0"], "keep 1 retires the version left only after the watch");
-    facts.in_use = vec!["1.0.0".into()];
-    assert!(retired(&facts).is_empty(), "a process runs from it");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! What `uninstall` removes, and what stays for those who come back.
 
 use super::*;
-use crate::plan::facts::part_of;
 use crate::plan::uninstall::uninstall;
 
 /// Each name that the plan changes, and what it is then.
@@ -12,16 +11,6 @@ fn places(plan: &Plan) -> Vec<(String, Node)> {
 
 fn is_removed(plan: &Plan, path: &str) -> bool {
     places(plan).contains(&(path.to_owned(), Node::Absent))
-}
-
-#[test]
-fn our_links_and_unit_go_each_with_its_part() {
-    let facts = host("1.0.0", vec![installed("1.0.0", unusable())]);
-    let plan = uninstall(&facts, &[]);
-    assert_eq!(plan.from, Some(revision("1.0.0")));
-    let parts: Vec<_> = plan.switch.iter().flat_map(Step::placements).map(|place| place.part).collect();
-    assert_eq!(parts, [part_of("tbot"), Part::Agent, part_of("tsh"), Part::Unit]);
-    assert!(places(&plan).iter().all(|(_, now)| *now == Node::Absent));
 }
 
 #[test]
