@@ -75,59 +75,15 @@ fn an_upgrade_of_a_host_without_database_that_fails_leaves_none() {
 }
 
 #[test]
-fn a_restore_swaps_the_rows_and_its_undo_swaps_them_back_beside_the_snapshot() {
+fn a_restore_swaps_the_rows_and_tells_the_commit_which_backup_it_took() {
     let bed = Bed::new();
     with_snapshot_of_the_target(&bed);
-    let before = backup(&bed, "2.0.0", "backup");
-    let undone = bed.fail(&restoring(&bed), || {
-        assert_eq!(rows(&bed.db()), ["two"]);
-        write_rows(&bed.db(), &["later"]);
-    });
-    assert!(undone.recovery.is_none());
-    assert_eq!(rows(&bed.db()), ["one"]);
-    // The snapshot is still to be restored from: the evidence lies beside it.
-    assert_eq!(backup(&bed, "2.0.0", "backup"), before);
-    let (evidence, kept) = backup(&bed, "2.0.0", EVIDENCE_BESIDE_SNAPSHOT);
-    assert!(evidence.failed);
-    assert_eq!(kept, ["two", "later"]);
-
     let (_, told) = bed.commit_told(&restoring(&bed));
     assert_eq!(rows(&bed.db()), ["two"]);
     let (of_one, kept) = backup(&bed, "1.0.0", "backup");
     assert_eq!(kept, ["one"]);
-    assert!(told.is_some() && told == of_one.id(), "the commit is told which backup was taken: {told:?}");
+    assert!(told.is_some() && told == of_one.id(), "{told:?}");
     assert!(!restore::prepared_path(&bed.db()).exists());
-}
-
-#[test]
-fn a_restore_that_ends_before_the_swap_leaves_no_second_name_of_the_live_file() {
-    let bed = Bed::new();
-    with_snapshot_of_the_target(&bed);
-    let mut steps = restoring(&bed);
-    steps.switch.truncate(5);
-    let file = inode(&bed.db());
-    let undone = bed.fail(&steps, || {
-        let snapshot = directory::new_in(&bed.version("1.0.0")).join(DATABASE_FILE);
-        assert_eq!(inode(&snapshot), file, "it is linked and not copied");
-    });
-    assert!(undone.recovery.is_none());
-    assert_eq!((inode(&bed.db()), rows(&bed.db())), (file, vec!["one".to_owned()]));
-    assert_eq!(std::fs::metadata(bed.db()).unwrap().nlink(), 1);
-    assert!(!restore::prepared_path(&bed.db()).exists());
-    assert!(!bed.version("1.0.0").join("backup").exists());
-}
-
-#[test]
-fn a_restore_that_ends_before_the_link_moves_is_undone_without_evidence() {
-    let bed = Bed::new();
-    with_snapshot_of_the_target(&bed);
-    let mut steps = restoring(&bed);
-    steps.switch.truncate(6);
-    let undone = bed.fail(&steps, || assert_eq!(rows(&bed.db()), ["two"]));
-    assert!(undone.recovery.is_none());
-    assert_eq!(rows(&bed.db()), ["one"]);
-    assert!(!bed.version("2.0.0").join(EVIDENCE_BESIDE_SNAPSHOT).exists());
-    assert_eq!(backup(&bed, "2.0.0", "backup").1, ["two"]);
 }
 
 #[test]
@@ -200,24 +156,6 @@ fn what_stood_in_the_place_of_the_database_stays_there_and_a_database_that_came_
     }
 }
 
-#[test]
-fn a_run_killed_after_the_link_moved_is_undone_once_even_if_the_undo_is_killed_as_well() {
-    let bed = Bed::new();
-    write_rows(&bed.db(), &["one"]);
-    let mut journal = bed.kill(&upgrade(&bed), || write_rows(&bed.db(), &["migrated"]));
-    // The first recovery got as far as the database, and its agent has written since.
-    let error = Error::new(Code::Interrupted, "killed");
-    let reason = Record::Undo { code: "interrupted".into(), reason: error.what.clone(), blame: false };
-    journal.append(reason).unwrap();
-    super::super::steps::undo(&bed.site(), &bed.switch(), &mut journal).unwrap();
-    assert_eq!((rows(&bed.db()), journal.has(&Record::DatabaseBack)), (vec!["one".to_owned()], true));
-    write_rows(&bed.db(), &["since"]);
-    let journal = bed.reopen().unwrap();
-    assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
-    assert_eq!(rows(&bed.db()), ["one", "since"]);
-    assert_eq!(backup(&bed, "2.0.0", "backup").1, ["one", "migrated"]);
-}
-
 /// A snapshot of 1.0.0 of an earlier time, which a new one replaces.
 fn with_an_earlier_snapshot(bed: &Bed) -> (Backup, Vec<String>) {
     write_rows(&bed.db(), &["earlier"]);
@@ -237,79 +175,41 @@ fn assert_as_before(bed: &Bed, file: u64, earlier: &(Backup, Vec<String>)) {
 }
 
 #[test]
-fn a_restore_that_is_killed_behind_any_of_its_steps_is_undone_to_the_rows_that_were_left() {
-    for last in 1..=9 {
+fn a_restore_that_is_killed_or_fails_behind_any_of_its_steps_is_undone_to_the_rows_that_were_left() {
+    // No plan describes a backup and fails before it installs it without naming that step: there is no (8, false).
+    for (last, is_killed) in (1..=9).flat_map(|last| [(last, true), (last, false)]).filter(|way| *way != (8, false)) {
         let bed = Bed::new();
         let earlier = with_an_earlier_snapshot(&bed);
         with_snapshot_of_the_target(&bed);
-        let file = inode(&bed.db());
+        let (file, of_target) = (inode(&bed.db()), backup(&bed, "2.0.0", "backup"));
         let mut steps = restoring(&bed);
         steps.switch.truncate(last);
-        let journal = bed.kill(&steps, || {
+        let later = || {
+            assert_eq!(rows(&bed.db()), if last < 6 { ["one"] } else { ["two"] });
             if last > 6 {
                 write_rows(&bed.db(), &["later"]);
             }
-        });
-        assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+        };
+        if is_killed {
+            let journal = bed.kill(&steps, later);
+            assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+        } else {
+            let undone = bed.fail(&steps, later);
+            assert!(undone.recovery.is_none(), "behind step {last}: {undone:?}");
+        }
         assert_as_before(&bed, file, &earlier);
+        assert_eq!(inode(&bed.db()) == file, last != 9, "behind step {last}, killed: {is_killed}");
+        // The snapshot can be restored again; the evidence lies beside it.
+        assert_eq!(backup(&bed, "2.0.0", "backup"), of_target);
         let evidence = bed.version("2.0.0").join(EVIDENCE_BESIDE_SNAPSHOT);
         assert_eq!(evidence.exists(), last > 6, "behind step {last}");
+        if last > 6 {
+            let (evidence, kept) = backup(&bed, "2.0.0", EVIDENCE_BESIDE_SNAPSHOT);
+            assert_eq!((evidence.failed, kept), (true, vec!["two".to_owned(), "later".to_owned()]));
+        }
         // What was installed is of the same rows.
         assert_eq!(backup(&bed, "1.0.0", "backup").1, if last == 9 { ["one"] } else { ["earlier"] });
     }
-}
-
-#[test]
-fn intents_that_were_written_ahead_undo_nothing_that_has_not_happened() {
-    let bed = Bed::new();
-    let earlier = with_an_earlier_snapshot(&bed);
-    with_snapshot_of_the_target(&bed);
-    let file = inode(&bed.db());
-    let plan = restoring(&bed);
-    let mut journal = bed.begin(&plan);
-    for (index, step) in plan.switch.iter().take(5).enumerate() {
-        journal.append(Record::Intent { step: index }).unwrap();
-        let note = super::super::steps::perform(&bed.site(), &plan, step).unwrap();
-        journal.append(Record::Done { step: index, note }).unwrap();
-    }
-    journal.append_all(vec![Record::Intent { step: 5 }, Record::Intent { step: 6 }]).unwrap();
-    drop(journal);
-    let journal = bed.reopen().unwrap();
-    assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
-    assert_as_before(&bed, file, &earlier);
-    assert_eq!(inode(&bed.db()), file, "it was never replaced");
-}
-
-#[test]
-fn an_install_that_was_cut_between_its_names_is_undone_with_this_runs_snapshot() {
-    for moved in [false, true] {
-        let bed = Bed::new();
-        with_an_earlier_snapshot(&bed);
-        with_snapshot_of_the_target(&bed);
-        let mut steps = restoring(&bed);
-        steps.switch.truncate(8);
-        bed.kill(&steps, || write_rows(&bed.db(), &["later"]));
-        // The journal of the whole plan, with the last intent and without what it announces.
-        let done = bed.reopen().unwrap();
-        let mut journal = bed.begin(&restoring(&bed));
-        done.records().iter().skip(1).for_each(|record| journal.append(record.clone()).unwrap());
-        journal.append(Record::Done { step: 7, note: last_note(&bed) }).unwrap();
-        journal.append(Record::Intent { step: 8 }).unwrap();
-        if moved {
-            directory::install(&bed.version("1.0.0"), &directory::new_in(&bed.version("1.0.0"))).unwrap();
-        }
-        drop(journal);
-        let journal = bed.reopen().unwrap();
-        assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
-        assert_eq!(rows(&bed.db()), ["one"]);
-        assert!(!directory::new_in(&bed.version("1.0.0")).exists());
-    }
-}
-
-/// What `describe` noted of the snapshot that lies beside its place.
-fn last_note(bed: &Bed) -> journal::Note {
-    let described = Backup::read(&directory::new_in(&bed.version("1.0.0"))).unwrap().unwrap();
-    journal::Note { snapshot: described.id(), ..journal::Note::default() }
 }
 
 #[test]

@@ -90,7 +90,12 @@ fn a_database_that_somebody_opens_after_it_was_taken_is_not_replaced() {
         durable::write(&bed.db().with_file_name("sqlite.db-wal"), b"rows", 0o600).unwrap();
         None
     };
-    let all: [(&str, Meanwhile); 3] = [("opened", open), ("written to", write), ("logged", log)];
+    let journal = |bed: &Bed| {
+        durable::write(&bed.db().with_file_name("sqlite.db-journal"), b"\xd9\xd5\x05\xf9", 0o600).unwrap();
+        None
+    };
+    let all: [(&str, Meanwhile); 4] =
+        [("opened", open), ("written to", write), ("logged", log), ("to be rolled back", journal)];
     for (what, meanwhile) in all {
         let (bed, plan) = host();
         let file = inode(&bed.db());
@@ -348,25 +353,6 @@ fn a_journal_that_has_done_its_work_is_no_log() {
     bed.commit(&plan);
     assert_eq!(rows(&bed.db()), ["two"]);
     assert_eq!(rows(&bed.version("1.0.0").join("backup").join(DATABASE_FILE)), ["one", "persistent"]);
-}
-
-#[test]
-fn a_journal_that_is_to_be_rolled_back_is_a_log() {
-    let (bed, plan) = host();
-    let (_, site) = bed.stop_before(&plan, RESTORE);
-    durable::write(&bed.db().with_file_name("sqlite.db-journal"), b"\xd9\xd5\x05\xf9", 0o600).unwrap();
-    let error = steps::perform(&site, &plan, &plan.switch[RESTORE]).unwrap_err();
-    assert_eq!(error.code, Code::DatabaseBusy);
-}
-
-#[test]
-fn the_database_of_a_version_without_a_directory_is_kept_beside_the_new_one() {
-    let (bed, plan) = host();
-    let text = serde_json::to_string(&plan.switch).unwrap();
-    let switch = text.replace(r#""dir":"1.0.0""#, &format!(r#""dir":"{UNMANAGED}""#));
-    bed.commit(&Plan { switch: serde_json::from_str(&switch).unwrap(), ..plan });
-    assert_eq!((rows(&bed.db()), bed.aside("2.0.0").unwrap()), (vec!["two".to_owned()], vec!["one".to_owned()]));
-    assert!(!bed.version(UNMANAGED).exists());
 }
 
 #[test]

@@ -24,60 +24,32 @@ fn unserved(bed: &Bed) -> Plan {
 }
 
 #[test]
-fn an_old_agent_that_nobody_stopped_keeps_the_database_it_has_in_use() {
-    let bed = Bed::new();
-    write_rows(&bed.db(), &["one"]);
-    durable::copy_synced(Path::new("/bin/true"), &bed.version("2.0.0").join("bin/teleport"), 0o755).unwrap();
-    let _agent = start_agent(&bed, "1.0.0");
-    let undone = bed.fail(&unserved(&bed), || write_rows(&bed.db(), &["its own"]));
-    assert!(undone.recovery.is_none(), "{:?}", undone.recovery);
-    assert_eq!(rows(&bed.db()), ["one", "its own"]);
-    assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
-}
-
-#[test]
-fn where_an_agent_of_either_version_runs_the_database_is_nobodys_alone_and_the_undo_waits() {
-    let bed = Bed::new();
-    write_rows(&bed.db(), &["one"]);
-    let journal = bed.kill(&unserved(&bed), || write_rows(&bed.db(), &["of both"]));
-    let _old = start_agent(&bed, "1.0.0");
-    let new = start_agent(&bed, "2.0.0");
-    let error = recovery::run(&bed.site(), journal, &mut |_| panic!("undone")).unwrap_err();
-    assert_eq!((error.code, rows(&bed.db()).len()), (Code::RecoveryFailed, 2));
-    drop(new);
-    assert_eq!(recovery::run(&bed.site(), bed.reopen().unwrap(), &mut |_| {}).unwrap(), Recovered::Undone);
-    assert_eq!(rows(&bed.db()), ["one", "of both"], "the old one has gone on with it");
-}
-
-#[test]
-fn a_program_that_has_the_database_open_and_a_second_agent_keep_no_undo_from_its_end() {
-    let bed = Bed::new();
-    write_rows(&bed.db(), &["one"]);
-    let reader = Child::start(Path::new("/bin/sleep"), Some(File::open(bed.db()).unwrap()));
-    let shell = Child::start(Path::new("/bin/sleep"), Some(File::options().write(true).open(bed.db()).unwrap()));
-    // Of the new version's program, with data of its own.
-    let binary = bed.version("2.0.0").join("bin/teleport");
-    durable::copy_synced(Path::new("/usr/bin/tail"), &binary, 0o755).unwrap();
-    let second = Child::start_with(&binary, &["start", "-f", "/dev/null"], None);
-    let undone = bed.fail(&unserved(&bed), || write_rows(&bed.db(), &["new"]));
-    assert!(undone.recovery.is_none(), "{:?}", undone.recovery);
-    assert_eq!(rows(&bed.db()), ["one"]);
-    assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
-    drop((reader, shell, second));
-}
-
-#[test]
-fn an_agent_of_others_keeps_the_undo_of_a_restore_waiting_until_it_ends() {
-    let bed = Bed::new();
-    write_rows(&bed.db(), &["one"]);
-    let agent = start_agent(&bed, "1.0.0");
-    let undone = bed.fail(&Plan { database: Database::Restore, ..unserved(&bed) }, || write_rows(&bed.db(), &["new"]));
-    assert_eq!(undone.recovery.unwrap().code, Code::AgentNotStopped);
-    assert_eq!(rows(&bed.db()), ["one", "new"]);
-    drop(agent);
-    let journal = bed.reopen().unwrap();
-    assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
-    assert_eq!(rows(&bed.db()), ["one"]);
+fn an_undo_waits_for_agents_that_write_into_what_it_would_put_back() {
+    let keep = Database::Keep;
+    // Which agents run, and until which of them have ended the undo waits; then the rows are the old ones, or still in use.
+    for (agents, database, waits_for, is_in_use) in [
+        (&["1.0.0"][..], keep, None, true),
+        (&["1.0.0", "2.0.0"], keep, Some("2.0.0"), true),
+        (&["2.0.0"], keep, Some("2.0.0"), false),
+        (&["1.0.0"], Database::Restore, Some("1.0.0"), false),
+    ] {
+        let bed = Bed::new();
+        write_rows(&bed.db(), &["one"]);
+        let journal = bed.kill(&Plan { database, ..unserved(&bed) }, || write_rows(&bed.db(), &["later"]));
+        let mut running: Vec<_> = agents.iter().map(|version| (*version, start_agent(&bed, version))).collect();
+        let first = recovery::run(&bed.site(), journal, &mut |_| {});
+        if let Some(version) = waits_for {
+            assert_eq!((first.unwrap_err().code, rows(&bed.db()).len()), (Code::RecoveryFailed, 2), "{agents:?}");
+            running.retain(|(running, _)| *running != version);
+            let journal = bed.reopen().unwrap();
+            assert!(journal.has(&Record::Recover));
+            assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+        } else {
+            assert_eq!(first.unwrap(), Recovered::Undone);
+        }
+        assert_eq!(rows(&bed.db()), if is_in_use { &["one", "later"][..] } else { &["one"] }, "{agents:?}");
+        assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
+    }
 }
 
 /// The old agent runs on behind a version that ended: with the schema that it knows it is not even stopped.
@@ -112,23 +84,6 @@ fn an_undo_stops_no_old_agent_whose_database_the_new_version_has_not_migrated() 
             assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
         }
     }
-}
-
-#[test]
-fn a_new_agent_that_somebody_started_must_go_before_the_database_comes_back() {
-    let bed = Bed::new();
-    write_rows(&bed.db(), &["one"]);
-    let journal = bed.kill(&unserved(&bed), || write_rows(&bed.db(), &["new"]));
-    let agent = start_agent(&bed, "2.0.0");
-    let error = recovery::run(&bed.site(), journal, &mut |_| panic!("undone")).unwrap_err();
-    assert_eq!(error.code, Code::RecoveryFailed);
-    assert_eq!(rows(&bed.db()), ["one", "new"]);
-    drop(agent);
-    let journal = bed.reopen().unwrap();
-    assert!(journal.has(&journal::Record::Recover));
-    assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
-    assert_eq!(rows(&bed.db()), ["one"]);
-    assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
 }
 
 /// A service whose commands only write down that they were run.
@@ -186,58 +141,31 @@ fn the_agent_is_brought_back_only_where_it_ran_before_and_runs_no_more() {
     assert_eq!(hold(true, false), [""; 0]);
 }
 
+/// Whether it ran before the run, or somebody has started it since, when the links led to the new version.
 #[test]
-fn an_undo_stops_the_agent_first_and_starts_no_second_one_where_it_goes_on() {
-    let bed = Bed::new();
-    let service = Recorder::of(&bed);
-    write_rows(&bed.db(), &["one"]);
-    let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
-    let steps = plan(vec![Step::RecordAgent { running: true }, snapshot, bed.switch()]);
-    let journal = bed.kill(&steps, || write_rows(&bed.db(), &["new"]));
-    let agent = service.agent(&bed, "2.0.0");
-    let error = recovery::run(&service.site(&bed), journal, &mut |_| panic!("undone")).unwrap_err();
-    assert_eq!((error.code, service.called()), (Code::RecoveryFailed, vec!["stop".to_owned()]));
-    assert_eq!(rows(&bed.db()), ["one", "new"]);
-    // At boot nothing is called, and it is proven all the same.
-    let at_boot = Site { boot: true, ..service.site(&bed) };
-    recovery::run(&at_boot, bed.reopen().unwrap(), &mut |_| panic!("undone")).unwrap_err();
-    assert_eq!((service.called().len(), rows(&bed.db()).len()), (0, 2));
-    drop(agent);
-    let recovered = recovery::run(&service.site(&bed), bed.reopen().unwrap(), &mut |_| {});
-    assert_eq!(
-        (recovered.unwrap(), service.called()),
-        (Recovered::Undone, vec!["stop".to_owned(), "start".to_owned()])
-    );
-    assert_eq!(rows(&bed.db()), ["one"]);
-}
-
-/// It did not run before the run; then somebody has started it, and what the links lead to is the new version.
-#[test]
-fn an_agent_that_was_started_since_the_run_is_stopped_by_the_undo_and_brought_back() {
-    for is_killed in [false, true] {
+fn an_undo_stops_the_agent_first_and_brings_it_back_and_a_boot_does_neither() {
+    for (running, at_boot) in [(true, false), (true, true), (false, false), (false, true)] {
         let bed = Bed::new();
         let service = Recorder::of(&bed);
         write_rows(&bed.db(), &["one"]);
         let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
-        let switch = vec![Step::RecordAgent { running: false }, snapshot, bed.switch()];
-        let steps = Plan { service: ServiceAction::None, ..plan(switch) };
-        let journal = bed.kill(&steps, || write_rows(&bed.db(), &["new"]));
+        let action = if running { ServiceAction::Reload } else { ServiceAction::None };
+        let switch = vec![Step::RecordAgent { running }, snapshot, bed.switch()];
+        let journal = bed.kill(&Plan { service: action, ..plan(switch) }, || write_rows(&bed.db(), &["new"]));
         let agent = service.agent(&bed, "2.0.0");
         // Its end is the undo's second try: what the first one has seen stands in the journal.
-        recovery::run(&service.site(&bed), journal, &mut |_| panic!("undone")).unwrap_err();
-        assert_eq!(service.called(), ["stop"]);
-        drop(agent);
-        if is_killed {
-            let boot = Site { boot: true, ..service.site(&bed) };
-            assert_eq!(recovery::run(&boot, bed.reopen().unwrap(), &mut |_| {}).unwrap(), Recovered::Undone);
-            assert_eq!(service.called(), [""; 0], "a boot starts it by itself");
-        } else {
-            let recovered = recovery::run(&service.site(&bed), bed.reopen().unwrap(), &mut |_| {});
-            assert_eq!(
-                (recovered.unwrap(), service.called()),
-                (Recovered::Undone, vec!["stop".to_owned(), "start".to_owned()])
-            );
+        let error = recovery::run(&service.site(&bed), journal, &mut |_| panic!("undone")).unwrap_err();
+        assert_eq!((error.code, service.called()), (Code::RecoveryFailed, vec!["stop".to_owned()]));
+        let site = Site { boot: at_boot, ..service.site(&bed) };
+        if at_boot {
+            // Nothing is called, and it is proven all the same.
+            recovery::run(&site, bed.reopen().unwrap(), &mut |_| panic!("undone")).unwrap_err();
+            assert_eq!(service.called(), [""; 0]);
         }
+        assert_eq!(rows(&bed.db()), ["one", "new"]);
+        drop(agent);
+        assert_eq!(recovery::run(&site, bed.reopen().unwrap(), &mut |_| {}).unwrap(), Recovered::Undone);
+        assert_eq!(service.called(), if at_boot { &[][..] } else { &["stop", "start"] }, "{running} {at_boot}");
         assert_eq!(rows(&bed.db()), ["one"]);
     }
 }

@@ -1,11 +1,9 @@
 //! Steps on names, and the run around them.
 
-use jiff::Timestamp;
 use std::os::unix::fs::PermissionsExt;
 
 use super::super::recovery::{self, Recovered};
 use super::super::steps::files::*;
-use super::super::steps::packages::PACKAGE_COPIES;
 use super::*;
 use crate::database::SnapshotId;
 use crate::store::UNMANAGED;
@@ -170,34 +168,17 @@ fn a_step_that_fails_undoes_those_before_it_and_is_no_fault_of_the_version() {
 }
 
 #[test]
-fn an_agent_that_cannot_be_started_is_the_versions_fault() {
-    let bed = Bed::new();
-    let undone = run(&bed.site(), &plan(vec![Step::Start]), "update", &mut |_| Ok(Next::default()), &mut |journal| {
-        assert!(journal.undo_reason().unwrap().2);
-    });
-    let undone = undone.unwrap_err();
-    assert_eq!((undone.error.code, undone.blame), (Code::ServiceFailed, true));
-    let journal = bed.layout.versions.join(journal::NAME);
-    assert!(!journal.exists());
-}
-
-#[test]
-fn a_unit_of_ours_that_cannot_be_enabled_is_not_the_versions_fault() {
-    let bed = Bed::new();
-    let steps = plan(vec![Step::EnableTimer { unit: "no-such.timer".into() }]);
-    let undone = run(&bed.site(), &steps, "update", &mut |_| panic!("settled"), &mut |_| {}).unwrap_err();
-    assert_eq!((undone.error.code, undone.blame), (Code::ServiceFailed, false));
-}
-
-#[test]
-fn a_signal_ends_the_run_before_its_next_step() {
-    let bed = Bed::new();
-    let before = bed.tree();
-    bed.signals.raise(15);
-    let steps = plan(vec![bed.switch()]);
-    let undone = run(&bed.site(), &steps, "update", &mut |_| panic!("settled"), &mut |_| {}).unwrap_err();
-    assert_eq!((undone.error.code, undone.begun, undone.recorded), (Code::Interrupted, false, true));
-    assert_eq!(bed.tree(), before);
+fn an_agent_that_cannot_be_started_is_the_versions_fault_and_a_unit_of_ours_that_cannot_be_enabled_is_not() {
+    let unit = Step::EnableTimer { unit: "no-such.timer".into() };
+    for (step, is_to_blame) in [(Step::Start, true), (unit, false)] {
+        let bed = Bed::new();
+        let undone = run(&bed.site(), &plan(vec![step]), "update", &mut |_| panic!("settled"), &mut |journal| {
+            assert_eq!(journal.undo_reason().unwrap().2, is_to_blame);
+        });
+        let undone = undone.unwrap_err();
+        assert_eq!((undone.error.code, undone.blame), (Code::ServiceFailed, is_to_blame));
+        assert!(!bed.layout.versions.join(journal::NAME).exists());
+    }
 }
 
 #[test]
@@ -208,43 +189,6 @@ fn a_run_that_cannot_have_a_journal_leaves_its_failure_to_be_recorded() {
     let steps = plan(vec![bed.switch()]);
     let undone = run(&bed.site(), &steps, "update", &mut |_| panic!("settled"), unwritten).unwrap_err();
     assert_eq!((undone.begun, undone.recorded, undone.recovery.is_none()), (false, false, true));
-}
-
-#[test]
-fn a_name_is_kept_once_however_often_the_step_is_repeated() {
-    let bed = Bed::new();
-    let place = placements(&bed).pop().unwrap();
-    for _ in 0..2 {
-        put(&place, &place.now).unwrap();
-        assert_eq!(std::fs::read_to_string(&place.path).unwrap(), TEXT);
-    }
-    for _ in 0..2 {
-        take_back(&place).unwrap();
-        assert_eq!((std::fs::read(&place.path).unwrap(), mode(&place.path)), (b"foreign".to_vec(), 0o4751));
-    }
-}
-
-#[test]
-fn a_kept_file_goes_back_under_its_name_and_is_kept_again_when_that_is_undone() {
-    let bed = Bed::new();
-    let kept = bed.layout.versions.join(TAKEN_OVER).join("teleport");
-    durable::create_dir_all(durable::parent(&kept)).unwrap();
-    durable::write(&kept, b"foreign", 0o751).unwrap();
-    let was = Node::Link(bed.target("1.0.0"));
-    let place = Placement { path: bed.agent(), was: was.clone(), now: Node::Kept(kept.clone()), part: Part::Agent };
-    let (before, file) = (bed.tree(), inode(&kept));
-    // The intent was written, nothing was done.
-    take_back(&place).unwrap();
-    assert_eq!((bed.tree(), inode(&kept)), (before.clone(), file));
-    bed.fail(&plan(vec![Step::Place(place.clone())]), || {
-        assert_eq!((inode(&bed.agent()), kept.exists()), (file, false))
-    });
-    assert_eq!((bed.tree(), inode(&kept)), (before, file));
-    // Neither of the two is there any more.
-    durable::remove_file(&kept).unwrap();
-    durable::remove_file(&bed.agent()).unwrap();
-    take_back(&place).unwrap();
-    assert_eq!((look(&bed.agent()).unwrap(), kept.exists()), (was, false));
 }
 
 #[test]
@@ -320,38 +264,6 @@ fn what_cannot_be_looked_at_is_not_taken_for_gone() {
     };
     // Its directory was never made.
     take_back(&place).unwrap();
-}
-
-#[test]
-fn a_version_that_differs_from_its_manifest_is_not_switched_to() {
-    let bed = Bed::new();
-    let dir = bed.version("2.0.0");
-    durable::write(&dir.join("bin/teleport"), b"good", 0o755).unwrap();
-    let entry = crate::store::manifest::FileEntry {
-        path: "bin/teleport".into(),
-        size: 4,
-        mode: 0o755,
-        sha256: protocol::Digest::of(b"good"),
-    };
-    let version = revision("2.0.0");
-    crate::store::manifest::Manifest::new(
-        version.version,
-        version.edition,
-        protocol::Arch::Amd64,
-        protocol::Digest::of(b"archive"),
-        "u".into(),
-        Timestamp::UNIX_EPOCH,
-        vec![entry],
-    )
-    .write(&dir)
-    .unwrap();
-    let verify = plan(vec![Step::Verify { dir: "2.0.0".into() }, bed.switch()]);
-    bed.commit(&verify);
-    durable::symlink(&bed.target("1.0.0"), &bed.agent()).unwrap();
-    durable::write(&dir.join("bin/teleport"), b"evil", 0o755).unwrap();
-    let undone = run(&bed.site(), &verify, "update", &mut |_| Ok(Next::default()), &mut |_| {}).unwrap_err();
-    assert_eq!(undone.error.code, Code::Damaged);
-    assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
 }
 
 #[test]
@@ -434,18 +346,6 @@ fn uninstalling_removes_the_settings_and_what_was_taken_over_and_an_update_does_
         let stays = direction == Direction::Upgrade;
         assert_eq!([aside.exists(), credentials.exists(), bed.layout.config_file().exists()], [stays; 3]);
     }
-}
-
-#[test]
-fn the_copies_of_a_package_that_was_not_removed_outlive_the_run() {
-    let bed = Bed::new();
-    let copies = bed.layout.versions.join(UNMANAGED).join(PACKAGE_COPIES);
-    durable::create_dir_all(&copies).unwrap();
-    bed.commit(&plan(Vec::new()));
-    assert!(copies.exists());
-    durable::remove_tree(&copies).unwrap();
-    bed.commit(&plan(vec![Step::DaemonReload]));
-    assert!(!bed.layout.versions.join(UNMANAGED).exists());
 }
 
 #[test]
