@@ -34,5 +34,5 @@ mod yaml;
 
 pub use command::run;
 pub use context::Context;
-pub use host::{Host, pulse, signal};
+pub use host::{Host, signal};
 pub use report::{Format, Report};

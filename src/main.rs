@@ -4,8 +4,9 @@ use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
+use protocol::handover::{FAILED, GUARD};
 use teleport_update::cli::{Cli, LogFormat};
-use teleport_update::{Context, Format, Host, Report, pulse, signal};
+use teleport_update::{Context, Format, Host, Report, signal};
 
 fn main() -> ExitCode {
     signal::begin_anew();
@@ -25,14 +26,17 @@ fn main() -> ExitCode {
     };
     let voice = Report::new(|name| host.var(name), format, cli.global.debug)
         .of(cli.global.root.as_deref(), cli.global.install_suffix.as_deref());
-    pulse::begin(host.var(pulse::PIPE));
+    let is_child = host.var(GUARD).is_some();
     let ran = Context::new(host, &cli.global).and_then(|mut context| teleport_update::run(&cli, &mut context));
-    pulse::end(ran.as_ref().err());
     match ran {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             voice.error(&error);
-            ExitCode::from(error.exit_status())
+            // Status 1 can be a loader's: the updater that handed over must know that this is ours.
+            ExitCode::from(match error.exit_status() {
+                1 if is_child => FAILED,
+                status => status,
+            })
         }
     }
 }

@@ -17,7 +17,6 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use rustix::thread::{UnshareFlags, set_no_new_privs, set_thread_gid, set_thread_groups, set_thread_uid};
 
-use crate::host::pulse;
 use crate::host::selinux;
 use crate::host::signal::Signals;
 use crate::report::{Code, Error, IoContext, Result};
@@ -28,10 +27,6 @@ pub(crate) const OUTPUT_LIMIT: usize = 64 * 1024;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Between SIGTERM and SIGKILL: enough to remove temporary files.
 const KILL_GRACE: Duration = Duration::from_secs(2);
-/// For an updater that gave no sign of life, after it was told to end.
-const STOP_GRACE: Duration = Duration::from_secs(10);
-/// More than this between two looks is time in which nothing ran here.
-const LONGEST_SLICE: Duration = Duration::from_secs(1);
 /// Longest wait between two looks at the child: kernels before 5.3 have no pidfd to wake us.
 const SLICE: Duration = Duration::from_millis(20);
 /// A freshly written program can be busy (ETXTBSY) while another child of ours is between fork and exec.
@@ -54,30 +49,6 @@ pub(crate) struct Command {
     timeout: Duration,
     unprivileged: bool,
     detached: bool,
-}
-
-/// How long another updater is let go on.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
-    /// Until its first sign of life.
-    pub first: Duration,
-    /// Without a sign of life.
-    pub silence: Duration,
-    /// In all.
-    pub longest: Duration,
-    /// After a signal to us, which it was given.
-    pub stop: Duration,
-}
-
-/// How another updater ended.
-#[derive(Debug)]
-pub(crate) struct Heard {
-    /// Exit status or signal; `None` if not even SIGKILL ended it.
-    pub status: Option<ExitStatus>,
-    /// It said how it ended.
-    pub has_word: bool,
-    /// Why it was not let go on.
-    pub gave_up: Option<String>,
 }
 
 /// What a program that ended by itself left behind.
@@ -198,86 +169,30 @@ impl Command {
     }
 
     /// Runs the program in our place: our terminal, environment and directory. SIGINT and SIGTERM that we receive are passed on.
-    /// After `limit` it is told to end, and ended.
-    ///
-    /// Errors ([`Code::Io`]): it cannot be started, or the time passed.
-    pub(crate) fn run_attached_within(&self, limit: Duration, signals: &Signals) -> Result<ExitStatus> {
-        let ended = self.supervise(signals, false, Some(Instant::now() + limit))?;
-        let late = || format!("`{}` did not end within {} s and was stopped", self.line(), limit.as_secs());
-        ended.ok_or_else(|| Error::new(Code::Io, late()))
-    }
-
-    /// The same for another updater that gives [signs of life](pulse): one that gives none for too long is ended, and so is one
-    /// that goes on for too long after a signal to us.
+    /// After `limit`, or `stop` after a signal, it is told to end, and ended: the answer is `None` then.
     ///
     /// Errors ([`Code::Io`]): it cannot be started.
-    pub(crate) fn run_heard(&self, signals: &Signals, patience: Patience) -> Result<Heard> {
-        let line = self.line();
-        let (listen, speak) = std::io::pipe().at("cannot make a pipe for", &line)?;
-        let (mut command, _kept_open) = self.prepare()?;
-        let descriptor = speak.as_raw_fd();
-        command.envs(&self.env).env(pulse::PIPE, descriptor.to_string());
-        // SAFETY: between fork and exec one call that is async-signal-safe, on a descriptor that `speak` keeps open.
-        unsafe {
-            command.pre_exec(move || {
-                let speak = std::os::fd::BorrowedFd::borrow_raw(descriptor);
-                Ok(fcntl_setfd(speak, FdFlags::empty())?)
-            });
-        }
-        let mut child = spawn(&mut command).at("cannot run", &line)?;
-        drop(speak);
-        let mut streams = [Stream::new(Some(OwnedFd::from(listen)))];
-        // Time in which we do not run ourselves (a host that stands still) is not the child's silence.
-        let (mut quiet, mut whole, mut stopping) = (Duration::ZERO, Duration::ZERO, None::<Duration>);
-        let (mut heard, mut passed_on, mut gave_up) = (0, None, None);
-        loop {
-            let begun = Instant::now();
-            let ended = wait(&mut child, &mut streams, begun + SLICE).at("cannot wait for", &line)?;
-            let [stream] = &streams;
-            if ended.is_some() {
-                return Ok(Heard { status: ended, has_word: pulse::is_last_word(&stream.kept), gave_up });
-            }
-            let passed = begun.elapsed().min(LONGEST_SLICE);
-            quiet = if stream.kept.len() > heard { Duration::ZERO } else { quiet + passed };
-            heard = stream.kept.len();
-            whole += passed;
-            let received = signals.received();
-            if received.is_some() && received != passed_on {
-                passed_on = received;
-                signal_group(&child, received.and_then(Signal::from_named_raw).unwrap_or(Signal::TERM));
-                stopping.get_or_insert(if heard == 0 { STOP_GRACE } else { patience.stop });
-            }
-            let limit = if heard == 0 { patience.first } else { patience.silence };
-            if stopping.is_none() && (quiet >= limit || whole >= patience.longest) {
-                let seconds = quiet.min(whole).as_secs();
-                gave_up = Some(if quiet >= limit {
-                    format!("gave no sign of life for {seconds} s")
-                } else {
-                    format!("did not end within {} s", whole.as_secs())
-                });
-                signal_group(&child, Signal::TERM);
-                stopping = Some(STOP_GRACE);
-            }
-            stopping = stopping.map(|left| left.saturating_sub(passed));
-            if stopping == Some(Duration::ZERO) {
-                signal_group(&child, Signal::KILL);
-                let ended = wait(&mut child, &mut streams, Instant::now() + KILL_GRACE).ok().flatten();
-                let gave_up = gave_up.or(Some("did not end after it received the signal".to_owned()));
-                return Ok(Heard { status: ended, has_word: false, gave_up });
-            }
-        }
+    pub(crate) fn run_attached(
+        &self,
+        limit: Duration,
+        stop: Duration,
+        signals: &Signals,
+    ) -> Result<Option<ExitStatus>> {
+        self.supervise(signals, Some((limit, stop)))
     }
 
-    /// The same, but SIGTERM and SIGHUP are ours alone: the program goes on without us, and the answer is `None`.
+    /// The same without a limit, but SIGTERM and SIGHUP are ours alone: the program goes on without us, and the answer is `None`.
     pub(crate) fn run_apart(&self, signals: &Signals) -> Result<Option<ExitStatus>> {
-        self.supervise(signals, true, None)
+        self.supervise(signals, None)
     }
 
-    fn supervise(&self, signals: &Signals, apart: bool, deadline: Option<Instant>) -> Result<Option<ExitStatus>> {
+    /// `None`: it was ended after one of the `limits` (in all, after a signal); without them, a signal was for us alone.
+    fn supervise(&self, signals: &Signals, limits: Option<(Duration, Duration)>) -> Result<Option<ExitStatus>> {
         let line = self.line();
         let (mut command, _kept_open) = self.prepare()?;
         command.envs(&self.env);
         let mut child = spawn(&mut command).at("cannot run", &line)?;
+        let mut deadline = limits.map(|(whole, _)| Instant::now() + whole);
         let mut passed_on = None;
         loop {
             let slice = Instant::now() + SLICE;
@@ -290,10 +205,12 @@ impl Command {
             }
             let received = signals.received();
             let ends_us = [Signal::TERM, Signal::HUP].iter().any(|signal| received == Some(signal.as_raw()));
-            if apart && ends_us {
+            if limits.is_none() && ends_us {
                 return Ok(None);
             }
             if received.is_some() && received != passed_on {
+                let stopped = limits.filter(|_| passed_on.is_none()).map(|(_, stop)| Instant::now() + stop);
+                deadline = deadline.min(stopped.or(deadline));
                 passed_on = received;
                 signal_group(&child, received.and_then(Signal::from_named_raw).unwrap_or(Signal::TERM));
             }
@@ -451,7 +368,6 @@ fn spawn(command: &mut std::process::Command) -> io::Result<Child> {
 fn wait(child: &mut Child, streams: &mut [Stream], deadline: Instant) -> io::Result<Option<ExitStatus>> {
     let pidfd = pid_of(child).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     loop {
-        pulse::beat();
         streams.iter_mut().for_each(Stream::drain);
         if let Some(status) = child.try_wait()? {
             streams.iter_mut().for_each(Stream::drain);
@@ -461,7 +377,7 @@ fn wait(child: &mut Child, streams: &mut [Stream], deadline: Instant) -> io::Res
         if left.is_zero() {
             return Ok(None);
         }
-        let left = left.min(if pidfd.is_some() { pulse::EVERY } else { SLICE });
+        let left = if pidfd.is_some() { left } else { left.min(SLICE) };
         let mut watched: Vec<PollFd<'_>> = streams
             .iter()
             .filter_map(|stream| stream.file.as_ref())
@@ -672,19 +588,23 @@ mod tests {
 
     #[test]
     fn an_attached_programs_status_is_passed_on() {
-        assert_eq!(
-            shell("exit 7").run_attached_within(Duration::from_secs(60), &Signals::never()).unwrap().code(),
-            Some(7)
-        );
+        assert_eq!(attached("exit 7", LONG, LONG, &Signals::never()).unwrap().code(), Some(7));
     }
 
     #[test]
-    fn a_signal_is_passed_on_to_an_attached_program() {
+    fn a_signal_is_passed_on_to_an_attached_program_and_one_that_does_not_end_is_ended() {
         let signals = Signals::never();
         signals.raise(rustix::process::Signal::TERM.as_raw());
-        let error = shell("trap '' TERM; sleep 60").run_attached_within(Duration::from_millis(50), &Signals::never());
-        assert!(error.unwrap_err().what.contains("did not end within"));
-        let status = shell("sleep 60").run_attached_within(Duration::from_secs(60), &signals).unwrap();
+        let (deaf, soon) = ("trap '' TERM; sleep 60", Duration::from_millis(50));
+        assert_eq!(attached(deaf, soon, LONG, &Signals::never()), None);
+        assert_eq!(attached(deaf, LONG, soon, &signals), None);
+        let status = attached("sleep 60", LONG, LONG, &signals).unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn attached(script: &str, limit: Duration, stop: Duration, signals: &Signals) -> Option<ExitStatus> {
+        shell(script).run_attached(limit, stop, signals).unwrap()
     }
 }

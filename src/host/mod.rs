@@ -15,7 +15,6 @@ pub(crate) mod ownership;
 pub(crate) mod package;
 pub(crate) mod path;
 pub(crate) mod process;
-pub mod pulse;
 mod removal;
 pub(crate) mod sandbox;
 pub(crate) mod selinux;

@@ -1,7 +1,7 @@
 //! Variables of the environment by which one of our processes tells another what it is.
 
-/// Set in another updater that was started in this one's place: it never hands over again.
-pub(crate) const GUARD: &str = "TELEPORT_UPDATE_REEXEC";
+pub(crate) use protocol::handover::GUARD;
+
 /// The parent's pid, in a child that recovers under its parent's lock.
 pub(crate) const LOCKED: &str = "TELEPORT_UPDATE_LOCKED";
 /// Set in the transient unit: it is not left again.

@@ -1,10 +1,10 @@
-//! Re-exec (SPEC §5): a command runs in the active version's updater, if that speaks our protocol, as a supervised
-//! child. If the child breaks, hangs or cannot be started, this one recovers and does the work itself.
+//! Re-exec (SPEC §5): a command runs in the active version's updater, if that speaks our protocol, as a child with a
+//! deadline. If it breaks, hangs or cannot be started, this one recovers and does the work itself.
 
 use crate::run::environment::GUARD;
 use crate::run::writes;
 use protocol::Digest;
-use protocol::handover::PROTOCOL;
+use protocol::handover::{FAILED, PROTOCOL};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::cli::{Cli, Command};
 use crate::config::Updates;
 use crate::context::Context;
 use crate::execute::digest_of;
-use crate::host::command::{Command as Program, Heard, Patience};
+use crate::host::command::Command as Program;
 use crate::host::trust;
 use crate::inspect;
 use crate::report::Result;
@@ -22,24 +22,18 @@ use crate::run::recovery;
 use crate::store::VersionDir;
 use crate::store::manifest::Manifest;
 
-/// Exit statuses that stand whatever else the child said: done, usage, `--err-if-should-update-now`, another run's lock.
-const FINAL: [i32; 4] = [0, 2, 3, 75];
-/// A failure that the child understood: it stands if the child said which.
-const FAILED: i32 = 1;
+/// Exit statuses that stand: done, usage, `--err-if-should-update-now`, another run's lock.
+const FINAL: [u8; 4] = [0, 2, 3, 75];
 /// An updater that failed so often is passed over until it is another file.
 pub(crate) const MAX_FAILURES: u32 = 3;
-/// Until an updater gives its first sign of life: it does so before it reads anything. A program of 4 MB on a loaded host.
-const FIRST_SIGN: Duration = Duration::from_secs(30);
-/// Without a sign of life: the longest that honest work can be silent is a large database on a slow disk.
-const SILENCE: Duration = Duration::from_secs(10 * 60);
-/// In all: longer than the longest honest run (jitter 1 h, download 1 h), and half an hour less than the unit has.
+/// Longer than the longest honest run (jitter 1 h, download 1 h), and half an hour less than the unit has.
 const LONGEST: Duration = Duration::from_secs(150 * 60);
-/// After SIGTERM, to the next safe point: a minute less than the unit has.
-const STOP: Duration = Duration::from_secs(4 * 60);
-/// A reader is waited for by a person.
-const FIRST_SIGN_OF_READER: Duration = Duration::from_secs(10);
+/// A reader is waited for by a person; `verify` reads a gigabyte.
+const READER: Duration = Duration::from_secs(10 * 60);
 /// `status` answers within a second.
 const STATUS: Duration = Duration::from_secs(15);
+/// After SIGTERM, to the next safe point: a minute less than the unit has.
+const STOP: Duration = Duration::from_secs(4 * 60);
 
 /// Runs the command in the active version's updater. `None`: it runs here.
 pub(crate) fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> {
@@ -52,22 +46,26 @@ pub(crate) fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> 
     let Some(updater) = active_updater(context) else {
         return Ok(None);
     };
-    let heard = Program::new(&updater)
-        .args(context.host.args.iter().skip(1))
-        .env(GUARD, "1")
-        .run_heard(&context.signals, patience(&cli.command));
-    let (final_status, broke) = match &heard {
-        Ok(heard) => (final_status(heard), how(heard)),
-        Err(error) => (None, format!("could not be started ({error})")),
-    };
-    if final_status.is_some() {
-        return Ok(final_status);
-    }
+    let program = Program::new(&updater).args(context.host.args.iter().skip(1)).env(GUARD, "1");
+    let limit = limit(&cli.command);
+    let ran = program.run_attached(limit, STOP, &context.signals);
     let is_stopped = context.signals.cancelled();
+    let broke = match &ran {
+        Err(error) => format!("could not be started ({error})"),
+        Ok(None) if is_stopped => "did not end after it received the signal".to_owned(),
+        Ok(None) => format!("did not end within {} s", limit.as_secs()),
+        Ok(Some(status)) => match status.code().map(u8::try_from) {
+            Some(Ok(FAILED)) => return Ok(Some(1)),
+            Some(Ok(code)) if FINAL.contains(&code) => return Ok(Some(code)),
+            Some(Ok(1)) => "failed without reporting an error".to_owned(),
+            Some(Ok(code)) => format!("ended unexpectedly (exit status {code})"),
+            _ => format!("ended with {status}"),
+        },
+    };
     let (path, own) = (updater.display(), context.host.exe.display());
     let goes_on = if is_stopped { String::new() } else { format!("; {own} continues in its place") };
     context.report.warn(&format!("the updater {path} {broke}{goes_on}"));
-    let has_failed = !is_stopped || heard.is_ok_and(|heard| heard.gave_up.is_some());
+    let has_failed = !is_stopped || ran.is_ok_and(|status| status.is_none());
     if writes(&cli.command) {
         take_over(cli, context, has_failed.then_some(updater.as_path()))?;
     }
@@ -103,33 +101,12 @@ fn take_over(cli: &Cli, context: &mut Context, failed: Option<&Path>) -> Result<
     Ok(())
 }
 
-/// How long the child is let go on.
-fn patience(command: &Command) -> Patience {
-    let (first, silence) = match command {
-        Command::Status(_) => (FIRST_SIGN_OF_READER, STATUS),
-        command if writes(command) => (FIRST_SIGN, SILENCE),
-        _ => (FIRST_SIGN_OF_READER, SILENCE),
-    };
-    Patience { first, silence, longest: LONGEST, stop: STOP }
-}
-
-/// The status that this command ends with, if the child's is final.
-fn final_status(heard: &Heard) -> Option<u8> {
-    let code = heard.status.filter(|_| heard.gave_up.is_none())?.code()?;
-    let stands = FINAL.contains(&code) || (code == FAILED && heard.has_word);
-    u8::try_from(code).ok().filter(|_| stands)
-}
-
-/// How it ended, for a message.
-fn how(heard: &Heard) -> String {
-    match (&heard.gave_up, heard.status) {
-        (Some(why), _) => why.clone(),
-        (None, Some(status)) if status.code() == Some(FAILED) => "failed without reporting an error".to_owned(),
-        (None, Some(status)) => match status.code() {
-            Some(code) => format!("ended unexpectedly (exit status {code})"),
-            None => format!("ended with {status}"),
-        },
-        (None, None) => "could not be killed".to_owned(),
+/// How long the command may take there.
+fn limit(command: &Command) -> Duration {
+    match command {
+        Command::Status(_) => STATUS,
+        command if writes(command) => LONGEST,
+        _ => READER,
     }
 }
 
