@@ -140,18 +140,12 @@ fn once(
     apply(
         context,
         &RunRequest {
-            command,
-            target,
-            in_window: true,
-            force: true,
             terms,
             facts_for: FactsFor::Adopt,
             over: if args.overwrite { Over::Newer } else { Over::Foreign },
             change: &change,
-            obsolete: &change::never,
-            refuse_outgoing: None,
-            trusted_snapshot: None,
             basis: Some(basis),
+            ..RunRequest::new(command, target)
         },
         fetched,
     )

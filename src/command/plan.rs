@@ -7,8 +7,7 @@ use crate::cli::{OutputFormat, Plan as Args};
 use crate::command::version;
 use crate::config::Spec;
 use crate::context::Context;
-use crate::inspect::FactsFor;
-use crate::plan::{Database, Over, Plan, ServiceAction, Step};
+use crate::plan::{Database, Plan, ServiceAction, Step};
 use crate::release;
 use crate::report::{Code, Error, Result, megabytes};
 use crate::run::change::{self, Planned, RunRequest};
@@ -35,18 +34,10 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
         return show_none(args, &why);
     }
     let request = RunRequest {
-        command: "update",
-        target: wanted.revision,
         in_window: wanted.in_window || args.now,
         force: args.now,
         terms: wanted.terms.clone(),
-        facts_for: FactsFor::Move,
-        over: Over::Told,
-        change: &|_| {},
-        obsolete: &change::never,
-        refuse_outgoing: None,
-        trusted_snapshot: None,
-        basis: None,
+        ..RunRequest::new("update", wanted.revision)
     };
     let planned = change::planned(context, &updates, &request)?;
     let mut plan = match planned {

@@ -3,9 +3,6 @@
 use crate::config::Updates;
 use crate::context::Context;
 use crate::inspect;
-use crate::inspect::FactsFor;
-use crate::plan::Over;
-use crate::plan::decide::Terms;
 use crate::report::{Code, Error, Result};
 use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
@@ -62,18 +59,10 @@ fn go(context: &mut Context, updates: &Updates, target: Revision, fetched: &mut 
     apply(
         context,
         &RunRequest {
-            command: "rollback",
-            target,
-            in_window: true,
-            force: true,
-            terms: Terms::default(),
-            facts_for: FactsFor::Move,
-            over: Over::Told,
             change: &|spec| spec.follow(&version),
-            obsolete: &change::never,
             refuse_outgoing: Some("rolled back by the operator".into()),
-            trusted_snapshot: None,
             basis,
+            ..RunRequest::new("rollback", target)
         },
         fetched,
     )

@@ -12,8 +12,6 @@ use crate::config::{Status, Updates};
 use crate::context::Context;
 use crate::host::http;
 use crate::inspect;
-use crate::inspect::FactsFor;
-use crate::plan::Over;
 use crate::plan::facts::{is_linked, is_updater_name, lacks};
 use crate::report::{Code, Error, Result};
 use crate::run::apply;
@@ -168,22 +166,16 @@ fn go(
     apply(
         context,
         &RunRequest {
-            command: "update",
-            target,
             in_window: open,
             force: args.now,
             terms,
-            facts_for: FactsFor::Move,
-            over: Over::Told,
-            change: &|_| {},
             obsolete: &|updates| {
                 let is_off = !updates.spec().enabled || updates.spec().pinned;
                 let what = "updates were disabled or a version was pinned while this run was working; nothing to do";
                 is_off.then(|| what.to_owned())
             },
-            refuse_outgoing: None,
-            trusted_snapshot: None,
             basis,
+            ..RunRequest::new("update", target)
         },
         fetched,
     )

@@ -11,7 +11,6 @@ use crate::database::directory;
 use crate::host::{durable, trust};
 use crate::inspect::{self, FactsFor, places};
 use crate::plan::Step;
-use crate::plan::decide::Terms;
 use crate::plan::facts::{Facts, lacks};
 use crate::plan::{self, Node, Over, Placement, Target};
 use crate::report::{Code, Error, Result};
@@ -137,18 +136,10 @@ fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<
     apply(
         context,
         &RunRequest {
-            command: "verify --repair",
-            target,
-            in_window: true,
-            force: true,
-            terms: Terms::default(),
             facts_for: FactsFor::Repair,
             over: Over::Foreign,
-            change: &|_| {},
-            obsolete: &change::never,
-            refuse_outgoing: None,
-            trusted_snapshot: None,
             basis,
+            ..RunRequest::new("verify --repair", target)
         },
         fetched,
     )

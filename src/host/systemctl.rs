@@ -14,27 +14,6 @@ const LONGEST_STOP: Duration = Duration::from_secs(3600);
 const STOP_PHASES: u32 = 3;
 /// Everything else only waits for the manager or for an ExecReload= that sends a signal.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The properties read; a systemd that does not know one leaves its line out.
-const PROPERTIES: [&str; 17] = [
-    "Id",
-    "LoadState",
-    "ActiveState",
-    "SubState",
-    "MainPID",
-    "UnitFileState",
-    "NRestarts",
-    "Result",
-    "CanReload",
-    "PIDFile",
-    "RestartUSec",
-    "Job",
-    "CanStart",
-    "CanStop",
-    "TimeoutStopUSec",
-    "ActiveExitTimestampMonotonic",
-    "ExecMainExitTimestampMonotonic",
-];
-
 /// The service manager of the running host, or the unit files of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Systemctl {
@@ -149,7 +128,7 @@ impl Systemctl {
 
     /// The unit's present state. A unit that is not there has `load_state` `not-found`.
     pub(crate) fn show(&self, unit: &str) -> Result<UnitState> {
-        let properties = PROPERTIES.iter().flat_map(|property| ["-p", property]);
+        let properties = PROPERTIES.iter().flat_map(|(property, _)| ["-p", *property]);
         let output = run(self.command("show").args(properties).arg(unit))?;
         Ok(parse_show(&output.stdout_text()))
     }
@@ -225,29 +204,37 @@ fn run(command: Command) -> Result<Output> {
     command.run().map_err(|error| Error { code: Code::ServiceFailed, ..error })?.or_fail(Code::ServiceFailed)
 }
 
+/// The properties read, and what becomes of each; a systemd that does not know one leaves its line out.
+const PROPERTIES: [(&str, fn(&mut UnitState, &str)); 17] = [
+    ("Id", |state, value| value.clone_into(&mut state.id)),
+    ("LoadState", |state, value| value.clone_into(&mut state.load_state)),
+    ("ActiveState", |state, value| value.clone_into(&mut state.active_state)),
+    ("SubState", |state, value| value.clone_into(&mut state.sub_state)),
+    ("MainPID", |state, value| state.main_pid = value.parse().ok().filter(|pid| *pid > 0)),
+    ("UnitFileState", |state, value| value.clone_into(&mut state.unit_file_state)),
+    ("NRestarts", |state, value| state.n_restarts = value.parse().ok()),
+    ("Result", |state, value| value.clone_into(&mut state.result)),
+    ("CanReload", |state, value| state.can_reload = value == "yes"),
+    ("PIDFile", |state, value| state.pid_file = Some(PathBuf::from(value)).filter(|path| path.is_absolute())),
+    ("RestartUSec", |state, value| state.restart_after = parse_span(value)),
+    // `0` where older ones have none.
+    ("Job", |state, value| state.has_job = !matches!(value, "" | "0")),
+    ("CanStart", |state, value| refuse(state, value, "RefuseManualStart=yes")),
+    ("CanStop", |state, value| refuse(state, value, "RefuseManualStop=yes")),
+    ("TimeoutStopUSec", |state, value| state.stop_timeout = parse_span(value)),
+    ("ActiveExitTimestampMonotonic", |state, value| state.active_exit = value.parse().unwrap_or(0)),
+    ("ExecMainExitTimestampMonotonic", |state, value| state.main_exit = value.parse().unwrap_or(0)),
+];
+
+fn refuse(state: &mut UnitState, value: &str, what: &'static str) {
+    state.refuses = if value == "no" { Some(what) } else { state.refuses };
+}
+
 fn parse_show(text: &str) -> UnitState {
     let mut state = UnitState::default();
     for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
-        match name {
-            "Id" => value.clone_into(&mut state.id),
-            "LoadState" => value.clone_into(&mut state.load_state),
-            "ActiveState" => value.clone_into(&mut state.active_state),
-            "SubState" => value.clone_into(&mut state.sub_state),
-            "MainPID" => state.main_pid = value.parse().ok().filter(|pid| *pid > 0),
-            "UnitFileState" => value.clone_into(&mut state.unit_file_state),
-            "NRestarts" => state.n_restarts = value.parse().ok(),
-            "Result" => value.clone_into(&mut state.result),
-            "CanReload" => state.can_reload = value == "yes",
-            "PIDFile" => state.pid_file = Some(PathBuf::from(value)).filter(|path| path.is_absolute()),
-            "CanStart" if value == "no" => state.refuses = Some("RefuseManualStart=yes"),
-            "CanStop" if value == "no" => state.refuses = Some("RefuseManualStop=yes"),
-            "TimeoutStopUSec" => state.stop_timeout = parse_span(value),
-            "ActiveExitTimestampMonotonic" => state.active_exit = value.parse().unwrap_or(0),
-            "ExecMainExitTimestampMonotonic" => state.main_exit = value.parse().unwrap_or(0),
-            "RestartUSec" => state.restart_after = parse_span(value),
-            // `0` where older ones have none.
-            "Job" => state.has_job = !matches!(value, "" | "0"),
-            _ => {}
+        if let Some((_, set)) = PROPERTIES.iter().find(|(known, _)| *known == name) {
+            set(&mut state, value);
         }
     }
     state

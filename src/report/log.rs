@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::json;
 
 use super::{Error, progress::Bar};
 
@@ -75,23 +75,23 @@ impl Report {
 
     /// A line of general interest.
     pub fn info(&self, text: &str) {
-        self.say(Level::Info, text, Map::new());
+        self.say(Level::Info, text, None);
     }
 
     /// Something an operator should see although the command goes on.
     pub fn warn(&self, text: &str) {
-        self.say(Level::Warning, text, Map::new());
+        self.say(Level::Warning, text, None);
     }
 
     /// A normal but significant result.
     pub fn notice(&self, text: &str) {
-        self.say(Level::Notice, text, Map::new());
+        self.say(Level::Notice, text, None);
     }
 
     /// For `--debug`.
     pub fn debug(&self, text: &str) {
         if self.debug {
-            self.say(Level::Debug, text, Map::new());
+            self.say(Level::Debug, text, None);
         }
     }
 
@@ -101,7 +101,7 @@ impl Report {
         if self.terminal {
             self.line(&format!("{} {text}", self.paint("32", "✓")));
         } else {
-            self.say(Level::Info, text, Map::new());
+            self.say(Level::Info, text, None);
         }
     }
 
@@ -111,20 +111,18 @@ impl Report {
         if self.terminal {
             self.line(&format!("{} {text}", self.paint("31", "✗")));
         } else {
-            self.say(Level::Warning, &format!("failed: {text}"), Map::new());
+            self.say(Level::Warning, &format!("failed: {text}"), None);
         }
     }
 
     /// The end of a command that failed: one line, with the code in JSON.
     pub fn error(&self, error: &Error) {
         self.finish_bar();
-        let mut fields = Map::new();
-        fields.insert("error_code".into(), error.code.as_str().into());
         if self.terminal {
             self.line(&format!("{} {}", self.paint("1;31", "error:"), self.advised(&error.to_string())));
         } else {
             let text = if self.format == Format::Json { error.to_string() } else { format!("error: {error}") };
-            self.say(Level::Error, &text, fields);
+            self.say(Level::Error, &text, Some(error.code.as_str()));
         }
     }
 
@@ -133,7 +131,7 @@ impl Report {
         let line =
             self.bar.borrow_mut().get_or_insert_with(|| Bar::new(self.terminal, self.colour)).update(done, total);
         if let Some(line) = line {
-            self.say(Level::Info, &line, Map::new());
+            self.say(Level::Info, &line, None);
         }
     }
 
@@ -161,25 +159,19 @@ impl Report {
         parts.collect::<Vec<_>>().join("`")
     }
 
-    fn say(&self, level: Level, text: &str, fields: Map<String, Value>) {
+    fn say(&self, level: Level, text: &str, error_code: Option<&str>) {
         let text = self.advised(text);
         // The journal takes it off and files the line under this priority.
         let prefix = if self.journal { format!("<{}>", level as u8) } else { String::new() };
         match self.format {
             Format::Json => {
-                let mut object = Map::new();
-                object.insert("time".into(), jiff::Timestamp::now().to_string().into());
-                let name = match level {
-                    Level::Error => "error",
-                    Level::Warning => "warning",
-                    Level::Notice => "notice",
-                    Level::Info => "info",
-                    Level::Debug => "debug",
-                };
-                object.insert("level".into(), name.into());
-                object.insert("message".into(), text.as_str().into());
-                object.extend(fields);
-                self.line(&format!("{prefix}{}", Value::Object(object)));
+                let name = format!("{level:?}").to_lowercase();
+                let time = jiff::Timestamp::now().to_string();
+                let mut line = json!({ "time": time, "level": name, "message": text });
+                if let Some(code) = error_code {
+                    line["error_code"] = code.into();
+                }
+                self.line(&format!("{prefix}{line}"));
             }
             Format::Text => {
                 let text = text.replace('\n', " ");

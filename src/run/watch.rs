@@ -16,8 +16,7 @@ use crate::context::Context;
 use crate::execute::unmanaged;
 use crate::host::{lock, machine};
 use crate::inspect::{self, FactsFor};
-use crate::plan::decide::Terms;
-use crate::plan::{Over, retention};
+use crate::plan::retention;
 use crate::report::{Code, Error, Result};
 use crate::run::change::{self, RunRequest};
 use crate::run::recovery;
@@ -152,13 +151,7 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
     change::apply(
         context,
         &RunRequest {
-            command: record::WATCH,
-            target: previous.clone(),
-            in_window: true,
-            force: true,
-            terms: Terms::default(),
             facts_for: FactsFor::Back,
-            over: Over::Told,
             change: &|spec| spec.follow(&previous.version),
             obsolete: &|updates| {
                 let is_ours =
@@ -169,7 +162,7 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
             },
             refuse_outgoing: Some(format!("failed while it was being watched: {reason}")),
             trusted_snapshot: watch.snapshot,
-            basis: None,
+            ..RunRequest::new(record::WATCH, previous.clone())
         },
         &mut None,
     )?;

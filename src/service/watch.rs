@@ -17,7 +17,7 @@ const DOWN_WAIT: Duration = Duration::from_secs(10);
 const NOT_READY_WAIT: Duration = Duration::from_secs(30);
 
 /// The state of a watch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Watcher {
     length: Duration,
     first_restarts: Option<u32>,
@@ -30,14 +30,7 @@ pub(crate) struct Watcher {
 impl Watcher {
     /// A watch of `length`.
     pub(crate) fn new(length: Duration) -> Self {
-        Self {
-            length,
-            first_restarts: None,
-            mains: BTreeSet::new(),
-            down_since: None,
-            not_ready_since: None,
-            was_ready: false,
-        }
+        Self { length, ..Self::default() }
     }
 
     /// Takes the next sample (in order of time); `None` = go on. `Healthy` at the end of the watch, if the agent runs and is

@@ -30,7 +30,7 @@ pub(crate) use planned::{Planned, planned};
 use planned::{facts, replan, unreadable};
 use refusals::preflight;
 pub(crate) use refusals::warn_of_running;
-pub(crate) use request::{Basis, RunRequest, never};
+pub(crate) use request::{Basis, RunRequest};
 
 /// How often a command decides anew because the settings were changed while it had no lock. Each time it may download.
 const ROUNDS: u32 = 4;

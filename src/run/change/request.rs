@@ -86,15 +86,28 @@ pub(crate) struct RunRequest<'a> {
 }
 
 impl RunRequest<'_> {
+    /// `command` moves to `target` in an open window and changes no settings.
+    pub(crate) fn new(command: &'static str, target: Revision) -> Self {
+        Self {
+            command,
+            target,
+            in_window: true,
+            force: true,
+            terms: Terms::default(),
+            facts_for: FactsFor::Move,
+            over: Over::Told,
+            change: &|_| {},
+            obsolete: &|_| None,
+            refuse_outgoing: None,
+            trusted_snapshot: None,
+            basis: None,
+        }
+    }
+
     /// The settings as the commit will write them, but for the version that is active then.
     pub(crate) fn settings(&self, updates: &Updates) -> Spec {
         let mut spec = updates.spec().clone();
         (self.change)(&mut spec);
         spec
     }
-}
-
-/// For a command that nothing makes superfluous.
-pub(crate) fn never(_: &Updates) -> Option<String> {
-    None
 }

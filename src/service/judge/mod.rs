@@ -119,7 +119,7 @@ pub(crate) enum Verdict {
 }
 
 /// The state of a judgement.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Judge {
     settings: HealthSettings,
     baseline_failing: bool,
@@ -142,19 +142,7 @@ impl Judge {
     /// `served_before`: the agent answered on its readiness socket before the update, so it must again.
     /// `baseline_failing`: the agent was failing before the update. `reloaded`: it ran on through the service action.
     pub(crate) fn new(settings: HealthSettings, served_before: bool, baseline_failing: bool, reloaded: bool) -> Self {
-        Self {
-            settings,
-            baseline_failing,
-            readiness_served: served_before,
-            ran: reloaded,
-            first_restarts: None,
-            seen: BTreeMap::new(),
-            standing: None,
-            ready_since: None,
-            none_since: None,
-            down_since: None,
-            last_word: None,
-        }
+        Self { settings, baseline_failing, readiness_served: served_before, ran: reloaded, ..Self::default() }
     }
 
     /// Takes the next sample (in order of time); `None` = go on.
