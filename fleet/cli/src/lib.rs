@@ -7,6 +7,7 @@ pub mod args;
 mod client;
 mod console;
 mod failure;
+mod file;
 mod run;
 mod show;
 
@@ -14,4 +15,5 @@ pub use args::{FleetCli, GlobalArgs, Verb};
 pub use client::ApiClient;
 pub use console::{Console, Editor};
 pub use failure::Failure;
+pub use file::{read_file, read_open, read_text};
 pub use run::{asked, run, run_on};

@@ -9,6 +9,7 @@ mod failure;
 mod fault;
 mod forwards;
 mod gates;
+mod listener;
 mod load;
 mod metrics;
 mod notify;
@@ -30,6 +31,7 @@ mod simulation;
 mod terminal;
 mod tokens;
 mod users;
+mod views;
 
 use std::io::ErrorKind;
 use std::process::ExitCode;

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use fleet_cli::args::{GlobalArgs, Lint, PrintFormat, Restore};
+use fleet_cli::{read_open, read_text};
 use fleet_engine::lint::{self, Known};
 use fleet_engine::resource;
-use fleet_listener::{read_open, read_text};
 use serde_json::json;
 use yaml::Node;
 

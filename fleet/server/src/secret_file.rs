@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use fleet_listener::read_open;
+use fleet_cli::read_open;
 use rustix::fs::OFlags;
 
 /// Most bytes of a secret's file.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 
-use fleet_listener::{ListenerLimits, Local, Tcp, Tls, serve};
+use crate::listener::{Listener, ListenerLimits, Local, Tcp, Tls, serve};
 use fleet_wire::answers::find::Cluster;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -59,7 +59,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), String> {
 
 async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> Result<(), String> {
     let tls = match &settings.tls {
-        Some((cert, key)) => Some(Tls::load(cert, key).map_err(|error| error.to_string())?),
+        Some((cert, key)) => Some(Tls::load(cert, key)?),
         None => None,
     };
     let (main, metrics) = (bind(settings.listen, tls.clone(), "--listen")?, bind(settings.metrics, None, "--metrics")?);
@@ -97,9 +97,9 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
     let limits = ListenerLimits::default;
     let few = || ListenerLimits { connections: FEW, ..ListenerLimits::default() };
     let listeners = [
-        tokio::spawn(serve(main, limits(), routes::all(app.clone()), until())),
-        tokio::spawn(serve(local, few(), routes::all(at_socket), until())),
-        tokio::spawn(serve(metrics, few(), routes::metrics(app), until())),
+        tokio::spawn(serve(Listener::Tcp(main), limits(), routes::all(app.clone()), until())),
+        tokio::spawn(serve(Listener::Local(local), few(), routes::all(at_socket), until())),
+        tokio::spawn(serve(Listener::Tcp(metrics), few(), routes::metrics(app), until())),
     ];
     if settings.edition.is_none() {
         // A default would change the edition of hosts that have another one.

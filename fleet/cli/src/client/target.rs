@@ -81,7 +81,7 @@ fn tls(ca_file: Option<&Path>) -> Result<TlsConfig, Failure> {
     if let Some(file) = ca_file {
         let failed =
             |error: &dyn fmt::Display| Failure::local(format!("cannot read certificates in {}", file.display()), error);
-        let text = fleet_listener::read_file(file, LONGEST_CA_FILE).map_err(|error| failed(&error))?;
+        let text = crate::file::read_file(file, LONGEST_CA_FILE).map_err(|error| failed(&error))?;
         let certificates =
             CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>().map_err(|error| failed(&error))?;
         if certificates.is_empty() {
@@ -112,7 +112,7 @@ fn is_loopback(host: &str) -> bool {
 /// The token in a file: one word.
 fn token(file: &Path) -> Result<String, Failure> {
     let failed = |error: io::Error| Failure::local(format!("cannot read the token in {}", file.display()), error);
-    let text = fleet_listener::read_text(file, LONGEST_TOKEN).map_err(failed)?;
+    let text = crate::file::read_text(file, LONGEST_TOKEN).map_err(failed)?;
     let token = text.trim();
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(failed(io::Error::other("expected one word of printable ASCII")));

@@ -94,7 +94,7 @@ impl Draft {
     fn read(&self) -> Result<String, Failure> {
         let failed = |error| Failure::local(format!("cannot read {}", self.path.display()), error);
         // The editor may have put another file in its place.
-        fleet_listener::read_text(&self.path, yaml::MAX_BYTES as u64).map_err(failed)
+        crate::file::read_text(&self.path, yaml::MAX_BYTES as u64).map_err(failed)
     }
 
     fn keep(mut self) -> PathBuf {

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use crate::file::{read_open, read_text};
 use fleet_engine::resource::{self, Kind};
-use fleet_listener::{read_open, read_text};
 use fleet_wire::api::{Code, How, KeptResource, WriteResult};
 use serde_json::Value;
 

@@ -1,10 +1,10 @@
 //! Who looks at a page, and whether a form is one of ours.
 
+use crate::listener::{BodyError, Caller, Peer, read_body};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
-use fleet_listener::{BodyError, Caller, Peer, read_body};
 use fleet_wire::api::{ApiError, Code, Role};
 use protocol::report::MAX_BODY;
 

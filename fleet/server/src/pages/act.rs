@@ -1,10 +1,10 @@
 //! What people do: a form leads to a page that says what would happen, and that page's form does it.
 
+use crate::views::confirm::Confirm;
+use crate::views::done::Done;
 use axum::extract::State;
 use axum::http::StatusCode;
 use fleet_engine::command::Command;
-use fleet_pages::confirm::Confirm;
-use fleet_pages::done::Done;
 use fleet_wire::api::{Act, ApiError, Code, Decided, Role};
 use fleet_wire::words::effects;
 

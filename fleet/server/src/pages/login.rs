@@ -3,12 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
+use crate::listener::{Caller, Peer};
+use crate::views::login::LoginPage;
 use axum::extract::State;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
-use fleet_listener::{Caller, Peer};
-use fleet_pages::login::LoginPage;
 
 use super::access::{Own, Posted, from};
 use super::page::{asked, frame, page, see};

@@ -1,14 +1,14 @@
 //! Pages that look.
 
+use crate::views::audit::{AuditLogPage, AuditRow};
+use crate::views::group::GroupPage;
+use crate::views::host::HostPage;
+use crate::views::hosts::HostsPage;
+use crate::views::rollout::RolloutPage;
+use crate::views::rollouts::{self, RolloutsPage};
+use crate::views::versions::VersionsPage;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, Uri};
-use fleet_pages::audit::{AuditLogPage, AuditRow};
-use fleet_pages::group::GroupPage;
-use fleet_pages::host::HostPage;
-use fleet_pages::hosts::HostsPage;
-use fleet_pages::rollout::RolloutPage;
-use fleet_pages::rollouts::{self, RolloutsPage};
-use fleet_pages::versions::VersionsPage;
 use fleet_wire::answers::ids;
 use fleet_wire::api::{ApiError, AuditEntry, Code, HostsQuery};
 

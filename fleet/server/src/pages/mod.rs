@@ -1,4 +1,4 @@
-//! The dashboard: pages for people with a browser (FLEET §6). What they say is made in `fleet_pages`.
+//! The dashboard: pages for people with a browser (FLEET §6). What they say is made in `views`.
 
 mod access;
 mod act;
@@ -12,11 +12,11 @@ mod session;
 mod simulate;
 mod wanted;
 
+use crate::views::assets;
 use axum::Router;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use axum::routing::get;
-use fleet_pages::assets;
 
 use crate::app::App;
 #[cfg(feature = "oidc")]

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
+use crate::views::login::Entered;
 use axum::extract::{RawQuery, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
-use fleet_pages::login::Entered;
 use fleet_wire::api::{ApiError, Code, Role};
 
 use super::access::from;

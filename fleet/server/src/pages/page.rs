@@ -1,9 +1,11 @@
 //! How a page is answered: what is around it, its headers, and what is said where it is refused.
 
+use crate::views::assets;
+use crate::views::frame::{Frame, User};
+use crate::views::refused::RefusedPage;
+use askama::Template;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use fleet_pages::refused::RefusedPage;
-use fleet_pages::{Frame, Template, User, assets};
 use fleet_wire::api::{ApiError, Code};
 
 use super::session::Session;

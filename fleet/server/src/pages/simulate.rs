@@ -1,9 +1,9 @@
 //! `/simulate`: the engine with a virtual clock, on this server's configuration.
 
+use crate::views::simulate::{SimulateInput, SimulatePage, SimulateResult};
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use fleet_pages::simulate::{SimulateInput, SimulatePage, SimulateResult};
 use fleet_simulator::forecast::{self, ForecastPlan, HostShare, HostSource};
 use fleet_wire::api::ApiError;
 use jiff::SignedDuration;

@@ -1,9 +1,9 @@
 //! Who may do what: by the admin socket's peer, or by a token (FLEET §8).
 
+use crate::listener::{Caller, Peer};
 use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use fleet_listener::{Caller, Peer};
 use fleet_wire::api::{ApiError, Code, Role};
 
 use crate::app::App;

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::listener::{Caller, Peer};
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
-use fleet_listener::{Caller, Peer};
 
 /// What proxies say of who asks them: each puts the address that it saw at the end.
 const FORWARDED_FOR: &str = "x-forwarded-for";

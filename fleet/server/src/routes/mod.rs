@@ -82,7 +82,7 @@ async fn other_methods() -> ApiFailure {
 /// The request with its whole body, or with one that says why it did not come: who sends slowly takes no place from others.
 async fn gathered(request: Request<Body>) -> Request<Body> {
     let (parts, body) = request.into_parts();
-    let body = match fleet_listener::read_body(body, MAX_BODY).await {
+    let body = match crate::listener::read_body(body, MAX_BODY).await {
         Ok(body) => Body::from(body),
         Err(error) => Body::from_stream(tokio_stream::once(Err::<Vec<u8>, _>(error))),
     };

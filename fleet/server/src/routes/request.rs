@@ -1,10 +1,10 @@
 //! What a request of the admin API brings: query, path and body, whose faults are told as all others are.
 
+use crate::listener::BodyError;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use fleet_listener::BodyError;
 use fleet_wire::api::{ApiError, Code};
 use serde::de::DeserializeOwned;
 
@@ -54,7 +54,7 @@ impl FromRequest<App> for Whole {
 
 /// A whole body, of at most so many bytes.
 pub(super) async fn whole(body: Body, most: usize) -> Result<Bytes, ApiError> {
-    fleet_listener::read_body(body, most).await.map_err(|error| match error {
+    crate::listener::read_body(body, most).await.map_err(|error| match error {
         BodyError::TooLarge(_) => ApiError::new(Code::TooLarge, format!("the body is larger than {most} bytes")),
         BodyError::TooSlow => ApiError::new(Code::TooSlow, error.to_string()),
         BodyError::Broken(_) => ApiError::new(Code::BadRequest, error.to_string()),

@@ -184,7 +184,7 @@ fn tls(
     let key = serve.tls_key.clone().or(file.tls_key.clone());
     let wrong = match (cert, key) {
         (Some(cert), Some(key)) if !is_plain => return Ok(Some((cert, key))),
-        (None, None) if is_plain && fleet_listener::is_plain_allowed(listen, is_behind_proxy) => return Ok(None),
+        (None, None) if is_plain && crate::listener::is_plain_allowed(listen, is_behind_proxy) => return Ok(None),
         (None, None) if is_plain => {
             return Err(format!(
                 "--plain on {listen}: without TLS the server listens on loopback alone, or with --behind-proxy"

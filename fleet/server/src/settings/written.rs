@@ -73,7 +73,7 @@ const KEYS: [&str; 24] = [
 impl ServerFile {
     /// The default file may be absent.
     pub(super) fn read(file: &Path) -> Result<Self, String> {
-        let text = match fleet_listener::read_text(file, MAX_FILE) {
+        let text = match fleet_cli::read_text(file, MAX_FILE) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound && file == Path::new(CONFIG) => {
                 return Ok(Self::default());

@@ -3,8 +3,9 @@
 
 use std::fmt::Write as _;
 
-use fleet_pages::rollout::Waits;
-use fleet_wire::reason::{Reason, ReasonSubject};
+use fleet_wire::reason::Reason;
+use fleet_wire::text::time_to_come;
+use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use crate::reports::host::{Host, epoch};
@@ -134,12 +135,11 @@ fn said(server: &Server, page: &Visitor<'_>, token: &str, host: &str) -> [String
     // The page has sentences: those of what is explained.
     let mut reason = Reason::read(&explained["why"]);
     reason.until = explained["until"].as_str().map(str::to_owned);
-    let waits = Waits::of(&reason, ReasonSubject::Host(host));
     let (version, update) = (text(&explained["version"]), explained["update"] == true);
     let told = if update { format!("update to {version}") } else { format!("no update ({version})") };
-    let mut parts = vec![format!("<dd>{told}</dd>"), format!("<p class=\"why\">{}</p>", waits.sentence)];
-    if !waits.until.is_empty() && !waits.is_moving {
-        parts.push(format!("<dd>{}</dd>", waits.until));
+    let mut parts = vec![format!("<dd>{told}</dd>"), format!("<p class=\"why\">{}</p>", reason.sentence())];
+    if let Some(until) = reason.until.as_deref().filter(|_| !reason.is_moving()) {
+        parts.push(format!("<dd>{}</dd>", time_to_come(until, &TimeZone::UTC)));
     }
     let html = unescaped(&page.get(&format!("/hosts/{host}")).body);
     let missing: Vec<&String> = parts.iter().filter(|part| !html.contains(*part)).collect();

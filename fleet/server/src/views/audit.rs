@@ -1,0 +1,74 @@
+//! `/audit`.
+
+use askama::Template;
+use fleet_wire::api::{AuditEntry, Verified};
+use fleet_wire::text;
+
+use super::frame::Frame;
+
+/// Records, the newest first.
+#[derive(Debug, Clone, Template)]
+#[template(path = "audit.html")]
+pub(crate) struct AuditLogPage {
+    /// What is around it.
+    pub(crate) frame: Frame,
+    /// A page of them.
+    pub(crate) lines: Vec<AuditRow>,
+    /// The number before which the next page begins; `None`: there is none.
+    pub(crate) next: Option<u64>,
+    /// Whether the chain is whole.
+    pub(crate) verified: Option<Verified>,
+    /// It is asked for all of it, not for a page after the first.
+    pub(crate) is_first: bool,
+}
+
+/// A record, as a row.
+#[derive(Debug, Clone)]
+pub(crate) struct AuditRow {
+    /// Its number.
+    pub(crate) seq: u64,
+    /// `2025-01-15 02:00:00`.
+    pub(crate) at: String,
+    /// Who.
+    pub(crate) who: String,
+    /// From where.
+    pub(crate) from: String,
+    /// What.
+    pub(crate) action: String,
+    /// On what.
+    pub(crate) subject: String,
+    /// Whether it was done.
+    pub(crate) done: bool,
+    /// More of it.
+    pub(crate) detail: String,
+}
+
+impl AuditRow {
+    /// Of a record.
+    pub(crate) fn of(entry: &AuditEntry) -> Self {
+        let message = entry.detail.get("message").and_then(serde_json::Value::as_str);
+        let detail = match (&entry.detail, message) {
+            (_, Some(message)) => message.to_owned(),
+            (serde_json::Value::Object(keys), None) => {
+                let said = keys.iter().filter(|(_, value)| !value.is_null());
+                said.map(|(key, value)| format!("{key}: {}", bare(value))).collect::<Vec<_>>().join(", ")
+            }
+            (other, None) => other.to_string(),
+        };
+        Self {
+            seq: entry.seq,
+            at: text::time(entry.at),
+            who: entry.who.clone(),
+            from: entry.from.clone(),
+            action: entry.action.replace('_', " "),
+            subject: entry.subject.clone(),
+            done: entry.done,
+            detail,
+        }
+    }
+}
+
+/// A string without its quotes.
+fn bare(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,81 @@
+//! What is around every page.
+
+use fleet_wire::api::Role;
+use jiff::Timestamp;
+
+use fleet_wire::text;
+
+/// What is around a page.
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    /// Who looks at it; `None`: somebody who is not logged in.
+    pub(crate) user: Option<User>,
+    /// The server's version, which names style and script: a new server has new ones.
+    pub(crate) build: String,
+    /// When it was made.
+    pub(crate) at: Timestamp,
+    /// What everybody should know first, such as a store that does not answer.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Somebody who is logged in.
+#[derive(Debug, Clone)]
+pub(crate) struct User {
+    /// As the audit log names it: `token NAME`.
+    pub(crate) name: String,
+    /// What it may do.
+    pub(crate) role: Role,
+    /// What forms of this session carry.
+    pub(crate) csrf: String,
+}
+
+impl Frame {
+    /// Whether the user may change what the fleet does.
+    pub(crate) fn may_act(&self) -> bool {
+        self.user.as_ref().is_some_and(|user| user.role >= Role::Operator)
+    }
+
+    /// What forms carry.
+    pub(crate) fn csrf(&self) -> &str {
+        self.user.as_ref().map_or("", |user| &user.csrf)
+    }
+
+    /// When the page was made: `2025-01-15 02:00:00`.
+    pub(crate) fn time(&self) -> String {
+        text::time(self.at)
+    }
+}
+
+/// A button that leads to a confirmation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PageAction {
+    /// What is done, as the form says it.
+    pub(crate) verb: &'static str,
+    /// What stands on the button.
+    pub(crate) label: &'static str,
+    /// For whom does not see beside what it stands.
+    pub(crate) on: String,
+    /// A group's name; empty: all.
+    pub(crate) group: String,
+    /// A host's UUID; empty: none.
+    pub(crate) host: String,
+    /// What was seen, where that is approved.
+    pub(crate) digest: Option<String>,
+}
+
+impl PageAction {
+    /// On a group.
+    pub(crate) fn on_group(verb: &'static str, label: &'static str, group: &str) -> Self {
+        Self { verb, label, on: format!("group {group}"), group: group.to_owned(), host: String::new(), digest: None }
+    }
+
+    /// On the whole rollout.
+    pub(crate) fn on_all(verb: &'static str, label: &'static str) -> Self {
+        Self { verb, label, on: "all groups".to_owned(), group: String::new(), host: String::new(), digest: None }
+    }
+
+    /// On a host.
+    pub(crate) fn on_host(verb: &'static str, label: &'static str, host: &str) -> Self {
+        Self { verb, label, on: format!("host {host}"), group: String::new(), host: host.to_owned(), digest: None }
+    }
+}

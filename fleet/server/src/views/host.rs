@@ -1,0 +1,90 @@
+//! `/hosts/UUID`.
+
+use askama::Template;
+use fleet_wire::api::{AuditEntry, Explained, History};
+use fleet_wire::reason::{Reason, ReasonSubject};
+use fleet_wire::words::reported;
+use serde_json::Value;
+
+use super::audit::AuditRow;
+use super::frame::Frame;
+use super::frame::PageAction;
+use super::rollout::Waits;
+
+/// A host: what it would be told now and why, and what is known of it.
+#[derive(Debug, Clone, Template)]
+#[template(path = "host.html")]
+pub(crate) struct HostPage {
+    /// What is around it.
+    pub(crate) frame: Frame,
+    /// Its UUID.
+    pub(crate) id: String,
+    /// What it would be told; an error: nobody is told anything.
+    pub(crate) explained: Result<Explained, String>,
+    /// Names of groups that it can be put into.
+    pub(crate) groups: Vec<String>,
+    /// What operators decided of it, the newest first.
+    pub(crate) history: Vec<AuditEntry>,
+}
+
+impl HostPage {
+    fn text(&self, key: &str) -> &str {
+        let answer = self.explained.as_ref().ok().map(|explained| &explained.answer);
+        answer.and_then(|answer| answer.get(key)).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn told(&self) -> String {
+        let answer = self.explained.as_ref().ok().map(|explained| &explained.answer);
+        let updates = answer.and_then(|answer| answer.get("update")).and_then(Value::as_bool).unwrap_or_default();
+        let version = self.text("version");
+        if updates { format!("update to {version}") } else { format!("no update ({version})") }
+    }
+
+    fn waits(&self) -> Option<Waits> {
+        let answer = &self.explained.as_ref().ok()?.answer;
+        let mut reason = Reason::read(answer.get("why").unwrap_or(&Value::Null));
+        reason.until = answer.get("until").and_then(Value::as_str).map(str::to_owned);
+        Some(Waits::of(&reason, ReasonSubject::Host(&self.id)))
+    }
+
+    fn known(&self) -> Option<&fleet_wire::api::HostView> {
+        self.explained.as_ref().ok()?.known.as_ref()
+    }
+
+    fn flags(&self) -> String {
+        let all = self.known().map(|host| [(host.held, "held"), (host.pinned, "pinned"), (host.disabled, "disabled")]);
+        let set = all.into_iter().flatten().filter(|(is_set, _)| *is_set).map(|(_, word)| word);
+        set.collect::<Vec<_>>().join(", ")
+    }
+
+    fn actions(&self) -> Vec<PageAction> {
+        let is_held = self.known().is_some_and(|host| host.held);
+        let (verb, label) = if is_held { ("release", "Release") } else { ("hold", "Hold") };
+        vec![PageAction::on_host(verb, label, &self.id)]
+    }
+
+    fn waiting_key(&self) -> Option<&str> {
+        self.known().map(|host| host.waiting_key.as_str()).filter(|key| !key.is_empty())
+    }
+
+    /// The command that believes it.
+    fn accept(&self, key: &str) -> String {
+        fleet_wire::reason::advice::accept(&self.id, key)
+    }
+
+    fn reported(&self) -> Vec<(&'static str, String)> {
+        self.said().map(reported::facts).unwrap_or_default()
+    }
+
+    fn changes(&self) -> Vec<String> {
+        self.said().map(|said| said.changes.iter().map(reported::change).collect()).unwrap_or_default()
+    }
+
+    fn said(&self) -> Option<&History> {
+        self.explained.as_ref().ok()?.history.as_ref()
+    }
+
+    fn lines(&self) -> Vec<AuditRow> {
+        self.history.iter().map(AuditRow::of).collect()
+    }
+}
