@@ -13,10 +13,11 @@ use crate::labels::Expression;
 use crate::percent::Percent;
 
 /// Whether hosts are updated. The lower of two rules: disabled, then suspended, then enabled (Managed Updates v2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Hosts are told the target, and not to update.
+    #[default]
     Disabled,
     /// As enabled, but nobody is told to update and no group starts.
     Suspended,
@@ -25,10 +26,11 @@ pub enum Mode {
 }
 
 /// How soon a version is rolled out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Schedule {
     /// By groups and their windows.
+    #[default]
     Regular,
     /// By the groups of the critical schedule; without such, by the regular ones without their windows.
     Critical,
@@ -37,10 +39,11 @@ pub enum Schedule {
 }
 
 /// Which rules lead from group to group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// Managed Updates v2: one group after the other.
+    #[default]
     HaltOnError,
     /// Managed Updates v2: each group in its window.
     TimeBased,
@@ -245,10 +248,11 @@ pub struct Proof {
 }
 
 /// What a halt does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum OnHalt {
     /// Nobody is told to update any more.
+    #[default]
     Stop,
     /// Those that were told go back to the start version as well.
     Rollback,

@@ -2,8 +2,8 @@
 
 use protocol::Version;
 
+use super::keys;
 use super::reader::ResourceReader;
-use super::url;
 
 /// What a frozen channel says in place of a version.
 const NONE: &str = "none";
@@ -32,24 +32,20 @@ pub enum ChannelSource {
 
 /// Reads `spec`.
 pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Channel> {
-    let mut fields = spec.fields()?;
-    let version = fields.get("static_version");
-    let forward = fields.get("forward_url");
-    let group = fields.get("group");
-    let critical = fields.get("critical").boolean().unwrap_or(false);
-    fields.end();
-    let is_there = [&version, &forward, &group].map(|field| field.is_there());
+    let fields = spec.fields(&keys::CHANNEL, 0)?;
+    let place = |name| fields.place(name);
+    let is_there = ["static_version", "forward_url", "group"].map(|name| place(name).is_there());
     let source = match is_there {
-        [true, false, false] if version.text() == Some(NONE) => Some(ChannelSource::Static(None)),
-        [true, false, false] => version.version().map(|version| ChannelSource::Static(Some(version))),
-        [false, true, false] => forward
-            .parsed("an https address", |text| url::check(text).map(|()| ChannelSource::Forward(text.to_owned()))),
-        [false, false, true] => group.name().map(|name| ChannelSource::Group(name.to_owned())),
+        [true, false, false] if place("static_version").text() == Some(NONE) => Some(ChannelSource::Static(None)),
+        [true, false, false] => fields.get("static_version").map(|version| ChannelSource::Static(Some(version))),
+        [false, true, false] => fields.get("forward_url").map(ChannelSource::Forward),
+        [false, false, true] => fields.get("group").map(ChannelSource::Group),
         _ => {
             spec.refuse("needs exactly one of static_version, forward_url and group");
             None
         }
     };
+    let critical = fields.value("critical");
     Some(Channel { source: source?, critical })
 }
 

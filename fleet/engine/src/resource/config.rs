@@ -2,12 +2,12 @@
 
 use jiff::SignedDuration;
 
-use super::check::{self, Placed};
-use super::dialect::PolicyDialect;
+use super::check;
 use super::fields::ResourceFields;
-use super::group::{self, LONGEST_WINDOW, SHORTEST_WINDOW};
+use super::group;
+use super::key::KeyKind;
+use super::keys::{self, LONGEST_WINDOW};
 use super::reader::ResourceReader;
-use super::shown::alternatives;
 use crate::policy::{GroupPolicy, Mode, Policy, Strategy, Unassigned};
 
 /// What an `autoupdate_config` says.
@@ -19,54 +19,35 @@ pub struct Config {
     pub tools: bool,
 }
 
-/// The words for modes.
-pub(super) const MODES: [(&str, Mode); 3] =
-    [("enabled", Mode::Enabled), ("disabled", Mode::Disabled), ("suspended", Mode::Suspended)];
-
 /// Reads `spec`.
 pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Config> {
-    let mut fields = spec.fields()?;
-    let agents = fields.get("agents");
-    let policy = if agents.is_there() { policy(&agents) } else { None };
-    let tools = tools(&fields.get("tools"));
-    fields.end();
+    let fields = spec.fields(&keys::CONFIG, 0)?;
+    let policy = fields.fields("agents").map(|agents| policy(&agents));
+    let tools = fields.fields("tools").and_then(|tools| tools.get("mode")) == Some(Mode::Enabled);
     Some(Config { policy, tools })
 }
 
-fn tools(reader: &ResourceReader<'_>) -> bool {
-    let Some(mut fields) = reader.fields() else { return false };
-    let is_on = fields.get("mode").one_of(&[("enabled", true), ("disabled", false)]);
-    fields.end();
-    is_on.unwrap_or(false)
-}
-
-fn policy(agents: &ResourceReader<'_>) -> Option<Policy> {
-    let mut fields = agents.fields()?;
+fn policy(fields: &ResourceFields<'_>) -> Policy {
     // Only a configuration that says nothing of agents leaves the mode to the version (FLEET §3, D1).
-    let mode = fields.get("mode").needed(&alternatives(&MODES.map(|(word, _)| word))).one_of(&MODES);
-    let mode = mode.unwrap_or(Mode::Disabled);
-    let strategies = [("halt-on-error", Strategy::HaltOnError), ("time-based", Strategy::TimeBased)];
-    let strategy = fields.get("strategy").one_of(&strategies).unwrap_or(Strategy::HaltOnError);
-    let window = window(&fields.get("maintenance_window_duration"), strategy);
-    let schedules = schedules(&fields.get("schedules"), strategy, PolicyDialect::V2);
-    let unassigned = unassigned(&mut fields, Unassigned::Last, &schedules);
-    fields.end();
+    let mode = fields.value("mode");
+    let strategy = fields.value("strategy");
+    let window = window(fields, strategy);
+    let schedules = schedules(fields.fields("schedules"), strategy);
+    let unassigned = unassigned(fields, &schedules);
     let Schedules { regular, critical } = schedules;
-    Some(Policy { mode, strategy, window, regular, critical, unassigned, ungrouped: None })
+    Policy { mode, strategy, window, regular, critical, unassigned, ungrouped: None }
 }
 
 /// Only time-based has windows that have a length, and must have it.
-fn window(reader: &ResourceReader<'_>, strategy: Strategy) -> SignedDuration {
+fn window(fields: &ResourceFields<'_>, strategy: Strategy) -> SignedDuration {
+    let place = fields.place("maintenance_window_duration");
     if strategy == Strategy::TimeBased {
-        let length = reader
-            .clone()
-            .needed("the length of time-based's windows, 10m or more")
-            .duration(SHORTEST_WINDOW..=LONGEST_WINDOW);
-        return length.unwrap_or(SHORTEST_WINDOW);
+        place.needed("the length of time-based's windows, 10m or more");
+        return fields.value("maintenance_window_duration");
     }
-    let length = reader.duration(SignedDuration::ZERO..=LONGEST_WINDOW).unwrap_or_default();
-    if !length.is_zero() {
-        reader.refuse("is only supported for time-based; a group of halt-on-error may have a window_duration");
+    let length: Option<SignedDuration> = place.read(&KeyKind::Minutes(0, LONGEST_WINDOW));
+    if length.is_some_and(|length| !length.is_zero()) {
+        place.refuse("is only supported for time-based; a group of halt-on-error may have a window_duration");
     }
     SignedDuration::ZERO
 }
@@ -79,30 +60,28 @@ pub(super) struct Schedules {
 }
 
 /// Reads `regular` and `critical`, and checks each.
-pub(super) fn schedules(reader: &ResourceReader<'_>, strategy: Strategy, dialect: PolicyDialect) -> Schedules {
-    let Some(mut fields) = reader.fields() else { return Schedules::default() };
-    let mut list = |name| {
-        let list = fields.get(name);
-        let items = list.items().into_iter();
-        let placed: Vec<Placed<'_>> =
-            items.filter_map(|item| group::read(&item, dialect).map(|group| (item, group))).collect();
-        check::groups(&list, strategy, &placed);
+pub(super) fn schedules(fields: Option<ResourceFields<'_>>, strategy: Strategy) -> Schedules {
+    let Some(fields) = fields else { return Schedules::default() };
+    let list = |name| {
+        let group = |item: &ResourceReader<'_>| {
+            fields.fields_at(name, &item.clone().needed("a group")).map(|group| group::read(&group))
+        };
+        let items = fields.items(name);
+        let placed: Vec<_> = items.into_iter().filter_map(|item| Some((item.clone(), group(&item)?))).collect();
+        check::groups(&fields.place(name), strategy, &placed);
         placed.into_iter().map(|(_, group)| group).collect()
     };
-    let schedules = Schedules { regular: list("regular"), critical: list("critical") };
-    fields.end();
-    schedules
+    Schedules { regular: list("regular"), critical: list("critical") }
 }
 
 /// Where hosts go that belong to no group; a group must be one of each schedule that has groups.
-pub(super) fn unassigned(fields: &mut ResourceFields<'_>, default: Unassigned, schedules: &Schedules) -> Unassigned {
-    let place = fields.get("unassigned");
-    let unassigned = match place.name() {
-        None => return default,
-        Some("hold") => Unassigned::Hold,
+pub(super) fn unassigned(fields: &ResourceFields<'_>, schedules: &Schedules) -> Unassigned {
+    let unassigned = match fields.get::<String>("unassigned").as_deref() {
+        None | Some("hold") => Unassigned::Hold,
         Some("last") => Unassigned::Last,
         Some(name) => Unassigned::Group(name.to_owned()),
     };
+    let place = fields.place("unassigned");
     check::unassigned(&place, &unassigned, "regular", &schedules.regular);
     if !schedules.critical.is_empty() {
         check::unassigned(&place, &unassigned, "critical", &schedules.critical);

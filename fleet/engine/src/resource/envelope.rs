@@ -1,8 +1,11 @@
 //! What all resources have in common: `kind`, `version`, `metadata` and `spec`.
 
+use jiff::Timestamp;
 use yaml::{Node, Value};
 
 use super::fault::FaultList;
+use super::fields::ResourceFields;
+use super::keys;
 use super::kind::Kind;
 use super::reader::ResourceReader;
 use super::shown::alternatives;
@@ -12,22 +15,20 @@ use super::{Metadata, Object, Resource, channel, config, maintenance, nearest, r
 pub(super) fn read(document: Node, found: &FaultList) -> Option<Resource> {
     let document = document.merged();
     let root = ResourceReader::root(&document, found);
-    let mut fields = root.fields()?;
-    let kind = kind(&fields.get("kind").needed("a kind such as autoupdate_config"))?;
-    fields.get("version").one_of(&[("v1", ())]);
-    if fields.get("sub_kind").any_scalar().is_some_and(|text| !text.is_empty()) {
+    root.mapping()?;
+    let kind = kind(&root.at("kind").needed("a kind such as autoupdate_config"))?;
+    // Teleport's own resource counts its writings with it; here the revision does.
+    let fields = root.fields_and(&keys::DOCUMENT, 0, (kind == Kind::Maintenance).then_some("nonce"))?;
+    fields.get::<String>("version");
+    root.at("nonce").any_scalar();
+    if fields.place("sub_kind").any_scalar().is_some_and(|text| !text.is_empty()) {
         root.at("sub_kind").refuse("is not empty: no kind has sub-kinds");
     }
-    if kind == Kind::Maintenance {
-        // Teleport's own resource counts its writings with it; here the revision does.
-        fields.get("nonce").any_scalar();
-    }
-    let (name, revision) = metadata(&fields.get("metadata"), kind);
-    let spec = fields.get("spec").needed("what it says");
-    if !fields.get("status").is_empty() {
+    let (name, revision) = metadata(&fields, kind);
+    let spec = fields.place("spec");
+    if !fields.place("status").is_empty() {
         root.at("status").refuse("is written by the server alone");
     }
-    fields.end();
     if !spec.is_there() {
         return None;
     }
@@ -86,25 +87,21 @@ fn kind(reader: &ResourceReader<'_>) -> Option<Kind> {
 }
 
 /// Name and revision. The name of a kind with one resource is filled in, and no other is taken.
-fn metadata(reader: &ResourceReader<'_>, kind: Kind) -> (Option<String>, Option<String>) {
+fn metadata(document: &ResourceFields<'_>, kind: Kind) -> (Option<String>, Option<String>) {
     let only = kind.only_name();
-    let Some(mut fields) = reader.fields() else { return (None, None) };
-    let place = fields.get("name");
-    let name = match kind {
-        Kind::Channel => channel::name(&place),
-        _ => place.name().map(str::to_owned),
-    };
+    let Some(fields) = document.fields("metadata") else { return (only.map(str::to_owned), None) };
+    let place = fields.place("name");
+    let name = if kind == Kind::Channel { channel::name(&place) } else { fields.get("name") };
     if let (Some(only), Some(name)) = (only, &name)
         && name != only
     {
         place.wrong(&format!("{only}, the name of the only {kind}"));
     }
-    let revision = fields.get("revision").any_scalar().map(str::to_owned);
+    let revision = fields.get("revision");
     // Kept for those who write them; they mean nothing here.
-    fields.get("expires").time();
-    fields.get("description").any_scalar();
-    fields.get("labels").fields();
-    fields.end();
+    fields.get::<Timestamp>("expires");
+    fields.get::<String>("description");
+    fields.pairs("labels");
     (only.map(str::to_owned).or(name), revision)
 }
 

@@ -4,7 +4,9 @@ use jiff::SignedDuration;
 
 use super::config::{Schedules, schedules, unassigned};
 use super::dialect::PolicyDialect;
+use super::fields::ResourceFields;
 use super::group;
+use super::keys;
 use super::reader::ResourceReader;
 use crate::calendar::{Days, WindowOpening, Zone};
 use crate::policy::{GroupPolicy, Mode, Policy, Strategy, Unassigned, Ungrouped, UngroupedWindow};
@@ -36,16 +38,13 @@ pub(crate) fn default_group(window: Option<&MaintenanceWindow>) -> GroupPolicy {
 
 /// Reads `spec`.
 pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Maintenance> {
-    let mut fields = spec.fields()?;
-    let update = fields.get("agent_auto_update");
-    let groups = fields.get("agent_auto_update_groups");
-    let (mode, ungrouped) = update_of(&update);
-    let schedules = schedules(&groups, Strategy::Requires, PolicyDialect::Rfd0169);
-    let agents = fields.get("agents");
-    let unassigned = unassigned_of(&agents, &schedules, ungrouped.is_some());
-    let window = window(&fields.get("agent_upgrades"));
-    fields.end();
-    let is_written = update.is_there() || groups.is_there() || agents.is_there();
+    let fields = spec.fields(&keys::MAINTENANCE, PolicyDialect::Rfd0169.column())?;
+    let (mode, ungrouped) = update_of(&fields);
+    let schedules = schedules(fields.fields("agent_auto_update_groups"), Strategy::Requires);
+    let unassigned = unassigned_of(&fields, &schedules, ungrouped.is_some());
+    let window = fields.fields("agent_upgrades").map(|window| self::window(&window));
+    let is_written =
+        ["agent_auto_update", "agent_auto_update_groups", "agents"].iter().any(|key| fields.place(key).is_there());
     let Schedules { regular, critical } = schedules;
     let policy = Policy {
         mode,
@@ -60,58 +59,44 @@ pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Maintenance> {
 }
 
 /// RFD 0169 has `agent_auto_update` twice: as a boolean, and as the schedule without groups.
-fn update_of(reader: &ResourceReader<'_>) -> (Mode, Option<Ungrouped>) {
-    if !reader.is_there() {
-        return (Mode::Enabled, None);
+fn update_of(spec: &ResourceFields<'_>) -> (Mode, Option<Ungrouped>) {
+    if spec.place("agent_auto_update").is_mapping() {
+        return (Mode::Enabled, spec.fields("agent_auto_update").map(|fields| ungrouped(&fields)));
     }
-    if reader.is_mapping() {
-        return (Mode::Enabled, ungrouped(reader));
-    }
-    match reader.boolean_or("a mapping of schedules") {
+    match spec.get("agent_auto_update") {
         Some(false) => (Mode::Disabled, None),
         _ => (Mode::Enabled, None),
     }
 }
 
-fn ungrouped(reader: &ResourceReader<'_>) -> Option<Ungrouped> {
-    let mut fields = reader.fields()?;
-    let regular = ungrouped_window(&fields.get("regular"));
-    let critical = ungrouped_window(&fields.get("critical"));
-    let immediate_jitter = fields.get("immediate").fields().map_or(0, |mut immediate| {
-        let jitter = immediate.get("jitter_seconds").integer(0..=60);
-        immediate.end();
-        jitter.unwrap_or(0)
-    });
-    fields.end();
-    Some(Ungrouped { regular, critical, immediate_jitter })
-}
-
-fn ungrouped_window(reader: &ResourceReader<'_>) -> Option<UngroupedWindow> {
-    let mut fields = reader.there()?.fields()?;
-    let opening = group::opening(&mut fields, Days::EVERY);
-    let jitter = fields.get("jitter_seconds").integer(0..=60).unwrap_or(0);
-    fields.end();
-    Some(UngroupedWindow { opening, jitter })
+fn ungrouped(fields: &ResourceFields<'_>) -> Ungrouped {
+    let window = |name| {
+        let fields = fields.fields(name)?;
+        Some(UngroupedWindow { opening: group::opening(&fields), jitter: fields.value("jitter_seconds") })
+    };
+    let immediate = fields.fields("immediate");
+    Ungrouped {
+        regular: window("regular"),
+        critical: window("critical"),
+        immediate_jitter: immediate.map_or(0, |immediate| immediate.value("jitter_seconds")),
+    }
 }
 
 /// `spec.agents` holds nothing else here than `unassigned`, which the schedule without groups would contradict.
-fn unassigned_of(agents: &ResourceReader<'_>, schedules: &Schedules, has_ungrouped: bool) -> Unassigned {
-    let Some(mut fields) = agents.fields() else { return Unassigned::Hold };
-    let unassigned = unassigned(&mut fields, Unassigned::Hold, schedules);
-    fields.end();
+fn unassigned_of(spec: &ResourceFields<'_>, schedules: &Schedules, has_ungrouped: bool) -> Unassigned {
+    let Some(agents) = spec.fields("agents") else { return Unassigned::Hold };
+    let unassigned = unassigned(&agents, schedules);
     if has_ungrouped && unassigned != Unassigned::Hold {
         agents
-            .at("unassigned")
+            .place("unassigned")
             .refuse("is written beside agent_auto_update, which says when hosts without a group update");
     }
     unassigned
 }
 
-fn window(reader: &ResourceReader<'_>) -> Option<MaintenanceWindow> {
-    let mut fields = reader.there()?.fields()?;
-    let hour = fields.get("utc_start_hour").integer(0..=23).and_then(|hour| u8::try_from(hour).ok()).unwrap_or(0);
-    let days = group::each_day(&fields.get("weekdays").items());
-    fields.end();
-    let days = if days.is_empty() { Days::EVERY } else { days };
-    Some(MaintenanceWindow { opening: WindowOpening { days, hour, zone: Zone::UTC } })
+fn window(fields: &ResourceFields<'_>) -> MaintenanceWindow {
+    let hour = fields.value("utc_start_hour");
+    let has_days = !fields.place("weekdays").items().is_empty();
+    let days = if has_days { fields.value("weekdays") } else { Days::EVERY };
+    MaintenanceWindow { opening: WindowOpening { days, hour, zone: Zone::UTC } }
 }

@@ -13,6 +13,8 @@ mod fault;
 mod fields;
 mod group;
 mod hours;
+mod key;
+mod keys;
 mod kind;
 mod maintenance;
 mod nearest;
@@ -20,10 +22,12 @@ mod reader;
 mod release;
 mod report;
 mod ruling;
+mod schema;
 mod shown;
 #[cfg(test)]
 mod tests;
 mod url;
+mod value;
 mod version;
 
 use std::collections::HashMap;
@@ -37,13 +41,15 @@ pub use config::Config;
 pub use dialect::PolicyDialect;
 pub use fault::{Faults, ResourceFault};
 pub use hours::{longest_chain, minimum_rollout_hours};
+pub use keys::{MOST_GROUPS, MOST_VERSIONS};
 pub use kind::Kind;
 pub(crate) use maintenance::default_group;
 pub use maintenance::{Maintenance, MaintenanceWindow};
 pub use release::{Phased, Release};
 pub(crate) use report::counts_are_good;
-pub use report::{AgentReport, MOST_GROUPS, MOST_VERSIONS, Omitted, VersionCount};
+pub use report::{AgentReport, Omitted, VersionCount};
 pub(crate) use ruling::ruling;
+pub use schema::schema;
 pub use url::check as check_url;
 pub use version::{AgentVersions, VersionSpec};
 

@@ -4,20 +4,23 @@
 
 use crate::plain::{is_unsafe, is_unsafe_in_document};
 use std::fmt::Display;
-use std::ops::RangeInclusive;
 
-use jiff::{SignedDuration, Timestamp};
-use protocol::{Digest, Version};
 use yaml::{Node, Value, scalar};
 
 use super::fault::{FaultList, ResourceFault};
-use super::shown::{alternatives, escaped, shown};
-use crate::percent::Percent;
+use super::key::KeyKind;
+use super::shown::{escaped, shown};
 
 /// Longest text, bytes: a label expression of a hundred terms fits.
 const LONGEST_TEXT: usize = 4096;
 /// Longest name, bytes.
 const LONGEST_NAME: usize = 255;
+
+/// What a key can have.
+pub(super) trait KeyValue: Sized {
+    /// What stands at `place`, where `kind` may; `None` where nothing does, and after a fault.
+    fn read(place: &ResourceReader<'_>, kind: &KeyKind) -> Option<Self>;
+}
 
 /// A place in a document, where perhaps something stands.
 #[derive(Debug, Clone)]
@@ -33,6 +36,11 @@ impl<'a> ResourceReader<'a> {
     /// The whole of a document.
     pub(super) fn root(node: &'a Node, found: &'a FaultList) -> Self {
         Self { node: Some(node).filter(|node| !node.is_null()), line: node.line, key: String::new(), found }
+    }
+
+    /// Where nothing stands.
+    pub(super) fn nowhere(found: &'a FaultList) -> Self {
+        Self { node: None, line: 0, key: String::new(), found }
     }
 
     /// True if something stands here.
@@ -167,16 +175,6 @@ impl<'a> ResourceReader<'a> {
         self.scalar("a text", |text, _| Some(text))
     }
 
-    /// A boolean in any of YAML's spellings, without quotes.
-    pub(super) fn boolean(&self) -> Option<bool> {
-        self.scalar("true or false", |text, plain| scalar::boolean(text).filter(|_| plain))
-    }
-
-    /// A boolean, where `other` may stand as well.
-    pub(super) fn boolean_or(&self, other: &str) -> Option<bool> {
-        self.scalar(&format!("true, false or {other}"), |text, plain| scalar::boolean(text).filter(|_| plain))
-    }
-
     /// True where a mapping stands.
     pub(super) fn is_mapping(&self) -> bool {
         self.node.is_some_and(|node| node.pairs().is_some())
@@ -187,76 +185,9 @@ impl<'a> ResourceReader<'a> {
         matches!(node.map(|node| &node.value), Some(Value::Scalar { text, plain: true }) if test(text))
     }
 
-    /// A whole number in a range.
-    pub(super) fn integer(&self, range: RangeInclusive<u32>) -> Option<u32> {
-        let wanted = format!("a whole number from {} to {}", range.start(), range.end());
-        self.scalar(&wanted, |text, plain| {
-            let number = u32::try_from(scalar::integer(text).filter(|_| plain)?).ok()?;
-            range.contains(&number).then_some(number)
-        })
-    }
-
-    /// A percentage: `10%`, `10 %` or `10`.
-    pub(super) fn percent(&self) -> Option<Percent> {
-        self.scalar("a whole percentage from 0% to 100%", |text, _| {
-            let number = text.strip_suffix('%').map_or(text, str::trim_end);
-            Percent::new(u8::try_from(scalar::integer(number)?).ok()?)
-        })
-    }
-
-    /// A number with at most two decimals, in hundredths: 150 for `1.5`.
-    pub(super) fn hundredths(&self, range: RangeInclusive<u32>) -> Option<u32> {
-        let wanted =
-            format!("a number from {} to {} with at most two decimals", range.start() / 100, range.end() / 100);
-        self.scalar(&wanted, |text, plain| {
-            let (whole, decimals) = text.split_once('.').map_or((text, "0"), |(whole, decimals)| (whole, decimals));
-            let is_decimal = matches!(decimals.len(), 1..=2) && decimals.bytes().all(|byte| byte.is_ascii_digit());
-            let parts: u32 = format!("{decimals:0<2}").parse().ok().filter(|_| is_decimal && plain)?;
-            let whole = u32::try_from(scalar::integer(whole)?).ok()?;
-            whole.checked_mul(100)?.checked_add(parts).filter(|number| range.contains(number))
-        })
-    }
-
-    /// A share from 0 to 1.
-    pub(super) fn share(&self) -> Option<f64> {
-        self.scalar("a number from 0 to 1", |text, plain| {
-            let number: f64 = text.parse().ok().filter(|_| plain && scalar::is_number(text))?;
-            (0.0..=1.0).contains(&number).then_some(number)
-        })
-    }
-
-    /// A duration with its unit, such as `90m`; 0 needs none.
-    pub(super) fn duration(&self, range: RangeInclusive<SignedDuration>) -> Option<SignedDuration> {
-        let words = |length: &SignedDuration| scalar::duration_text(length.unsigned_abs());
-        let wanted = format!("a duration with its unit from {} to {}", words(range.start()), words(range.end()));
-        self.scalar(&wanted, |text, _| {
-            let has_unit = text == "0" || scalar::integer(text).is_none();
-            let length = SignedDuration::try_from(scalar::duration(text).filter(|_| has_unit)?).ok()?;
-            range.contains(&length).then_some(length)
-        })
-    }
-
-    /// A time as RFC 3339 writes it.
-    pub(super) fn time(&self) -> Option<Timestamp> {
-        self.scalar("a time with its offset, such as 2026-12-24T00:00:00Z", |text, _| text.parse().ok())
-    }
-
-    /// A SHA-256 in hex.
-    pub(super) fn digest(&self) -> Option<Digest> {
-        self.scalar("a SHA-256 in hex", |text, _| text.parse().ok())
-    }
-
-    /// A version, with or without `v`.
-    pub(super) fn version(&self) -> Option<Version> {
-        self.scalar("a version such as 17.2.1", |text, _| text.parse().ok())
-    }
-
-    /// One of a few words.
-    pub(super) fn one_of<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
-        let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        self.scalar(&alternatives(&names), |text, _| {
-            words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value)
-        })
+    /// The value of a key that may have such.
+    pub(super) fn read<T: KeyValue>(&self, kind: &KeyKind) -> Option<T> {
+        T::read(self, kind)
     }
 
     /// What `convert` makes of a text, which may have several lines; its error follows the text and a colon.
@@ -274,7 +205,8 @@ impl<'a> ResourceReader<'a> {
         }
     }
 
-    fn scalar<T>(&self, wanted: &str, convert: impl FnOnce(&'a str, bool) -> Option<T>) -> Option<T> {
+    /// What `convert` makes of a scalar that is there, plain or not.
+    pub(super) fn scalar<T>(&self, wanted: &str, convert: impl FnOnce(&'a str, bool) -> Option<T>) -> Option<T> {
         let node = self.node?;
         let value = match (&node.value, node.tag.as_deref()) {
             (Value::Scalar { text, plain }, None) => convert(text, *plain),

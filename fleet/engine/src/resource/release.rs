@@ -3,14 +3,11 @@
 use jiff::Timestamp;
 use protocol::{Arch, Digest, Edition, Version};
 
+use super::fields::ResourceFields;
+use super::key::KeyKind;
+use super::keys;
 use super::reader::ResourceReader;
 use super::shown::escaped;
-
-/// Most minutes that a phased rollout takes: a year.
-const MOST_MINUTES: u32 = 366 * 24 * 60;
-
-/// Most items of a list.
-const MOST_ITEMS: usize = 100;
 
 /// What a `fleet_release` says.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,22 +45,25 @@ pub struct Phased {
 
 /// Reads `spec`.
 pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Release> {
-    let mut fields = spec.fields()?;
-    let version = fields.get("version").needed("the version").version();
-    let channels = channels(&fields.get("channels"));
-    let mut flag = |name| fields.get(name).boolean().unwrap_or(false);
-    let (critical, barrier, deadend) = (flag("critical"), flag("barrier"), flag("deadend"));
-    let blocked = blocked(&fields.get("blocked"));
-    let requires_from = requires_from(&fields.get("requires_from"), version.as_ref());
-    let rollout = rollout(&fields.get("rollout"));
-    let digests = digests(&fields.get("digests"));
-    fields.end();
-    Some(Release { version: version?, channels, critical, barrier, deadend, blocked, requires_from, rollout, digests })
+    let fields = spec.fields(&keys::RELEASE, 0)?;
+    let version: Option<Version> = fields.get("version");
+    let release = Release {
+        channels: channels(&fields),
+        critical: fields.value("critical"),
+        barrier: fields.value("barrier"),
+        deadend: fields.value("deadend"),
+        blocked: fields.fields("blocked").and_then(|blocked| blocked.get("reason")),
+        requires_from: requires_from(&fields, version.as_ref()),
+        rollout: fields.fields("rollout").and_then(|rollout| phased(&rollout)),
+        digests: digests(&fields),
+        version: version?,
+    };
+    Some(release)
 }
 
-fn channels(reader: &ResourceReader<'_>) -> Vec<String> {
+fn channels(fields: &ResourceFields<'_>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for item in reader.items_up_to(MOST_ITEMS, "channels") {
+    for item in fields.items("channels") {
         match super::channel::name(&item.clone().needed("a channel's name")) {
             Some(name) if names.contains(&name) => item.refuse(format!("{name} is in the list twice")),
             Some(name) => names.push(name),
@@ -73,17 +73,10 @@ fn channels(reader: &ResourceReader<'_>) -> Vec<String> {
     names
 }
 
-fn blocked(reader: &ResourceReader<'_>) -> Option<String> {
-    let mut fields = reader.there()?.fields()?;
-    let reason = fields.get("reason").needed("the reason, for those who ask why").name().map(str::to_owned);
-    fields.end();
-    reason
-}
-
-fn requires_from(reader: &ResourceReader<'_>, own: Option<&Version>) -> Vec<Version> {
+fn requires_from(fields: &ResourceFields<'_>, own: Option<&Version>) -> Vec<Version> {
     let mut versions = Vec::new();
-    for item in reader.items_up_to(MOST_ITEMS, "versions") {
-        let Some(version) = item.clone().needed("a version").version() else { continue };
+    for item in fields.items("requires_from") {
+        let Some(version) = item.clone().needed("a version").read(&KeyKind::Version) else { continue };
         if Some(&version) == own {
             item.wrong("another version: none is reached from itself");
         }
@@ -92,18 +85,15 @@ fn requires_from(reader: &ResourceReader<'_>, own: Option<&Version>) -> Vec<Vers
     versions
 }
 
-fn rollout(reader: &ResourceReader<'_>) -> Option<Phased> {
-    let mut fields = reader.there()?.fields()?;
-    let start = fields.get("start").needed("the time when it begins").time();
-    let start_value = fields.get("start_value").share().unwrap_or(0.0);
-    let duration_minutes = fields.get("duration_minutes").integer(0..=MOST_MINUTES);
-    fields.end();
+fn phased(fields: &ResourceFields<'_>) -> Option<Phased> {
+    let start = fields.get("start");
+    let (start_value, duration_minutes) = (fields.value("start_value"), fields.get("duration_minutes"));
     Some(Phased { start: start?, start_value, duration_minutes })
 }
 
-fn digests(reader: &ResourceReader<'_>) -> Vec<((Edition, Arch), Digest)> {
+fn digests(fields: &ResourceFields<'_>) -> Vec<((Edition, Arch), Digest)> {
     let mut digests: Vec<((Edition, Arch), Digest)> = Vec::new();
-    for (key, place) in reader.pairs_up_to(MOST_ITEMS, "digests") {
+    for (key, place) in fields.pairs("digests") {
         let archive: Option<(Edition, Arch)> =
             key.split_once('/').and_then(|(edition, arch)| Some((edition.parse().ok()?, arch.parse().ok()?)));
         let Some(archive) = archive else {
@@ -115,7 +105,7 @@ fn digests(reader: &ResourceReader<'_>) -> Vec<((Edition, Arch), Digest)> {
             place.refuse("is in the list twice");
             continue;
         }
-        if let Some(digest) = place.needed("the archive's SHA-256").digest() {
+        if let Some(digest) = place.needed("the archive's SHA-256").read(&KeyKind::Sha256) {
             digests.push((archive, digest));
         }
     }

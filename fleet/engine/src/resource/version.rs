@@ -2,8 +2,10 @@
 
 use protocol::Version;
 
-use super::config::MODES;
 use super::dialect::PolicyDialect;
+use super::fields::ResourceFields;
+use super::key::KeyKind;
+use super::keys;
 use super::reader::ResourceReader;
 use crate::policy::{Mode, RolloutTarget, Schedule};
 
@@ -46,49 +48,33 @@ impl AgentVersions {
 
 /// Reads `spec`.
 pub(super) fn read(spec: &ResourceReader<'_>) -> Option<VersionSpec> {
-    let mut fields = spec.fields()?;
-    let tools = tools(&fields.get("tools"));
-    let agents = fields.get("agents");
+    let fields = spec.fields(&keys::VERSION, 0)?;
+    let tools = fields.fields("tools").and_then(|tools| tools.get("target_version"));
+    let agents = fields.place("agents");
     // The keys of RFD 0169, and `agent_start_version`, which is ours.
-    let keys = ["agent_version", "agent_version_schedule", "agent_start_version"].map(|key| fields.get(key));
-    fields.end();
-    let is_flat = keys.iter().any(ResourceReader::is_there);
+    let flat_keys = ["agent_version", "agent_version_schedule", "agent_start_version"];
+    let is_flat = flat_keys.iter().any(|key| fields.place(key).is_there());
     let agents = match (agents.is_there(), is_flat) {
         (true, true) => {
             agents.refuse("stands beside agent_version: write one of them, in one dialect");
             None
         }
-        (true, false) => nested(&agents),
-        (false, true) => flat(keys),
+        (true, false) => fields.fields("agents").and_then(|agents| nested(&agents)),
+        (false, true) => flat(&fields),
         (false, false) => None,
     };
     Some(VersionSpec { agents, tools })
 }
 
-fn tools(reader: &ResourceReader<'_>) -> Option<Version> {
-    let mut fields = reader.fields()?;
-    let version = fields.get("target_version").version();
-    fields.end();
-    version
-}
-
-fn nested(agents: &ResourceReader<'_>) -> Option<AgentVersions> {
-    let mut fields = agents.fields()?;
-    let start = fields.get("start_version").needed("the version that hosts run before their turn").version();
-    let target = fields.get("target_version").needed("the version that hosts shall run").version();
-    let schedules = [("regular", Schedule::Regular), ("immediate", Schedule::Immediate)];
-    let schedule = fields.get("schedule").one_of(&schedules).unwrap_or(Schedule::Regular);
+fn nested(fields: &ResourceFields<'_>) -> Option<AgentVersions> {
+    let (start, target) = (fields.get("start_version"), fields.get("target_version"));
     // What a version does not enable, nobody has enabled (FLEET §3, D1).
-    let mode = fields.get("mode").one_of(&MODES).unwrap_or(Mode::Disabled);
-    fields.end();
+    let (schedule, mode) = (fields.value("schedule"), fields.value("mode"));
     Some(AgentVersions { dialect: PolicyDialect::V2, start: Some(start?), target: target?, schedule, mode })
 }
 
-fn flat([target, schedule, start]: [ResourceReader<'_>; 3]) -> Option<AgentVersions> {
-    let target = target.needed("the version that hosts shall run").version();
-    let schedules =
-        [("regular", Schedule::Regular), ("critical", Schedule::Critical), ("immediate", Schedule::Immediate)];
-    let schedule = schedule.one_of(&schedules).unwrap_or(Schedule::Regular);
-    let start = start.version();
+fn flat(fields: &ResourceFields<'_>) -> Option<AgentVersions> {
+    let target = fields.place("agent_version").needed("the version that hosts shall run").read(&KeyKind::Version);
+    let (schedule, start) = (fields.value("agent_version_schedule"), fields.get("agent_start_version"));
     Some(AgentVersions { dialect: PolicyDialect::Rfd0169, start, target: target?, schedule, mode: Mode::Enabled })
 }

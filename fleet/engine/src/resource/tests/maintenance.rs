@@ -88,8 +88,8 @@ fn unassigned_stands_below_agents_here_too() {
     assert_eq!(unassigned("a"), Unassigned::Group("a".to_owned()));
     assert_eq!(
         fault(&format!("{groups}\nagents: {{unassigned: b, mode: enabled}}")),
-        "line 4: spec.agents.unassigned: b is neither hold nor last nor a group of the regular schedule\n\
-         line 4: spec.agents.mode: is not a known key; known are unassigned"
+        "line 4: spec.agents.mode: is not a known key; known are unassigned\n\
+         line 4: spec.agents.unassigned: b is neither hold nor last nor a group of the regular schedule"
     );
     assert_eq!(
         fault(&format!("{groups}\nagent_auto_update: {{regular: {{}}}}\nagents: {{unassigned: last}}")),

@@ -6,6 +6,7 @@ mod envelope;
 mod group;
 mod hostile;
 mod maintenance;
+mod page;
 mod release;
 mod report;
 mod rules;

@@ -1,0 +1,329 @@
+//! The keys of all resources: one row each, from which the reader, `docs/fleet-resources.md` and the JSON Schema come.
+//!
+//! A row: what the key means, its name, what may stand there, its default (of v2, and of RFD 0169 where that differs), and when a
+//! change of it acts where that is not the same in the whole table. How to renew the page: `tests/page.rs`.
+
+use super::key::KeyKind::{
+    Address, Decimal, Empty, Flag, FlagOr, Kept, LabelExpression, List, Map, Mapping, Minutes, Name, Percentage,
+    Sha256, Share, Text, Time, TimeZone, Version, Weekdays, Whole, Words,
+};
+use super::key::{Key, KeyTable};
+
+/// Most groups of a report (FLEET §5).
+pub const MOST_GROUPS: usize = 50;
+/// Most versions of a group of a report.
+pub const MOST_VERSIONS: usize = 20;
+/// Most hours between groups: a year. What waits longer waits for a person.
+const YEAR: u32 = 8760;
+/// Most hosts that a rate or a threshold can speak of.
+const HOSTS: u32 = 10_000_000;
+/// Most hosts of a count.
+const COUNT: u32 = i32::MAX.unsigned_abs();
+/// Most items of a list that has no limit of its own.
+const ITEMS: usize = 100;
+/// A list whose limit is said elsewhere.
+pub(super) const ANY: usize = usize::MAX;
+/// Least length of a window, minutes: Managed Updates v2 takes 10 minutes and more (FLEET §3, D3).
+pub(super) const SHORTEST_WINDOW: i64 = 10;
+/// Longest: after a week all have come round.
+pub(super) const LONGEST_WINDOW: i64 = 7 * 24 * 60;
+/// The words for modes.
+const MODES: &[&str] = &["enabled", "disabled", "suspended"];
+
+macro_rules! tables {
+    ($($table:ident = $heading:literal {
+        $($(#[doc = $meaning:literal])+ $name:ident: $kind:expr, $($default:literal)+ $(=> $acts:literal)?;)*
+    })*) => {
+        $(pub(super) static $table: KeyTable = KeyTable {
+            heading: $heading,
+            keys: &[$(Key {
+                name: stringify!($name),
+                kind: $kind,
+                defaults: &[$($default),+],
+                acts: concat!($($acts)?),
+                meaning: &[$($meaning),+],
+            }),*],
+        };)*
+    };
+}
+
+tables! {
+DOCUMENT = "Every kind" {
+    ///
+    kind: Text("one of the kinds above"), "required: a kind";
+    /// the version of the format
+    version: Words(&["v1"]), "`v1`";
+    /// empty: no kind has sub-kinds
+    sub_kind: Kept, "none";
+    /// below
+    metadata: Mapping(&METADATA), "none";
+    /// see each kind
+    spec: Map("keys", ANY, &Kept), "required: what it says";
+    /// only the server writes it
+    status: Empty, "none";
+}
+METADATA = "`metadata`" {
+    /// required for `autoupdate_agent_report` and `fleet_channel`. Default of a `fleet_release`: its version
+    name: Name(""), "the only name of the kind";
+    /// the server replaces it at each write; `update` with another than the stored one is refused
+    revision: Kept, "none";
+    /// kept, not used
+    expires: Time, "none";
+    /// kept, not used
+    description: Kept, "none";
+    /// kept, not used
+    labels: Map("labels", ANY, &Kept), "none";
+}
+CONFIG = "`autoupdate_config`: `spec`" {
+    /// agents. Absent: as without this resource
+    agents: Mapping(&CONFIG_AGENTS), "none";
+    /// `tsh` and `tctl`
+    tools: Mapping(&CONFIG_TOOLS), "none";
+}
+CONFIG_TOOLS = "`autoupdate_config`: `spec.tools`" {
+    /// whether `tsh` and `tctl` are told to update themselves
+    mode: Words(&["enabled", "disabled"]), "`disabled`";
+}
+CONFIG_AGENTS = "`autoupdate_config`: `spec.agents`" {
+    /// enabled: the rollout goes on. suspended: nothing starts, nobody is told to update. disabled: the same, and new
+    /// installations get the target. If `autoupdate_version` has a mode too, the lower counts: disabled, suspended, enabled
+    mode: Words(MODES), "required: enabled, disabled or suspended" => "next step";
+    /// one group after the other, or each in its own window
+    strategy: Words(&["halt-on-error", "time-based"]), "`halt-on-error`" => "new rollout";
+    /// length of the windows of `time-based`. With `halt-on-error`: absent or 0
+    maintenance_window_duration: Minutes(SHORTEST_WINDOW, LONGEST_WINDOW), "required with `time-based`" => "next step";
+    /// the groups
+    schedules: Mapping(&CONFIG_SCHEDULES), "none" => "next rollout";
+    /// where hosts without a group go: nowhere, the last group, or this one
+    unassigned: Name("`hold`, `last` or the name of a group"), "`last`" => "next rollout";
+}
+CONFIG_SCHEDULES = "`autoupdate_config`: `spec.agents.schedules`" {
+    /// see [Groups](#groups)
+    regular: List("groups", ANY, &Mapping(&GROUP)), "none";
+    /// for versions of the schedule `critical`. Absent: the regular groups, without their windows
+    critical: List("groups", ANY, &Mapping(&GROUP)), "none";
+}
+MAINTENANCE = "`cluster_maintenance_config`: `spec`" {
+    /// false: updates are off. A mapping: on, and the schedule for hosts without a group (below)
+    agent_auto_update: FlagOr(&UNGROUPED), "`true`";
+    /// the groups
+    agent_auto_update_groups: Mapping(&MAINTENANCE_GROUPS), "none";
+    /// below
+    agents: Mapping(&MAINTENANCE_AGENTS), "none";
+    /// the cluster's maintenance window. Only if no configuration has groups: all hosts are in one group, `default-cmc`, in
+    /// this window
+    agent_upgrades: Mapping(&MAINTENANCE_WINDOW), "none";
+}
+UNGROUPED = "`cluster_maintenance_config`: `spec.agent_auto_update`" {
+    /// window for regular versions, one hour long. Absent: these hosts are held
+    regular: Mapping(&UNGROUPED_WINDOW), "none";
+    /// window for critical versions. Absent: as `regular`, at any time
+    critical: Mapping(&UNGROUPED_WINDOW), "none";
+    /// versions of the schedule `immediate`
+    immediate: Mapping(&UNGROUPED_IMMEDIATE), "none";
+}
+UNGROUPED_WINDOW = "`cluster_maintenance_config`: `spec.agent_auto_update.regular`" {
+    /// days on which the window opens
+    days: Weekdays, "`[\"*\"]`";
+    /// hour in which it opens
+    start_hour: Whole(0, 23), "`0`";
+    /// where `days` and `start_hour` are read
+    timezone: TimeZone, "`UTC`";
+    /// longest random wait, seconds
+    jitter_seconds: Whole(0, 60), "`0`";
+}
+UNGROUPED_IMMEDIATE = "`cluster_maintenance_config`: `spec.agent_auto_update.immediate`" {
+    /// longest random wait, seconds
+    jitter_seconds: Whole(0, 60), "`0`";
+}
+MAINTENANCE_GROUPS = "`cluster_maintenance_config`: `spec.agent_auto_update_groups`" {
+    /// see [Groups](#groups)
+    regular: List("groups", ANY, &Mapping(&GROUP)), "none";
+    /// for critical versions. Absent: the regular groups, without their windows
+    critical: List("groups", ANY, &Mapping(&GROUP)), "none";
+}
+MAINTENANCE_AGENTS = "`cluster_maintenance_config`: `spec.agents`" {
+    /// where hosts without a group go. Not beside a mapping in `agent_auto_update`
+    unassigned: Name("`hold`, `last` or the name of a group"), "`hold`";
+}
+MAINTENANCE_WINDOW = "`cluster_maintenance_config`: `spec.agent_upgrades`" {
+    /// when the window opens, UTC; one hour long
+    utc_start_hour: Whole(0, 23), "`0`";
+    /// days on which it opens
+    weekdays: Weekdays, "all of them";
+}
+GROUP = "A group" {
+    /// unique in its list. v2: a host is in the group that it declares (`teleport-update enable --group`)
+    name: Name(""), "required: the group's name" => "next rollout";
+    /// members by labels
+    agents: Mapping(&MEMBERS), "by name" "all hosts" => "next rollout";
+    /// days on which the window opens. 169 without `window_duration`: hosts are released on these days alone
+    days: Weekdays, "`[Mon, Tue, Wed, Thu]`" "`[\"*\"]`" => "next rollout";
+    /// when the group may start; the window is one hour long. `time-based`: as long as `maintenance_window_duration`
+    start_hour: Whole(0, 23), "`0`" => "next rollout";
+    /// of `days` and `start_hour`: a built-in IANA name
+    timezone: TimeZone, "`UTC`" => "next rollout";
+    /// since the *start* of the group before. `halt-on-error` alone, not in the first group
+    wait_hours: Whole(0, YEAR), "`0`" => "next rollout";
+    /// since the group before, or those in `requires`, were *done*
+    soak_hours: Whole(0, YEAR), "`0`" => "next rollout";
+    /// groups that must be done before. No circles, none twice, no chain longer than a week
+    requires: List("names of groups", ANY, &Name("")), "`[]`" => "next rollout";
+    /// times in which no further host is told to update
+    blackout: List("freezes", ITEMS, &Mapping(&FREEZE)), "`[]`" => "next step";
+    /// waits until somebody with this role approves: `teleport-fleet approve GROUP`
+    approval: Words(&["viewer", "operator", "admin"]), "none" => "next rollout";
+    /// an external check
+    gate: Mapping(&GATE), "none" => "next rollout";
+    /// hosts that must update with success before the others. Not with `time-based`
+    canary_count: Whole(0, 5), "`0`" => "next rollout";
+    /// most counted hosts that update at the same time
+    max_in_flight: Percentage, "`100%`" => "next step";
+    /// longest random wait, seconds
+    jitter_seconds: Whole(0, 60), "`60`" "`0`" => "next step";
+    /// hosts are released only so long after the window opened, also across midnight. Absent: at any time after the start;
+    /// 169: on its `days`, to midnight
+    window_duration: Minutes(SHORTEST_WINDOW, LONGEST_WINDOW), "none" => "next step";
+    /// hosts per hour
+    rate: Mapping(&RATE), "none" => "next step";
+    /// more failed hosts than this, of those counted at the start, halt the group. v2 itself never halts on failures
+    max_failed_before_halt: Percentage, "`10%`" "`0%`" => "next step";
+    /// the same for hosts that timed out
+    max_timeout_before_halt: Percentage, "`100%`" "`10%`" => "next step";
+    /// more failed hosts than this, of those that ended, halt the group, from `min_ended` on
+    max_failed_of_ended: Percentage, "`50%`" "`100%`" => "next step";
+    /// 169: with more silent hosts the group is not done
+    max_silent: Percentage, "`10%`" => "next step";
+    /// from a host's `started` to its `switched`; then it has timed out
+    timeout_seconds: Whole(30, 900), "off" "`60`" => "next step";
+    /// a host that began and sends no report for a report interval and this long has failed; 0: off
+    failure_seconds: Whole(0, 900), "`0`" => "next step";
+    /// fewer failed hosts than this halt nothing
+    min_failed_before_halt: Whole(1, HOSTS), "`1`" => "next step";
+    /// see `max_failed_of_ended`
+    min_ended: Whole(1, HOSTS), "`20`" => "next step";
+    /// what a halt does: nobody more is told; or also, those that were told go back to the start version
+    on_halt: Words(&["stop", "rollback"]), "`stop`" => "next step";
+}
+MEMBERS = "A group: `agents`" {
+    /// over labels of the host's SSH service
+    node_labels_expression: LabelExpression, "all hosts";
+    /// over labels of the host itself
+    instance_labels_expression: LabelExpression, "all hosts";
+}
+FREEZE = "A group: `blackout[]`" {
+    /// first instant of the freeze
+    from: Time, "required: its first instant";
+    /// first instant after it, later than `from`
+    to: Time, "required: the first instant after it";
+    /// shown to all who ask why the group waits
+    reason: Text(""), "none";
+}
+GATE = "A group: `gate`" {
+    /// who is asked. No user, password or fragment in it
+    url: Address, "required: the address that is asked";
+    /// how long an answer may take
+    timeout_seconds: Whole(1, 60), "`10`";
+}
+RATE = "A group: `rate`" {
+    /// hosts that are released in the first hour
+    base: Whole(1, HOSTS), "required: the hosts of the first hour";
+    /// multiplies the rate after each hour with success and without failure
+    factor: Decimal(1, 10), "`1`";
+    /// highest rate, not less than `base`. Required with a factor above 1
+    maximum: Whole(1, HOSTS), "the base";
+}
+VERSION = "`autoupdate_version`: `spec`" {
+    /// `tsh` and `tctl`
+    tools: Mapping(&VERSION_TOOLS), "none";
+    /// the nested dialect
+    agents: Mapping(&VERSION_AGENTS), "none";
+    /// the flat dialect: what hosts shall run
+    agent_version: Version, "none" => "new rollout";
+    /// regular: by groups. critical: by the groups of the critical schedule, else by the regular ones without their windows.
+    /// immediate: everybody at once, whatever groups say
+    agent_version_schedule: Words(&["regular", "critical", "immediate"]), "`regular`" => "new rollout";
+    /// what hosts run before their turn, and go back to. Default: the last target whose rollout was done, else the version
+    /// that this one replaces, else `agent_version`
+    agent_start_version: Version, "see right" => "new rollout";
+}
+VERSION_AGENTS = "`autoupdate_version`: `spec.agents`" {
+    /// what new hosts install before their turn, and a rollback goes back to
+    start_version: Version, "required: the version that hosts run before their turn" => "new rollout";
+    /// what hosts shall run
+    target_version: Version, "required: the version that hosts shall run" => "new rollout";
+    /// by groups, or everybody at once: no window, canary, cap, freeze, approval or external check holds then
+    schedule: Words(&["regular", "immediate"]), "`regular`" => "new rollout";
+    /// **without it nobody updates.** The lower of this and `autoupdate_config`'s counts
+    mode: Words(MODES), "`disabled`" => "next step";
+}
+VERSION_TOOLS = "`autoupdate_version`: `spec.tools`" {
+    /// what `tsh` and `tctl` update to. Absent: the server's `server_version`, if set
+    target_version: Version, "none";
+}
+REPORT = "`autoupdate_agent_report`: `spec`" {
+    /// when it was made
+    timestamp: Time, "required: the time when the report was made";
+    /// by name
+    groups: Map("groups", MOST_GROUPS, &Mapping(&REPORT_GROUP)), "none";
+    /// agents that are not counted
+    omitted: List("reasons", ITEMS, &Mapping(&REPORT_OMITTED)), "`[]`";
+}
+REPORT_GROUP = "`autoupdate_agent_report`: `spec.groups.NAME`" {
+    /// by version
+    versions: Map("versions", MOST_VERSIONS, &Mapping(&REPORT_VERSION)), "none";
+}
+REPORT_VERSION = "`autoupdate_agent_report`: `spec.groups.NAME.versions.VERSION`" {
+    /// agents that run it
+    count: Whole(0, COUNT), "`0`";
+}
+REPORT_OMITTED = "`autoupdate_agent_report`: `spec.omitted[]`" {
+    /// how many
+    count: Whole(0, COUNT), "`0`";
+    /// why, for people
+    reason: Text(""), "none";
+}
+CHANNEL = "`fleet_channel`: `spec`" {
+    /// this version; `none`: frozen, the channel names none
+    static_version: Version, "none";
+    /// as another server's channel says; cached for a minute, then the last good answer for an hour, then an error
+    forward_url: Address, "none";
+    /// what a host of this group would be told. `none` while a person or a fault has stopped the group
+    group: Name("the name of a group"), "none";
+    /// install at once. A group's channel is also critical while its hosts are told to update
+    critical: Flag, "`false`";
+}
+RELEASE = "`fleet_release`: `spec`" {
+    /// the version
+    version: Version, "required: the version";
+    /// whose graphs have it; a channel has at most 250 releases
+    channels: List("channels", ITEMS, &Name("")), "`[]`";
+    /// install at once
+    critical: Flag, "`false`";
+    /// nobody goes past it without having run it
+    barrier: Flag, "`false`";
+    /// nobody leaves it
+    deadend: Flag, "`false`";
+    /// nobody new gets it, nobody is sent back to it, a rollout of it halts; hosts on it may leave. Refused as start version,
+    /// target or static channel
+    blocked: Mapping(&BLOCKED), "none";
+    /// it is reached from these alone; empty: from any. From later ones: downward, and then nowhere up
+    requires_from: List("versions", ITEMS, &Version), "`[]`";
+    /// the share of hosts whose graphs show it, by time. With neither this nor `barrier`, no edge leads to it
+    rollout: Mapping(&PHASED), "none";
+    /// SHA-256 of its archives by edition and architecture, such as `oss/amd64`; hosts install no other archive of it
+    digests: Map("digests", ITEMS, &Sha256), "none";
+}
+BLOCKED = "`fleet_release`: `spec.blocked`" {
+    /// shown to those who ask
+    reason: Name(""), "required: the reason, for those who ask why";
+}
+PHASED = "`fleet_release`: `spec.rollout`" {
+    /// nobody sees it before
+    start: Time, "required: the time when it begins";
+    /// share of hosts that see it at the start
+    start_value: Share, "`0`";
+    /// until all see it. Absent: the share stays
+    duration_minutes: Whole(0, 366 * 24 * 60), "none";
+}
+}
