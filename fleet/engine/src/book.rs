@@ -12,6 +12,7 @@ use crate::membership::{Membership, Rule};
 use crate::moment::Moment;
 use crate::policy::{GroupPolicy, Members, Mode, Policy, RolloutTarget, Schedule, Strategy, Unassigned};
 use crate::reason::{HaltRule, Why};
+use crate::resource::default_group;
 use crate::rollout::{Rollout, StartBlock};
 
 /// What is wanted, what is stopped, and the rollout.
@@ -317,8 +318,7 @@ impl RolloutState {
 
 /// Managed Updates' group where nobody wrote one.
 const DEFAULT_GROUP: &str = "default";
-/// Managed Updates' hour of the default group.
-const DEFAULT_HOUR: u8 = 12;
+
 impl Policy {
     /// What holds where nobody wrote a configuration: Managed Updates' `default` group, Monday to Thursday at 12:00 UTC.
     pub fn absent() -> Self {
@@ -326,10 +326,7 @@ impl Policy {
             mode: Mode::Enabled,
             strategy: Strategy::HaltOnError,
             window: SignedDuration::ZERO,
-            regular: vec![GroupPolicy::v2(
-                DEFAULT_GROUP,
-                WindowOpening { days: Days::WORK_START, hour: DEFAULT_HOUR, zone: Zone::UTC },
-            )],
+            regular: vec![default_group(None)],
             critical: Vec::new(),
             unassigned: Unassigned::Last,
             ungrouped: None,

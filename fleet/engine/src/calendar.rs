@@ -151,7 +151,7 @@ impl From<Zone> for String {
 ///
 /// An hour that a day leaves out begins at the next instant that exists; one that comes twice begins once, the first
 /// time. A day that the zone leaves out has no window.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WindowOpening {
     /// The days on which windows begin.
     pub days: Days,

@@ -78,33 +78,21 @@ pub struct CommandRefusal {
     pub message: String,
 }
 
+named! {
 /// Stable codes of refusals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum RefusalCode {
     /// There is no rollout.
-    NoRollout,
+    NoRollout = "no_rollout",
     /// The command makes no sense as it is.
-    BadRequest,
+    BadRequest = "bad_request",
     /// There is no such group.
-    NotFound,
+    NotFound = "not_found",
     /// The group is in that state already.
-    AlreadyExists,
+    AlreadyExists = "already_exists",
     /// Something else must be done before.
-    Conflict,
+    Conflict = "conflict",
 }
-
-impl RefusalCode {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NoRollout => "no_rollout",
-            Self::BadRequest => "bad_request",
-            Self::NotFound => "not_found",
-            Self::AlreadyExists => "already_exists",
-            Self::Conflict => "conflict",
-        }
-    }
 }
 
 impl fmt::Display for CommandRefusal {

@@ -11,7 +11,7 @@ use crate::names::Name;
 pub type HostId = u128;
 
 /// The number of an arrival, counted from 1. Five bytes: a million hosts that arrive anew each minute have room for two years.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ArrivalNumber([u8; 5]);
 
 impl ArrivalNumber {
@@ -104,7 +104,7 @@ impl Flags {
 }
 
 /// What a rollout did to a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Mark {
     /// The number of that rollout; that of another one means nothing.
     pub rollout: u32,
@@ -121,7 +121,7 @@ pub struct Mark {
 }
 
 /// A host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Host {
     /// Its UUID.
     pub id: HostId,

@@ -37,6 +37,12 @@ impl Moment {
     }
 }
 
+impl Default for Moment {
+    fn default() -> Self {
+        Self(NonZeroU32::MIN)
+    }
+}
+
 /// Whole hours as a duration.
 pub(crate) fn hours(hours: u32) -> SignedDuration {
     SignedDuration::from_hours(i64::from(hours))

@@ -147,7 +147,7 @@ pub struct UngroupedWindow {
 }
 
 /// A group of hosts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GroupPolicy {
     /// Its name, unique in its list.
     pub name: String,
@@ -171,7 +171,7 @@ pub struct Members {
 }
 
 /// When a group may start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Gate {
     /// Days, hour and time zone of its window.
     pub opening: WindowOpening,
@@ -199,7 +199,7 @@ pub struct External {
 }
 
 /// How many hosts update at once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RolloutPace {
     /// Hosts that update before the others, 0 to 5.
     pub canaries: u32,
@@ -225,7 +225,7 @@ pub struct Rate {
 }
 
 /// What ends a group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Proof {
     /// Seconds from `started` to `switched` before a host counts as timed out; `None`: that clock is off.
     pub timeout_seconds: Option<u32>,

@@ -16,10 +16,11 @@ pub enum Who {
 }
 
 /// Why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum Why {
     /// There is no rollout.
+    #[default]
     NoRollout,
     /// The mode is disabled.
     Disabled,
@@ -173,28 +174,29 @@ pub enum Why {
     StoreUnavailable,
 }
 
+named! {
 /// What halts a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum HaltRule {
     /// More hosts failed than allowed.
-    FailedThreshold,
+    FailedThreshold = "failed_threshold",
     /// More hosts timed out than allowed.
-    TimeoutThreshold,
+    TimeoutThreshold = "timeout_threshold",
     /// A canary failed or timed out.
-    CanaryFailed,
+    CanaryFailed = "canary_failed",
     /// Hosts failed after the group was done.
-    SoakFailed,
+    SoakFailed = "soak_failed",
     /// The external check said stop.
-    GateStopped,
+    GateStopped = "gate_stopped",
     /// An operator.
-    ManualHalt,
+    ManualHalt = "manual_halt",
     /// Its `fleet_release` is blocked.
-    ReleaseBlocked,
+    ReleaseBlocked = "release_blocked",
     /// A restore: everything is held, as an older target would send hosts back.
-    Restored,
+    Restored = "restored",
     /// The store lost decisions: everything is held.
-    StoreLost,
+    StoreLost = "store_lost",
+}
 }
 
 impl HaltRule {
@@ -206,21 +208,6 @@ impl HaltRule {
     /// Whether it is by what hosts said or did: they failed.
     pub(crate) fn is_of_failures(self) -> bool {
         matches!(self, Self::FailedThreshold | Self::SoakFailed | Self::CanaryFailed)
-    }
-
-    /// Its stable name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::FailedThreshold => "failed_threshold",
-            Self::TimeoutThreshold => "timeout_threshold",
-            Self::CanaryFailed => "canary_failed",
-            Self::SoakFailed => "soak_failed",
-            Self::GateStopped => "gate_stopped",
-            Self::ManualHalt => "manual_halt",
-            Self::ReleaseBlocked => "release_blocked",
-            Self::Restored => "restored",
-            Self::StoreLost => "store_lost",
-        }
     }
 }
 
@@ -322,7 +309,7 @@ impl Why {
 }
 
 /// A reason with its times.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WaitReason {
     /// Why.
     #[serde(flatten)]
@@ -361,16 +348,6 @@ mod tests {
             let why: Why = serde_json::from_value(fields).unwrap();
             assert_eq!(why.code(), code);
             assert_eq!(serde_json::to_value(&why).unwrap()["code"], *code);
-        }
-    }
-
-    #[test]
-    fn the_name_of_a_rule_is_the_one_that_serde_writes() {
-        let rules = names::<HaltRule>(json!("?"));
-        assert!(rules.len() > 5, "{rules:?}");
-        for name in &rules {
-            let rule: HaltRule = serde_json::from_value(json!(name)).unwrap();
-            assert_eq!(rule.name(), name);
         }
     }
 }

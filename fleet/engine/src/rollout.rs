@@ -16,37 +16,27 @@ use crate::names::NameTable;
 use crate::policy::{GroupPolicy, Mode, Schedule, Strategy, Unassigned, Ungrouped};
 use crate::reason::{HaltRule, WaitReason, Why};
 
+named! {
 /// State of a group, and of a rollout (Managed Updates v2, and `halted`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum State {
     /// Its gate has not opened.
-    Unstarted,
+    #[default]
+    Unstarted = "unstarted",
     /// Its canaries update.
-    Canary,
+    Canary = "canary",
     /// Its hosts update.
-    Active,
+    Active = "active",
     /// It is done; late-comers update.
-    Done,
+    Done = "done",
     /// Its hosts go back to the start version.
-    RolledBack,
+    RolledBack = "rolledback",
     /// Nobody is told to update any more.
-    Halted,
+    Halted = "halted",
+}
 }
 
 impl State {
-    /// Its name in resources.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Unstarted => "unstarted",
-            Self::Canary => "canary",
-            Self::Active => "active",
-            Self::Done => "done",
-            Self::RolledBack => "rolledback",
-            Self::Halted => "halted",
-        }
-    }
-
     /// Whether its hosts have been told to update, or may be.
     pub fn has_started(self) -> bool {
         matches!(self, Self::Canary | Self::Active | Self::Done)
@@ -170,7 +160,7 @@ pub struct StartBlock {
 }
 
 /// A group of a rollout.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GroupStatus {
     /// As the policy had it when the rollout began; pace, proof and freezes as it has them now.
     pub policy: GroupPolicy,
@@ -398,38 +388,13 @@ impl GroupStatus {
     pub fn new(policy: GroupPolicy, now: Timestamp) -> Self {
         Self {
             policy,
-            state: State::Unstarted,
-            start_time: None,
-            done_time: None,
             last_update_time: now,
             last_update_reason: "created".to_owned(),
-            initial_count: 0,
-            initial_asking: 0,
-            was_known: false,
-            present_count: 0,
-            up_to_date_count: 0,
-            canaries: Vec::new(),
-            cursor: None,
-            complete_to: 0,
-            pass_to: 0,
-            strangers: RolloutPass::default(),
-            retry_cursor: None,
-            retry_to: 0,
             retry_for: (1, false),
-            counted_to: 0,
             attempt: 1,
             attempt_began: Moment::of(now),
-            halt: None,
-            done_while_halted: false,
-            forced: None,
-            at_once: false,
-            digest: 0,
-            approved: None,
-            gate: None,
-            rate: None,
-            let_go_count: 0,
-            tally: Tally::default(),
             reason: WaitReason { why: Why::OutsideWindow, since: now, until: None },
+            ..Self::default()
         }
     }
 

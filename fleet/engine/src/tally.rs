@@ -9,42 +9,27 @@ use crate::moment::Moment;
 use crate::names::Name;
 use crate::rollout::{Cursor, GroupStatus, State};
 
+named! {
 /// A host's state in a rollout; the first that holds (FLEET §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum HostState {
     /// Pinned, disabled, without an updater, or held by an operator.
-    Excluded,
+    Excluded = "excluded",
     /// Runs the wanted version, and no watch goes on.
-    Updated,
+    Updated = "updated",
     /// It reported that this version is not good there.
-    Failed,
+    Failed = "failed",
     /// It took too long.
-    TimedOut,
+    TimedOut = "timed_out",
     /// It was told to update.
-    Told,
+    Told = "told",
     /// It has not been heard of for three report intervals, and was not told.
-    Silent,
+    Silent = "silent",
     /// Its turn has come, and it has not asked yet.
-    LetGo,
+    LetGo = "let_go",
     /// Its turn has not come.
-    Pending,
+    Pending = "pending",
 }
-
-impl HostState {
-    /// Its stable name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Excluded => "excluded",
-            Self::Updated => "updated",
-            Self::Failed => "failed",
-            Self::TimedOut => "timed_out",
-            Self::Told => "told",
-            Self::Silent => "silent",
-            Self::LetGo => "let_go",
-            Self::Pending => "pending",
-        }
-    }
 }
 
 /// Seconds without a word after which a host is silent, where hosts report each `interval` seconds: three times as long as one

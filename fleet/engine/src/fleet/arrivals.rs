@@ -6,9 +6,8 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 
 use super::Fleet;
-use crate::host::{ArrivalNumber, EnrolmentMark, Flags, GroupPlace, Host, HostId};
+use crate::host::{ArrivalNumber, EnrolmentMark, Host, HostId};
 use crate::index::Index;
-use crate::label_set::Labels;
 use crate::moment::Moment;
 use crate::names::Name;
 use crate::order;
@@ -185,27 +184,7 @@ impl Host {
 
     /// One of which nothing else is known.
     pub(crate) fn new(id: HostId, heard: Moment, arrival: ArrivalNumber) -> Self {
-        Self {
-            id,
-            update_id: 0,
-            labels: Labels::default(),
-            declared: Name::NONE,
-            assigned: Name::NONE,
-            version: Name::NONE,
-            flags: Flags::default(),
-            heard,
-            arrival,
-            joined: arrival,
-            is_below_start: false,
-            enrolled: None,
-            reports: false,
-            last: None,
-            failure: None,
-            mark: None,
-            told_back: false,
-            key: 0,
-            place: GroupPlace::Nowhere,
-        }
+        Self { id, heard, arrival, joined: arrival, ..Self::default() }
     }
 }
 

@@ -79,13 +79,6 @@ impl<'a> TallyContext<'a> {
 
 impl Mark {
     fn told(rollout: u64, told: Moment) -> Self {
-        Self {
-            rollout: u32::try_from(rollout).unwrap_or(u32::MAX),
-            told,
-            started: None,
-            switched: None,
-            arrived: None,
-            lost: None,
-        }
+        Self { rollout: u32::try_from(rollout).unwrap_or(u32::MAX), told, ..Self::default() }
     }
 }
