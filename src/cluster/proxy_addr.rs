@@ -4,8 +4,6 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use crate::report::{Code, Error, Result};
 
 /// The port of an address without one (SPEC §3).
@@ -82,18 +80,6 @@ impl fmt::Display for ProxyAddr {
             f.write_str(&self.host)?;
         }
         if self.port == DEFAULT_PORT { Ok(()) } else { write!(f, ":{}", self.port) }
-    }
-}
-
-impl Serialize for ProxyAddr {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for ProxyAddr {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -99,20 +99,12 @@ fn to_json(plan: &Plan) -> Result<Value> {
     let broken = |error: serde_json::Error| Error::new(Code::Io, format!("the plan cannot be shown: {error}"));
     let mut value = serde_json::to_value(plan).map_err(broken)?;
     if let Value::Object(object) = &mut value {
-        for phase in ["prepare", "switch", "after"] {
-            let steps = match phase {
-                "prepare" => &plan.prepare,
-                "switch" => &plan.switch,
-                _ => &plan.after,
-            };
-            if let Some(Value::Array(shown)) = object.get_mut(phase) {
-                for (shown, step) in shown.iter_mut().zip(steps) {
-                    if let Value::Object(shown) = shown {
-                        shown.insert("does".into(), step.describe().into());
-                        if phase != "after" {
-                            shown.insert("undo".into(), step.describe_undo().into());
-                        }
-                    }
+        for (phase, steps) in [("prepare", &plan.prepare), ("switch", &plan.switch), ("after", &plan.after)] {
+            let shown = object.get_mut(phase).and_then(Value::as_array_mut).into_iter().flatten();
+            for (shown, step) in shown.zip(steps) {
+                shown["does"] = step.describe().into();
+                if phase != "after" {
+                    shown["undo"] = step.describe_undo().into();
                 }
             }
         }

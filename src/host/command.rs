@@ -84,6 +84,14 @@ impl Command {
         self
     }
 
+    /// Adds one argument, `name` and `value` in one word: `--root=/srv/image`.
+    #[must_use]
+    pub(crate) fn flag(self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        let mut flag = OsString::from(name);
+        flag.push(value);
+        self.arg(flag)
+    }
+
     /// Adds arguments.
     #[must_use]
     pub(crate) fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {

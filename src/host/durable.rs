@@ -15,7 +15,7 @@ use rustix::fs::{Access, AtFlags, CWD, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::{machine, order, removal};
-use crate::report::{Error, IoContext, Result, code_of_io};
+use crate::report::{Error, IfPresent, IoContext, Result, code_of_io};
 
 /// Most bytes of an attribute, and of all their names (XATTR_SIZE_MAX, XATTR_LIST_MAX).
 const MAX_ATTRIBUTES: usize = 64 * 1024;
@@ -167,38 +167,27 @@ pub(crate) fn try_new(dir: &Path) -> io::Result<()> {
 
 /// Whether something stands at `path`, a link to nothing included. What cannot be looked at is an error, and not gone.
 pub(crate) fn exists(path: &Path) -> Result<bool> {
-    match std::fs::symlink_metadata(path) {
-        Ok(_) => Ok(true),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
-        Err(error) => Err(error).at("cannot look at", path),
-    }
+    std::fs::symlink_metadata(path).if_present().at("cannot look at", path).map(|found| found.is_some())
 }
 
 /// Whether a directory is there, links followed. What cannot be looked at is an error.
 pub(crate) fn is_dir(path: &Path) -> Result<bool> {
-    match std::fs::metadata(path) {
-        Ok(meta) => Ok(meta.is_dir()),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
-        Err(error) => Err(error).at("cannot look at", path),
-    }
+    let found = std::fs::metadata(path).if_present().at("cannot look at", path)?;
+    Ok(found.is_some_and(|meta| meta.is_dir()))
 }
 
 /// Where the link at `path` leads; `None` where nothing or no link is. What cannot be read is an error.
 pub(crate) fn link_at(path: &Path) -> Result<Option<PathBuf>> {
-    use io::ErrorKind::{InvalidInput, NotADirectory, NotFound};
     match std::fs::read_link(path) {
-        Ok(target) => Ok(Some(target)),
-        Err(error) if matches!(error.kind(), InvalidInput | NotFound | NotADirectory) => Ok(None),
-        Err(error) => Err(error).at("cannot read", path),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
+        link => link.if_present().at("cannot read", path),
     }
 }
 
 /// What is in the directory `dir`; nothing if that is not there. One entry that cannot be read is an error, and not absent.
 pub(crate) fn entries(dir: &Path) -> Result<Vec<DirEntry>> {
-    match std::fs::read_dir(dir) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
-        entries => entries.and_then(Iterator::collect).at("cannot read", dir),
-    }
+    let entries = std::fs::read_dir(dir).if_present();
+    entries.and_then(|entries| entries.into_iter().flatten().collect()).at("cannot read", dir)
 }
 
 /// The links in `dir` and their targets, by name; none if it is not there. One that could not be read would be left where
@@ -217,31 +206,22 @@ pub(crate) fn links_in(dir: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
 /// `path` with every link followed; itself where nothing is, or where whoever is not root may not look.
 pub(crate) fn real(path: &Path) -> Result<PathBuf> {
     match std::fs::canonicalize(path) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Ok(path.to_owned())
-        }
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !machine::is_root() => Ok(path.to_owned()),
-        real => real.at("cannot look at", path),
+        real => Ok(real.if_present().at("cannot look at", path)?.unwrap_or_else(|| path.to_owned())),
     }
 }
 
 /// Removes a file or link and syncs its directory; nothing there is fine.
 pub(crate) fn remove_file(path: &Path) -> Result<()> {
-    match std::fs::remove_file(path) {
-        Ok(()) => sync_dir(parent(path)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
-        Err(error) => Err(error).at("cannot remove", path),
-    }
+    let removed = std::fs::remove_file(path).if_present().at("cannot remove", path)?;
+    removed.map_or(Ok(()), |()| sync_dir(parent(path)))
 }
 
 /// Removes a tree of ours and syncs its directory; nothing there is fine. Links in it are removed, not followed, and it
 /// may be deeper than descriptors or a path would reach.
 pub(crate) fn remove_tree(path: &Path) -> Result<()> {
-    match removal::remove(path) {
-        Ok(()) => sync_dir(parent(path)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
-        Err(error) => Err(error).at("cannot remove", path),
-    }
+    let removed = removal::remove(path).if_present().at("cannot remove", path)?;
+    removed.map_or(Ok(()), |()| sync_dir(parent(path)))
 }
 
 /// `path` itself, free for something new, or where what is left there cannot be removed, a free name beside it.
@@ -400,13 +380,8 @@ pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
 fn read(path: &Path, limit: u64, flags: rustix::fs::OFlags) -> Result<Option<Vec<u8>>> {
     // A pipe in its place would be waited for.
     let flags = i32::try_from((flags | rustix::fs::OFlags::NONBLOCK).bits()).unwrap_or_default();
-    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        Ok(file) => file,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(error).at("cannot read", path),
-    };
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let Some(file) = opened.if_present().at("cannot read", path)? else { return Ok(None) };
     let known = file.metadata().at("cannot read", path)?;
     if !known.is_file() {
         return Err(io::Error::other("not a regular file")).at("cannot read", path);

@@ -18,7 +18,7 @@ use super::device::Device;
 use super::durable;
 use super::process::{FileId, Known};
 use super::signal::Cancelled;
-use crate::report::{Code, Error, IoContext, Result};
+use crate::report::{Code, Error, IfPresent, IoContext, Result};
 
 /// The file in the lock's directory.
 const FILE: &str = "lock";
@@ -155,10 +155,7 @@ pub(crate) fn downloads(lock: &Path) -> Result<Vec<String>> {
 ///
 /// Errors: the kernel's lists cannot be read.
 pub(crate) fn holder(path: &Path) -> io::Result<Option<u32>> {
-    let file = match std::fs::symlink_metadata(path) {
-        Err(error) if is_absent(&error) => return Ok(None),
-        found => found?,
-    };
+    let Some(file) = std::fs::symlink_metadata(path).if_present()? else { return Ok(None) };
     if file.mode() & OTHERS != 0 {
         return Ok(None);
     }
@@ -182,10 +179,9 @@ pub(crate) fn run_of(path: &Path) -> io::Result<Option<u32>> {
 /// Whether the file in the lock at `path` is missing: whoever takes the lock makes it once no other run goes on.
 fn is_made_anew(path: &Path) -> io::Result<bool> {
     match std::fs::symlink_metadata(path.join(FILE)) {
-        Err(error) if is_absent(&error) => Ok(true),
         // Who may not look into the lock sees that it is there.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
-        found => found.map(|_| false),
+        found => found.if_present().map(|found| found.is_none()),
     }
 }
 
@@ -316,10 +312,6 @@ fn flock_of(line: &str) -> Option<Flock> {
     let (pid, file) = (fields.nth(2)?.parse().ok()?, fields.next()?);
     let (device, ino) = file.rsplit_once(':')?;
     Some(Flock { pid, device: Device::parse(device, 16)?, ino: ino.parse().ok()? })
-}
-
-fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn is_still_at(file: &File, path: &Path) -> bool {

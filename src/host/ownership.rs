@@ -1,7 +1,6 @@
 //! Who can change what is at a path: owner, mode, access control lists.
 
 use std::fs::Metadata;
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -9,7 +8,7 @@ use std::sync::OnceLock;
 use rustix::io::Errno;
 
 use super::machine;
-use crate::report::{IoContext, Result};
+use crate::report::{IfPresent, IoContext, Result};
 
 /// The root that this process works in; `/` until it is set.
 static ROOT: OnceLock<PathBuf> = OnceLock::new();
@@ -31,12 +30,8 @@ pub(crate) fn strangers(dir: &Path) -> Result<Vec<(PathBuf, Metadata)>> {
     let top = root();
     let mut found = Vec::new();
     for part in dir.ancestors().take_while(|part| part.starts_with(top) || !dir.starts_with(top)) {
-        match std::fs::symlink_metadata(part) {
-            Ok(meta) if is_ours(part, &meta) => {}
-            Ok(meta) => found.push((part.to_owned(), meta)),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
-            Err(error) => return Err(error).at("cannot look at", part),
-        }
+        let meta = std::fs::symlink_metadata(part).if_present().at("cannot look at", part)?;
+        found.extend(meta.filter(|meta| !is_ours(part, meta)).map(|meta| (part.to_owned(), meta)));
     }
     Ok(found)
 }
@@ -54,11 +49,8 @@ pub(crate) fn set_root(root: &Path) {
 
 /// Whether nobody but root (or whoever runs this) decides what `path` is; also where nothing is there.
 pub(crate) fn is_ours_alone(path: &Path) -> bool {
-    match std::fs::symlink_metadata(path) {
-        Ok(meta) => is_ours(path, &meta),
-        // What cannot be looked at may be another's.
-        Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
-    }
+    // What cannot be looked at may be another's.
+    std::fs::symlink_metadata(path).if_present().is_ok_and(|meta| meta.is_none_or(|meta| is_ours(path, &meta)))
 }
 
 /// Whether only root and whoever runs this can write to the file or directory `path`, or add to it. A link is not.

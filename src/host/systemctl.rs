@@ -183,15 +183,10 @@ impl Systemctl {
 
     fn command(&self, verb: &str) -> Command {
         let command = Command::new("systemctl").arg("--no-ask-password").timeout(TIMEOUT);
-        let command = match &self.root {
-            Some(root) => {
-                let mut flag = std::ffi::OsString::from("--root=");
-                flag.push(root);
-                command.arg(flag)
-            }
-            None => command,
-        };
-        command.arg(verb)
+        match &self.root {
+            Some(root) => command.flag("--root=", root).arg(verb),
+            None => command.arg(verb),
+        }
     }
 }
 

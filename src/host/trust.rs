@@ -1,7 +1,6 @@
 //! Whose is what lies on the way to a file: root works only where nobody else decides what a name leads to (SPEC §8).
 
 use std::fs::Metadata;
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use super::layout::{CREDENTIALS, Layout};
 use super::ownership::{self, GROUP_WRITES, OTHERS_WRITE, STICKY, is_ours, strangers};
 use super::{durable, machine, path};
-use crate::report::{Code, Error, IoContext, Result};
+use crate::report::{Code, Error, IfPresent, IoContext, Result};
 
 /// Our own names in the versions directory beside the versions: what they say is believed (SPEC §1).
 const RECORDS: [&str; 7] =
@@ -187,11 +186,9 @@ fn others(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Metadata)>> {
 /// What `path` is, if others own it or may write to it.
 fn other(path: &Path) -> Result<Option<Metadata>> {
     match std::fs::symlink_metadata(path) {
-        Ok(meta) => Ok((!is_ours(path, &meta)).then_some(meta)),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         // Whoever may not look cannot be led astray by it either: he cannot go there.
         Err(_) if !machine::is_root() => Ok(None),
-        Err(error) => Err(error).at("cannot look at", path),
+        found => Ok(found.if_present().at("cannot look at", path)?.filter(|meta| !is_ours(path, meta))),
     }
 }
 

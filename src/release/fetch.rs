@@ -220,8 +220,10 @@ pub(super) fn pump(
             ));
         }
         if filled == 0 {
-            let encoding = body.encoding();
-            let open_ended = body.is_open_ended();
+            let (encoding, open_ended) = match body {
+                Body::File(..) => (None, false),
+                Body::Download(download) => (download.encoding, download.open_ended),
+            };
             return Ok(Fetched { digest: Digest(hasher.finalize().into()), length, encoding, open_ended });
         }
         match &pipe {
@@ -309,17 +311,6 @@ impl Body {
         match self {
             Body::File(file, path) => file.read(buffer).at("cannot read", path),
             Body::Download(download) => download.read(buffer),
-        }
-    }
-
-    fn is_open_ended(&self) -> bool {
-        matches!(self, Body::Download(download) if download.open_ended)
-    }
-
-    fn encoding(&self) -> Option<String> {
-        match self {
-            Body::File(..) => None,
-            Body::Download(download) => download.encoding.clone(),
         }
     }
 }

@@ -127,6 +127,22 @@ impl<T, E: Into<std::io::Error>> IoContext<T> for std::result::Result<T, E> {
     }
 }
 
+/// Tells what is not there from what cannot be looked at.
+pub(crate) trait IfPresent<T> {
+    /// `None` where nothing is, or no directory is on the way.
+    fn if_present(self) -> std::io::Result<Option<T>>;
+}
+
+impl<T, E: Into<std::io::Error>> IfPresent<T> for std::result::Result<T, E> {
+    fn if_present(self) -> std::io::Result<Option<T>> {
+        use std::io::ErrorKind::{NotADirectory, NotFound};
+        match self.map_err(Into::into) {
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+}
+
 /// The code that fits an I/O error.
 pub(crate) fn code_of_io(error: &std::io::Error) -> Code {
     use std::io::ErrorKind::*;

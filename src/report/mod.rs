@@ -5,6 +5,6 @@ pub(crate) mod log;
 pub(crate) mod progress;
 
 pub use error::{Code, Error};
-pub(crate) use error::{IoContext, Result, code_of_io};
+pub(crate) use error::{IfPresent, IoContext, Result, code_of_io};
 pub use log::{Format, Report};
 pub(crate) use progress::megabytes;

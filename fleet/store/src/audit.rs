@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use crate::chain::{Link, START};
 use crate::column::{signed, unreadable, unsigned};
-use crate::error::{Error, Result};
+use crate::error::{Error, OfDatabase, Result};
 use crate::state::NewAuditRecord;
 
 /// Most records at once, count.
@@ -23,14 +23,12 @@ pub(crate) fn append(
     if records.is_empty() {
         return Ok(Vec::new());
     }
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let mut insert = transaction
         .prepare(&format!("INSERT INTO audit ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"))
-        .map_err(sql)?;
+        .sql(path)?;
     let AuditHead { mut seq, mut hash } = head(transaction, path)?;
     // Behind what somebody forged: that stays visible, and keeps no decision from being written.
-    let last: i64 =
-        transaction.query_row("SELECT coalesce(max(seq), 0) FROM audit", [], |row| row.get(0)).map_err(sql)?;
+    let last: i64 = transaction.query_row("SELECT coalesce(max(seq), 0) FROM audit", [], |row| row.get(0)).sql(path)?;
     seq = seq.max(unsigned(path, last)?);
     let mut entries = Vec::with_capacity(records.len());
     for record in records {
@@ -41,11 +39,11 @@ pub(crate) fn append(
         let number = signed(path, seq)?;
         insert
             .execute((number, at, who, from, action, subject, done, detail, before, after, previous, own))
-            .map_err(sql)?;
+            .sql(path)?;
         hash = own.clone();
         entries.push(entry);
     }
-    transaction.execute("UPDATE store SET head_seq = ?1, head_hash = ?2", (signed(path, seq)?, &hash)).map_err(sql)?;
+    transaction.execute("UPDATE store SET head_seq = ?1, head_hash = ?2", (signed(path, seq)?, &hash)).sql(path)?;
     Ok(entries)
 }
 
@@ -73,7 +71,7 @@ fn chained(record: &NewAuditRecord, seq: u64, previous: String) -> AuditEntry {
 pub(crate) fn head(connection: &Connection, path: &Path) -> Result<AuditHead> {
     let (seq, hash): (i64, String) = connection
         .query_row("SELECT head_seq, head_hash FROM store", [], |row| Ok((row.get(0)?, row.get(1)?)))
-        .map_err(|error| Error::sql(path, &error))?;
+        .sql(path)?;
     Ok(AuditHead { seq: unsigned(path, seq)?, hash })
 }
 
@@ -156,14 +154,13 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
 
 /// Walks the chain, and compares its end with what the store remembers.
 pub(crate) fn verify(connection: &Connection, path: &Path, expected: Option<&str>) -> Result<Verified> {
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
     // One point in time, also beside a writer; where one is open already, that.
-    let _point = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose().map_err(sql)?;
+    let _point = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose().sql(path)?;
     let remembered = head(connection, path)?;
     let mut walk = Walk::new(expected);
-    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM audit ORDER BY seq")).map_err(sql)?;
-    let mut rows = statement.query([]).map_err(sql)?;
-    while let Some(row) = rows.next().map_err(sql)? {
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM audit ORDER BY seq")).sql(path)?;
+    let mut rows = statement.query([]).sql(path)?;
+    while let Some(row) = rows.next().sql(path)? {
         // A damaged page is an error above; a value of the wrong type is a changed record.
         walk.take(row);
     }

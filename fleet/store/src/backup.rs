@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
-use crate::error::{Error, Result};
+use crate::error::{AtPath, Error, OfDatabase, Result};
 use crate::files::{self, DataDir};
 use crate::{connection, schema};
 
@@ -50,7 +50,7 @@ impl BackupTarget {
     fn new(place: &DataDir, to: &Path) -> Result<Self> {
         let name = to.file_name().ok_or_else(|| Error::Refused(format!("{} is not a file's name", to.display())))?;
         let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let dir = parent.canonicalize().map_err(|error| Error::io("cannot open", parent, &error))?;
+        let dir = parent.canonicalize().at("cannot open", parent)?;
         let path = dir.join(name);
         let shown = path.display();
         // The server and SQLite give these names a meaning.
@@ -76,13 +76,12 @@ fn copy(place: &DataDir, partial: &Path) -> Result<()> {
     let user = rustix::process::geteuid().as_raw();
     drop(files::make(partial, (user, rustix::process::getegid().as_raw()))?);
     let mut target = connection::open(partial)?;
-    let sql = |error: rusqlite::Error| Error::sql(partial, &error);
     // It is worth nothing until it is whole, and is synced then.
-    target.pragma_update(None, "synchronous", "OFF").map_err(sql)?;
-    pages(&source, &mut target).map_err(sql)?;
+    target.pragma_update(None, "synchronous", "OFF").sql(partial)?;
+    pages(&source, &mut target).sql(partial)?;
     schema::migrate(&mut target, partial)?;
     // Put in a database's place by hand it would forget what was stopped since.
-    target.execute("UPDATE store SET is_backup = 1", []).map_err(sql)?;
+    target.execute("UPDATE store SET is_backup = 1", []).sql(partial)?;
     // One file, which can be read also where nothing can be made beside it.
     connection::settle(&target, partial)?;
     connection::check_all(&target, partial)?;

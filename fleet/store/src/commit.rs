@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use crate::column::{signed, unreadable};
-use crate::error::{Error, Result};
+use crate::error::{Error, OfDatabase, Result};
 use crate::state::{Change, Committed, ResourceChange, StoredToken};
 use crate::{audit, enrolment, load};
 
@@ -23,7 +23,7 @@ const MOST_PAST: i64 = 1000;
 /// Writes all of it in one transaction.
 pub(crate) fn write(connection: &mut Connection, path: &Path, change: &Change<'_>) -> Result<Committed> {
     let begun = connection.transaction_with_behavior(TransactionBehavior::Immediate);
-    let transaction = begun.map_err(|error| Error::sql(path, &error))?;
+    let transaction = begun.sql(path)?;
     let committed = apply(&transaction, path, change)?;
     transaction.commit().map_err(|error| Error::at_commit(path, &error))?;
     Ok(committed)
@@ -41,32 +41,31 @@ fn apply(transaction: &Transaction<'_>, path: &Path, change: &Change<'_>) -> Res
     if let Some((id, _)) = &change.request {
         refuse_answered(transaction, path, id)?;
     }
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let is_decision = change.book.is_some() || !change.resources.is_empty();
     if let Some(book) = change.book {
         put_book(transaction, path, book)?;
     }
     if is_decision {
-        transaction.execute("UPDATE book SET revision = revision + 1", []).map_err(sql)?;
+        transaction.execute("UPDATE book SET revision = revision + 1", []).sql(path)?;
     }
-    put_resources(transaction, &change.resources).map_err(sql)?;
-    put_tokens(transaction, &change.tokens).map_err(sql)?;
+    put_resources(transaction, &change.resources).sql(path)?;
+    put_tokens(transaction, &change.tokens).sql(path)?;
     // Who was forgotten and came again since is put there anew.
-    forget_hosts(transaction, &change.forgotten).map_err(sql)?;
+    forget_hosts(transaction, &change.forgotten).sql(path)?;
     put_hosts(transaction, path, &change.hosts)?;
     enrolment::put(transaction, path, &change.enrolments)?;
     let arrivals = signed(path, change.arrivals)?;
-    transaction.execute("UPDATE store SET arrivals = ?1 WHERE arrivals < ?1", [arrivals]).map_err(sql)?;
+    transaction.execute("UPDATE store SET arrivals = ?1 WHERE arrivals < ?1", [arrivals]).sql(path)?;
     let entries = audit::append(transaction, path, &change.records)?;
     if let Some((id, outcome)) = &change.request {
-        put_outcome(transaction, id, outcome).map_err(sql)?;
+        put_outcome(transaction, id, outcome).sql(path)?;
     }
     Ok(Committed { revision: found + u64::from(is_decision), entries })
 }
 
 fn refuse_answered(transaction: &Transaction<'_>, path: &Path, id: &str) -> Result<()> {
     let answered = transaction.query_row("SELECT 1 FROM request WHERE id = ?1", [id], |_| Ok(())).optional();
-    match answered.map_err(|error| Error::sql(path, &error))? {
+    match answered.sql(path)? {
         None => Ok(()),
         Some(()) => Err(Error::Mismatch(format!("{}: request {id} was answered before", path.display()))),
     }
@@ -75,7 +74,6 @@ fn refuse_answered(transaction: &Transaction<'_>, path: &Path, id: &str) -> Resu
 /// Writes the book. A rollout that it does not have any more is kept among the past ones. The hold of a restore ends where
 /// an operator ended it.
 pub(crate) fn put_book(transaction: &Transaction<'_>, path: &Path, book: &RolloutState) -> Result<()> {
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let number = book.rollout.as_ref().map(|rollout| signed(path, rollout.number)).transpose()?;
     let json = serde_json::to_string(book).map_err(|error| unreadable(path, "the new book", &error.to_string()))?;
     transaction
@@ -85,16 +83,16 @@ pub(crate) fn put_book(transaction: &Transaction<'_>, path: &Path, book: &Rollou
              WHERE json ->> '$.rollout.number' IS NOT NULL AND json ->> '$.rollout.number' IS NOT ?1",
             [number],
         )
-        .map_err(sql)?;
+        .sql(path)?;
     transaction
         .execute(
             "DELETE FROM rollout WHERE number <= (SELECT number FROM rollout ORDER BY number DESC LIMIT 1 OFFSET ?1)",
             [MOST_PAST],
         )
-        .map_err(sql)?;
-    transaction.execute("UPDATE book SET json = ?1", [json]).map_err(sql)?;
+        .sql(path)?;
+    transaction.execute("UPDATE book SET json = ?1", [json]).sql(path)?;
     if !book.holds.all || book.holds.cause == HaltCause::Operator {
-        transaction.execute("UPDATE store SET restored_held = 0 WHERE restored_held <> 0", []).map_err(sql)?;
+        transaction.execute("UPDATE store SET restored_held = 0 WHERE restored_held <> 0", []).sql(path)?;
     }
     Ok(())
 }
@@ -128,15 +126,14 @@ fn put_tokens(transaction: &Transaction<'_>, tokens: &[(String, Option<StoredTok
 }
 
 pub(crate) fn put_hosts(transaction: &Transaction<'_>, path: &Path, hosts: &[HostRecord]) -> Result<()> {
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let mut upsert = transaction
         .prepare(
             "INSERT INTO host (id, record) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET record = excluded.record",
         )
-        .map_err(sql)?;
+        .sql(path)?;
     for host in hosts {
         let json = serde_json::to_string(host).map_err(|error| unreadable(path, "a new host", &error.to_string()))?;
-        upsert.execute((host.id.to_be_bytes(), json)).map_err(sql)?;
+        upsert.execute((host.id.to_be_bytes(), json)).sql(path)?;
     }
     Ok(())
 }

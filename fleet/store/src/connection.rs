@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, OfDatabase, Result};
 
 /// How long a lock of another process is waited for: an operator's stop must be decided within 2 s (FLEET §11).
 const LOCK_WAIT: Duration = Duration::from_secs(1);
@@ -26,14 +26,14 @@ const OWNED: &str = "unix-excl";
 /// Opens a database that is there, for writing. No link is followed.
 pub(crate) fn open(path: &Path) -> Result<Connection> {
     let connection = with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    let is_readonly = connection.is_readonly("main").map_err(|error| Error::sql(path, &error))?;
+    let is_readonly = connection.is_readonly("main").sql(path)?;
     if is_readonly {
         return Err(Error::Unavailable(format!(
             "{} can only be read: check the mount, its owner and its mode",
             path.display()
         )));
     }
-    read_log(&connection).map_err(|error| Error::sql(path, &error))?;
+    read_log(&connection).sql(path)?;
     Ok(connection)
 }
 
@@ -46,7 +46,7 @@ fn read_log(connection: &Connection) -> rusqlite::Result<()> {
 /// Opens a database that is there, for reading. Of who opens it read-only, and first, SQLite takes no ownership: it would map a file.
 pub(crate) fn open_for_reading(path: &Path) -> Result<Connection> {
     let connection = with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    connection.pragma_update(None, "query_only", true).map_err(|error| Error::sql(path, &error))?;
+    connection.pragma_update(None, "query_only", true).sql(path)?;
     Ok(connection)
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn log_ahead(connection: &Connection, path: &Path) -> Result<()> {
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         connection.pragma_update(None, "journal_size_limit", LOG_LIMIT.cast_signed())
     };
-    limits().map_err(|error: rusqlite::Error| Error::sql(path, &error))
+    limits().sql(path)
 }
 
 /// Brings the whole log into the database and switches it off: afterwards the database is one file.
@@ -106,9 +106,7 @@ pub(crate) fn settle(connection: &Connection, path: &Path) -> Result<()> {
 }
 
 fn set_journal(connection: &Connection, path: &Path, mode: &str) -> Result<()> {
-    let set: String = connection
-        .pragma_update_and_check(None, "journal_mode", mode, |row| row.get(0))
-        .map_err(|error| Error::sql(path, &error))?;
+    let set: String = connection.pragma_update_and_check(None, "journal_mode", mode, |row| row.get(0)).sql(path)?;
     if set == mode {
         return Ok(());
     }
@@ -142,7 +140,7 @@ pub(crate) fn check_all(connection: &Connection, path: &Path) -> Result<()> {
 }
 
 fn pragma_check(connection: &Connection, path: &Path, sql: &str) -> Result<()> {
-    let found: String = connection.query_row(sql, [], |row| row.get(0)).map_err(|error| Error::sql(path, &error))?;
+    let found: String = connection.query_row(sql, [], |row| row.get(0)).sql(path)?;
     if found == "ok" {
         return Ok(());
     }

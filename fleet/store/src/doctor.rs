@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::column::parse;
-use crate::error::Error;
+use crate::error::{Error, OfDatabase};
 use crate::files::{self, DataDir, beside};
 use crate::taken::Strange;
 use crate::{audit, connection, schema};
@@ -178,9 +178,7 @@ fn log(database: &Path) -> Result<Finding, Error> {
 }
 
 fn schema_of(connection: &Connection, path: &Path, version: i64) -> Result<Finding, Error> {
-    let application: i32 = connection
-        .query_row("PRAGMA application_id", [], |row| row.get(0))
-        .map_err(|error| Error::sql(path, &error))?;
+    let application: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0)).sql(path)?;
     Ok(if application != schema::APPLICATION_ID {
         Finding::problem(format!("{} is not a database of teleport-fleet", path.display()), "move it away")
     } else if version < schema::newest() {
@@ -206,7 +204,7 @@ fn clock(connection: &Connection, path: &Path, now: Timestamp) -> Result<Finding
         connection.query_row("SELECT max(at) FROM (SELECT at FROM audit ORDER BY seq DESC LIMIT 1)", [], |row| {
             row.get::<_, Option<String>>(0)
         });
-    let newest = newest.map_err(|error| Error::sql(path, &error))?.and_then(|at| at.parse::<Timestamp>().ok());
+    let newest = newest.sql(path)?.and_then(|at| at.parse::<Timestamp>().ok());
     Ok(match newest {
         Some(newest) if newest.duration_since(now) > CLOCK_TOLERANCE => Finding::problem(
             format!("the clock is behind: it is {now}, and the newest record is of {newest}"),
@@ -224,7 +222,7 @@ fn records(count: u64) -> String {
 fn holds(connection: &Connection, path: &Path) -> Result<Finding, Error> {
     let (json, is_restored): (Option<String>, bool) = connection
         .query_row("SELECT json, restored_held FROM book, store", [], |row| Ok((row.get(0)?, row.get(1)?)))
-        .map_err(|error| Error::sql(path, &error))?;
+        .sql(path)?;
     let book: RolloutState = json.map(|json| parse(path, "the book", &json)).transpose()?.unwrap_or_default();
     let groups: Vec<&str> = book.holds.groups.iter().map(String::as_str).collect();
     let advice = "if that is no longer meant, end it with `teleport-fleet autoupdate agents run --all`";
@@ -252,9 +250,7 @@ fn strange(connection: &Connection, place: &DataDir) -> Result<Option<Finding>, 
 }
 
 fn last_backup(connection: &Connection, path: &Path, now: Timestamp) -> Result<Finding, Error> {
-    let at: Option<String> = connection
-        .query_row("SELECT backup_at FROM store", [], |row| row.get(0))
-        .map_err(|error| Error::sql(path, &error))?;
+    let at: Option<String> = connection.query_row("SELECT backup_at FROM store", [], |row| row.get(0)).sql(path)?;
     let Some(at) = at.and_then(|at| at.parse::<Timestamp>().ok()) else {
         return Ok(Finding::warning("no backup was ever made", "make one with `teleport-fleet backup FILE`, daily"));
     };

@@ -7,7 +7,7 @@ use protocol::report::{KEY_BYTES, Key};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use crate::column::{parse, signed, time, unreadable, unsigned};
-use crate::error::{Error, Result};
+use crate::error::{Error, OfDatabase, Result};
 use crate::state::{
     Candidate, EnrolledHost, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress, Enrolments, Fixed, JoinTokenRecord,
     StoredReport,
@@ -20,11 +20,10 @@ const MOST_CHANGES: i64 = 50;
 pub(crate) fn put(transaction: &Transaction<'_>, path: &Path, changes: &EnrolmentChanges) -> Result<()> {
     put_enrolled(transaction, path, &changes.enrolled)?;
     put_progress(transaction, path, &changes.progress)?;
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
     for (host, candidate) in &changes.candidates {
-        put_candidate(transaction, *host, candidate.as_ref()).map_err(sql)?;
+        put_candidate(transaction, *host, candidate.as_ref()).sql(path)?;
     }
-    put_reports(transaction, &changes.reports).map_err(sql)?;
+    put_reports(transaction, &changes.reports).sql(path)?;
     for (name, token) in &changes.joins {
         put_join(transaction, path, name, token.as_ref())?;
     }
@@ -44,17 +43,16 @@ fn put_enrolled(transaction: &Transaction<'_>, path: &Path, hosts: &[EnrolledHos
     if hosts.is_empty() {
         return Ok(());
     }
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let put = "INSERT OR REPLACE INTO enrolled (host, key, sequence, how, since, fixed, change) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    let mut put = transaction.prepare(put).map_err(sql)?;
+    let mut put = transaction.prepare(put).sql(path)?;
     for host in hosts {
         let (id, since) = (host.host.to_be_bytes(), host.since.to_string());
         let fixed = fixed_json(path, host.fixed.as_ref())?;
         let sequence = signed(path, host.sequence)?;
         // Of 64 bits SQLite keeps all, with a sign.
         let change = host.change.cast_signed();
-        put.execute((id, host.key.0, sequence, &host.how, since, fixed, change)).map_err(sql)?;
+        put.execute((id, host.key.0, sequence, &host.how, since, fixed, change)).sql(path)?;
     }
     Ok(())
 }
@@ -63,12 +61,11 @@ fn put_progress(transaction: &Transaction<'_>, path: &Path, hosts: &[EnrolmentPr
     if hosts.is_empty() {
         return Ok(());
     }
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let put = "UPDATE enrolled SET sequence = ?2, change = ?3 WHERE host = ?1";
-    let mut put = transaction.prepare(put).map_err(sql)?;
+    let mut put = transaction.prepare(put).sql(path)?;
     for host in hosts {
         let sequence = signed(path, host.sequence)?;
-        put.execute((host.host.to_be_bytes(), sequence, host.change.cast_signed())).map_err(sql)?;
+        put.execute((host.host.to_be_bytes(), sequence, host.change.cast_signed())).sql(path)?;
     }
     Ok(())
 }
@@ -109,8 +106,7 @@ fn put_reports(transaction: &Transaction<'_>, reports: &[StoredReport]) -> rusql
 }
 
 fn put_join(transaction: &Transaction<'_>, path: &Path, name: &str, token: Option<&JoinTokenRecord>) -> Result<()> {
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
-    transaction.execute("DELETE FROM join_token WHERE name = ?1", [name]).map_err(sql)?;
+    transaction.execute("DELETE FROM join_token WHERE name = ?1", [name]).sql(path)?;
     let Some(token) = token else { return Ok(()) };
     let uses = token.uses.map(|uses| signed(path, uses)).transpose()?;
     let fixed = fixed_json(path, token.fixed.as_ref())?;
@@ -121,7 +117,7 @@ fn put_join(transaction: &Transaction<'_>, path: &Path, name: &str, token: Optio
             (name, &token.digest, created, expires, uses, fixed),
         )
         .map(drop)
-        .map_err(sql)
+        .sql(path)
 }
 
 fn fixed_json(path: &Path, fixed: Option<&Fixed>) -> Result<Option<String>> {
@@ -150,16 +146,15 @@ pub(crate) fn load(connection: &Connection, path: &Path) -> Result<Enrolments> {
 
 /// What a host said last, and its changes.
 pub(crate) fn history(connection: &Connection, path: &Path, host: HostId) -> Result<EnrolmentHistory> {
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let pair = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
     let id = host.to_be_bytes();
-    let one = |query: &str| connection.query_row(query, [id], pair).optional().map_err(sql);
+    let one = |query: &str| connection.query_row(query, [id], pair).optional().sql(path);
     let report = one("SELECT at, json FROM report WHERE host = ?1")?;
     let enrolled = one("SELECT since, how FROM enrolled WHERE host = ?1")?;
     let timed = |(at, json): (String, String)| Ok::<_, Error>((time(path, &at)?, json));
     let mut changes =
-        connection.prepare("SELECT at, json FROM host_change WHERE host = ?1 ORDER BY number DESC").map_err(sql)?;
-    let changes = changes.query_map([id], pair).and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>).map_err(sql)?;
+        connection.prepare("SELECT at, json FROM host_change WHERE host = ?1 ORDER BY number DESC").sql(path)?;
+    let changes = changes.query_map([id], pair).and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>).sql(path)?;
     Ok(EnrolmentHistory {
         enrolled: enrolled.map(timed).transpose()?,
         report: report.map(timed).transpose()?,
@@ -173,26 +168,24 @@ fn rows<T>(
     query: &str,
     read: impl Fn(&Row<'_>, &Path) -> Result<T>,
 ) -> Result<Vec<T>> {
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
-    let mut statement = connection.prepare(query).map_err(sql)?;
-    let mut found = statement.query([]).map_err(sql)?;
+    let mut statement = connection.prepare(query).sql(path)?;
+    let mut found = statement.query([]).sql(path)?;
     let mut all = Vec::new();
-    while let Some(row) = found.next().map_err(sql)? {
+    while let Some(row) = found.next().sql(path)? {
         all.push(read(row, path)?);
     }
     Ok(all)
 }
 
 fn enrolled(row: &Row<'_>, path: &Path) -> Result<EnrolledHost> {
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
-    let (host, key): ([u8; 16], [u8; KEY_BYTES]) = (row.get(0).map_err(sql)?, row.get(1).map_err(sql)?);
-    let (sequence, change): (i64, i64) = (row.get(2).map_err(sql)?, row.get(6).map_err(sql)?);
-    let (since, fixed): (String, Option<String>) = (row.get(4).map_err(sql)?, row.get(5).map_err(sql)?);
+    let (host, key): ([u8; 16], [u8; KEY_BYTES]) = (row.get(0).sql(path)?, row.get(1).sql(path)?);
+    let (sequence, change): (i64, i64) = (row.get(2).sql(path)?, row.get(6).sql(path)?);
+    let (since, fixed): (String, Option<String>) = (row.get(4).sql(path)?, row.get(5).sql(path)?);
     Ok(EnrolledHost {
         host: u128::from_be_bytes(host),
         key: Key(key),
         sequence: unsigned(path, sequence)?,
-        how: row.get(3).map_err(sql)?,
+        how: row.get(3).sql(path)?,
         since: time(path, &since)?,
         fixed: fixed.map(|json| parse(path, "what a token fixed", &json)).transpose()?,
         change: change.cast_unsigned(),
@@ -200,19 +193,17 @@ fn enrolled(row: &Row<'_>, path: &Path) -> Result<EnrolledHost> {
 }
 
 fn candidate(row: &Row<'_>, path: &Path) -> Result<Candidate> {
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
-    let (host, key): ([u8; 16], [u8; KEY_BYTES]) = (row.get(0).map_err(sql)?, row.get(1).map_err(sql)?);
-    let since: String = row.get(2).map_err(sql)?;
+    let (host, key): ([u8; 16], [u8; KEY_BYTES]) = (row.get(0).sql(path)?, row.get(1).sql(path)?);
+    let since: String = row.get(2).sql(path)?;
     Ok(Candidate { host: u128::from_be_bytes(host), key: Key(key), since: time(path, &since)? })
 }
 
 fn join(row: &Row<'_>, path: &Path) -> Result<JoinTokenRecord> {
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
-    let (created, expires): (String, Option<String>) = (row.get(2).map_err(sql)?, row.get(3).map_err(sql)?);
-    let (uses, fixed): (Option<i64>, Option<String>) = (row.get(4).map_err(sql)?, row.get(5).map_err(sql)?);
+    let (created, expires): (String, Option<String>) = (row.get(2).sql(path)?, row.get(3).sql(path)?);
+    let (uses, fixed): (Option<i64>, Option<String>) = (row.get(4).sql(path)?, row.get(5).sql(path)?);
     Ok(JoinTokenRecord {
-        name: row.get(0).map_err(sql)?,
-        digest: row.get(1).map_err(sql)?,
+        name: row.get(0).sql(path)?,
+        digest: row.get(1).sql(path)?,
         created: time(path, &created)?,
         expires: expires.map(|text| time(path, &text)).transpose()?,
         uses: uses.map(|uses| unsigned(path, uses)).transpose()?,

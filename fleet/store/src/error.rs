@@ -87,6 +87,28 @@ impl Error {
     }
 }
 
+/// Names the file that an I/O error is about, as [`Error::io`].
+pub(crate) trait AtPath<T> {
+    fn at(self, what: &str, path: &Path) -> Result<T>;
+}
+
+impl<T> AtPath<T> for io::Result<T> {
+    fn at(self, what: &str, path: &Path) -> Result<T> {
+        self.map_err(|error| Error::io(what, path, &error))
+    }
+}
+
+/// Names the database that an error is about, as [`Error::sql`].
+pub(crate) trait OfDatabase<T> {
+    fn sql(self, path: &Path) -> Result<T>;
+}
+
+impl<T> OfDatabase<T> for rusqlite::Result<T> {
+    fn sql(self, path: &Path) -> Result<T> {
+        self.map_err(|error| Error::sql(path, &error))
+    }
+}
+
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ": free some space",

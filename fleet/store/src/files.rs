@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, RenameFlags};
 
-use crate::error::{Error, Result};
+use crate::error::{AtPath, Error, Result};
 use crate::schema::APPLICATION_ID;
 
 /// The database, in the data directory.
@@ -49,8 +49,8 @@ impl DataDir {
     /// The directory as it is. Errors: `Unavailable` where there is none, `Foreign` where it is not a directory.
     pub(crate) fn at(dir: &Path) -> Result<Self> {
         // SQLite is told to follow no link at all, so links above the database are followed here, once.
-        let dir = dir.canonicalize().map_err(|error| Error::io("cannot open", dir, &error))?;
-        let metadata = dir.metadata().map_err(|error| Error::io("cannot open", &dir, &error))?;
+        let dir = dir.canonicalize().at("cannot open", dir)?;
+        let metadata = dir.metadata().at("cannot open", &dir)?;
         if !metadata.is_dir() {
             return Err(Error::Foreign(format!("{} is not a directory: name one with --data", dir.display())));
         }
@@ -163,7 +163,7 @@ impl DataDir {
         remove_database(&self.unfinished())?;
         remove(&unfinished(&self.witness()))?;
         let own = database.filter(|found| found.nlink() > 1).map(id);
-        let list = self.dir.read_dir().map_err(|error| Error::io("cannot list", &self.dir, &error))?;
+        let list = self.dir.read_dir().at("cannot list", &self.dir)?;
         for file in list.flatten() {
             let name = file.file_name();
             let name = name.to_string_lossy();
@@ -218,11 +218,11 @@ pub(crate) fn open_or_make(path: &Path, owner: FileOwner) -> Result<File> {
     options.read(true).write(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     match options.open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        opened => return opened.map_err(|error| Error::io("cannot open", path, &error)),
+        opened => return opened.at("cannot open", path),
     }
     match make(path, owner) {
         // Another process was first.
-        Err(_) if path.exists() => options.open(path).map_err(|error| Error::io("cannot open", path, &error)),
+        Err(_) if path.exists() => options.open(path).at("cannot open", path),
         made => made,
     }
 }
@@ -243,8 +243,7 @@ pub(crate) fn make(path: &Path, owner: FileOwner) -> Result<File> {
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<()> {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
-        .map_err(|error| Error::io("cannot set the mode of", path, &error))
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).at("cannot set the mode of", path)
 }
 
 /// What the first bytes of a database say.
@@ -282,7 +281,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], owner: FileOwner) -> Result<()>
     remove(&unfinished)?;
     let mut file = make(&unfinished, owner)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    written.map_err(|error| Error::io("cannot write", &unfinished, &error))?;
+    written.at("cannot write", &unfinished)?;
     rename(&unfinished, path)
 }
 
@@ -290,15 +289,15 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], owner: FileOwner) -> Result<()>
 pub(crate) fn open_for_reading(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
-    options.open(path).map_err(|error| Error::io("cannot open", path, &error))
+    options.open(path).at("cannot open", path)
 }
 
 /// Copies a file that nobody writes into a new one, and syncs it.
 pub(crate) fn copy(from: &Path, to: &Path, owner: FileOwner) -> Result<()> {
-    let mut source = File::open(from).map_err(|error| Error::io("cannot read", from, &error))?;
+    let mut source = File::open(from).at("cannot read", from)?;
     let mut target = make(to, owner)?;
     let copied = io::copy(&mut source, &mut target).and_then(|_| target.sync_all());
-    copied.map_err(|error| Error::io("cannot write", to, &error))
+    copied.at("cannot write", to)
 }
 
 /// Syncs a file that SQLite has closed.
@@ -314,7 +313,7 @@ pub(crate) fn sync_dir(path: &Path) -> Result<()> {
 
 /// Gives a file another name in its directory, over what has it.
 pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
-    std::fs::rename(from, to).map_err(|error| Error::io("cannot rename to", to, &error))
+    std::fs::rename(from, to).at("cannot rename to", to)
 }
 
 /// Gives a file another name; one that has that name stays, and is the error.
@@ -330,7 +329,7 @@ pub(crate) fn rename_to_free(from: &Path, to: &Path) -> Result<()> {
 
 /// Gives a file a second name.
 pub(crate) fn link(from: &Path, to: &Path) -> Result<()> {
-    std::fs::hard_link(from, to).map_err(|error| Error::io("cannot link", to, &error))
+    std::fs::hard_link(from, to).at("cannot link", to)
 }
 
 /// Removes a name, if it is there.

@@ -10,7 +10,7 @@ use rusqlite::{Connection, Row};
 
 use crate::column::{parse, unreadable, unsigned};
 use crate::enrolment;
-use crate::error::{Error, Result};
+use crate::error::{Error, OfDatabase, Result};
 use crate::state::{StoreState, StoredResource, StoredToken};
 
 /// Most past rollouts at once, count.
@@ -22,16 +22,14 @@ pub(crate) fn load<T>(
     path: &Path,
     take: impl FnOnce(&mut dyn Iterator<Item = HostRecord>, u64) -> T,
 ) -> Result<(StoreState, T)> {
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
-    let (revision, json): (i64, Option<String>) = connection
-        .query_row("SELECT revision, json FROM book", [], |row| Ok((row.get(0)?, row.get(1)?)))
-        .map_err(sql)?;
+    let (revision, json): (i64, Option<String>) =
+        connection.query_row("SELECT revision, json FROM book", [], |row| Ok((row.get(0)?, row.get(1)?))).sql(path)?;
     let book = json.map(|json| parse(path, "the book", &json)).transpose()?;
     let (epoch, arrivals, is_restored_held): (String, i64, bool) = connection
         .query_row("SELECT epoch, arrivals, restored_held FROM store", [], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })
-        .map_err(sql)?;
+        .sql(path)?;
     let arrivals = unsigned(path, arrivals)?;
     let (resources, tokens) = (resources(connection, path)?, tokens(connection, path)?);
     let enrolments = enrolment::load(connection, path)?;
@@ -55,9 +53,7 @@ pub(crate) fn load<T>(
 
 /// The book's revision.
 pub(crate) fn revision(connection: &Connection, path: &Path) -> Result<u64> {
-    let revision = connection
-        .query_row("SELECT revision FROM book", [], |row| row.get(0))
-        .map_err(|error| Error::sql(path, &error))?;
+    let revision = connection.query_row("SELECT revision FROM book", [], |row| row.get(0)).sql(path)?;
     unsigned(path, revision)
 }
 
@@ -70,7 +66,7 @@ pub(crate) fn rollouts(connection: &Connection, path: &Path, before: Option<u64>
             .query_map((before, limit.min(MOST_ROLLOUTS)), |row| row.get(0))?
             .collect::<rusqlite::Result<Vec<String>>>()
     };
-    let rows = read().map_err(|error| Error::sql(path, &error))?;
+    let rows = read().sql(path)?;
     rows.iter().map(|json| parse(path, "a past rollout", json)).collect()
 }
 
@@ -81,7 +77,7 @@ fn resources(connection: &Connection, path: &Path) -> Result<Vec<StoredResource>
             .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
             .collect::<rusqlite::Result<Vec<(String, String, String, String)>>>()
     };
-    let rows = read().map_err(|error| Error::sql(path, &error))?;
+    let rows = read().sql(path)?;
     let resource = |(kind, name, revision, yaml): (String, String, String, String)| {
         // By its very name: `Kind::named` knows plurals as well.
         let known = Kind::ALL.into_iter().find(|known| known.as_str() == kind);
@@ -99,7 +95,7 @@ fn tokens(connection: &Connection, path: &Path) -> Result<Vec<StoredToken>> {
             .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))?
             .collect::<rusqlite::Result<Vec<Row>>>()
     };
-    let rows = read().map_err(|error| Error::sql(path, &error))?;
+    let rows = read().sql(path)?;
     let token = |(name, digest, role, created, expires): Row| {
         let what = format!("the token {name}");
         let role = Role::named(&role).ok_or_else(|| unreadable(path, &what, "unknown role"))?;
@@ -117,14 +113,13 @@ fn hosts<T>(
     path: &Path,
     take: impl FnOnce(&mut dyn Iterator<Item = HostRecord>) -> T,
 ) -> Result<T> {
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
-    let mut statement = connection.prepare("SELECT id, record FROM host ORDER BY rowid").map_err(sql)?;
-    let mut rows = statement.query([]).map_err(sql)?;
+    let mut statement = connection.prepare("SELECT id, record FROM host ORDER BY rowid").sql(path)?;
+    let mut rows = statement.query([]).sql(path)?;
     let mut failed = None;
     let mut next = std::iter::from_fn(|| {
         let read = match rows.next() {
             Ok(row) => row.map(|row| host(row, path)).transpose(),
-            Err(error) => Err(sql(error)),
+            Err(error) => Err(Error::sql(path, &error)),
         };
         read.unwrap_or_else(|error| {
             failed = Some(error);
@@ -139,9 +134,8 @@ fn hosts<T>(
 }
 
 fn host(row: &Row<'_>, path: &Path) -> Result<HostRecord> {
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
-    let id: [u8; 16] = row.get(0).map_err(sql)?;
-    let json = row.get_ref(1).map_err(sql)?.as_str().map_err(|error| unreadable(path, "a host", &error.to_string()))?;
+    let id: [u8; 16] = row.get(0).sql(path)?;
+    let json = row.get_ref(1).sql(path)?.as_str().map_err(|error| unreadable(path, "a host", &error.to_string()))?;
     let id = u128::from_be_bytes(id);
     match serde_json::from_str::<HostRecord>(json) {
         Ok(record) => Ok(HostRecord { id, ..record }),

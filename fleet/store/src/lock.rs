@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{AtPath, Error, Result};
 use crate::files::{DataDir, open_or_make};
 
 /// Longest text of a process id that is read from the lock's file, bytes.
@@ -26,7 +26,7 @@ impl StoreLock {
             Err(std::fs::TryLockError::WouldBlock) => return Err(Error::Locked(refusal(place.dir(), &mut file))),
             Err(std::fs::TryLockError::Error(error)) => return Err(Error::io("cannot lock", &path, &error)),
         }
-        note_process(&mut file).map_err(|error| Error::io("cannot write", &path, &error))?;
+        note_process(&mut file).at("cannot write", &path)?;
         Ok(Self { _file: file })
     }
 }

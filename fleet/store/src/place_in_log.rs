@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{AtPath, Error, Result};
 use crate::files::{self, DataDir};
 
 /// Most bytes of the file: a note of some hundred bytes for each of a thousand groups, and room.
@@ -52,7 +52,7 @@ impl PlaceInLog {
         }
         let mut text = String::new();
         let read = std::fs::File::open(&path).and_then(|file| file.take(MAX_FILE).read_to_string(&mut text));
-        read.map_err(|error| Error::io("cannot read", &path, &error))?;
+        read.at("cannot read", &path)?;
         let place = serde_json::from_str(&text);
         place.map(Some).map_err(|error| Error::Foreign(format!("{shown} is damaged ({error}): move it away")))
     }

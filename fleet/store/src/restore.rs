@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::column::{signed, unsigned};
 use crate::commit::{put_book, put_hosts};
-use crate::error::{Error, Result};
+use crate::error::{AtPath, Error, OfDatabase, Result};
 use crate::files::{self, DataDir, SIDECARS, beside};
 use crate::lock::StoreLock;
 use crate::state::NewAuditRecord;
@@ -96,7 +96,7 @@ fn prepare_and_swap(from: &Path, place: &DataDir, force: bool) -> Result<Restore
 }
 
 fn refuse_itself(from: &Path, place: &DataDir) -> Result<()> {
-    let found = from.metadata().map_err(|error| Error::io("cannot read", from, &error))?;
+    let found = from.metadata().at("cannot read", from)?;
     let own = files::metadata(&place.database())?;
     if own.as_ref().map(files::id) == Some(files::id(&found)) {
         return Err(Error::Refused(format!("{} is the database itself: name a backup", from.display())));
@@ -122,7 +122,7 @@ fn check_source(from: &Path) -> Result<()> {
             )));
         }
     }
-    let real = from.canonicalize().map_err(|error| Error::io("cannot read", from, &error))?;
+    let real = from.canonicalize().at("cannot read", from)?;
     files::check_header(&real)
         .map(drop)
         .map_err(|_| Error::Foreign(format!("{shown} is not a backup of teleport-fleet: name another file")))
@@ -266,7 +266,7 @@ pub(crate) fn describe(now: Timestamp, action: &str, from: &str, detail: serde_j
 fn last_decision(connection: &Connection, path: &Path) -> Result<u64> {
     let seq = connection
         .query_row("SELECT coalesce(max(seq), 0) FROM audit WHERE who <> 'engine'", [], |row| row.get(0))
-        .map_err(|error| Error::sql(path, &error))?;
+        .sql(path)?;
     unsigned(path, seq)
 }
 
@@ -279,19 +279,18 @@ pub(crate) fn hold(
     old: &Old,
     record: &NewAuditRecord,
 ) -> Result<u64> {
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
     let mut book = book.unwrap_or_default();
     // A stop is never forgotten: what was held when the data was left is held.
     if let Old::Whole { holds, .. } = old {
         book.holds.join(holds);
     }
     book.holds.hold_all(cause);
-    let transaction = new.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
+    let transaction = new.transaction_with_behavior(TransactionBehavior::Immediate).sql(path)?;
     let revision = load::revision(&transaction, path)?.max(old.revision()) + 1;
     put_book(&transaction, path, &book)?;
-    transaction.execute("UPDATE book SET revision = ?1", [signed(path, revision)?]).map_err(sql)?;
-    let epoch = schema::new_epoch(&transaction).map_err(sql)?;
-    transaction.execute("UPDATE store SET epoch = ?1, restored_held = 1, is_backup = 0", [&epoch]).map_err(sql)?;
+    transaction.execute("UPDATE book SET revision = ?1", [signed(path, revision)?]).sql(path)?;
+    let epoch = schema::new_epoch(&transaction).sql(path)?;
+    transaction.execute("UPDATE store SET epoch = ?1, restored_held = 1, is_backup = 0", [&epoch]).sql(path)?;
     let mut record = record.clone();
     record.after = revision.to_string();
     if let Some(detail) = record.detail.as_object_mut() {
@@ -309,19 +308,17 @@ pub(crate) fn hold(
     if let Old::Whole { held, arrivals, .. } = old {
         put_hosts(&transaction, path, held)?;
         let arrivals = signed(path, *arrivals)?;
-        transaction.execute("UPDATE store SET arrivals = ?1 WHERE arrivals < ?1", [arrivals]).map_err(sql)?;
+        transaction.execute("UPDATE store SET arrivals = ?1 WHERE arrivals < ?1", [arrivals]).sql(path)?;
     }
     // One that was removed since would be good again.
-    transaction.execute_batch("DELETE FROM token; DELETE FROM join_token;").map_err(sql)?;
+    transaction.execute_batch("DELETE FROM token; DELETE FROM join_token;").sql(path)?;
     audit::append(&transaction, path, &[record])?;
-    transaction.commit().map_err(sql)?;
+    transaction.commit().sql(path)?;
     Ok(revision)
 }
 
 fn count_hosts(connection: &Connection, path: &Path) -> Result<u64> {
-    let count = connection
-        .query_row("SELECT count(*) FROM host", [], |row| row.get(0))
-        .map_err(|error| Error::sql(path, &error))?;
+    let count = connection.query_row("SELECT count(*) FROM host", [], |row| row.get(0)).sql(path)?;
     unsigned(path, count)
 }
 

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::commit::write;
 use crate::connection::{self, LOG_LIMIT};
-use crate::error::{Error, Result};
+use crate::error::{Error, OfDatabase, Result};
 use crate::files::{self, DataDir, StoreFileId};
 use crate::lock::StoreLock;
 use crate::reader::StoreReader;
@@ -69,7 +69,7 @@ impl Store {
             let _ = files::open_or_make(&store.place.spare(), store.place.dir_owner());
         }
         let head = audit::head(&store.connection, &store.database)?;
-        store.begin_generation(&head).map_err(|error| Error::sql(&store.database, &error))?;
+        store.begin_generation(&head).sql(&store.database)?;
         store.witness(Some(head));
         Ok(store)
     }
@@ -140,7 +140,7 @@ impl Store {
             }
         }
         // SQLite forgets what it knows of the log only when the last connection is closed.
-        self.connection = Connection::open_in_memory().map_err(|error| Error::sql(&self.database, &error))?;
+        self.connection = Connection::open_in_memory().sql(&self.database)?;
         self.is_in_doubt = true;
         let opened = Self::connect(self.place.clone(), None, true)?;
         let lock = self._lock.take();
@@ -151,7 +151,6 @@ impl Store {
 
     fn connect(place: DataDir, lock: Option<StoreLock>, is_after_doubt: bool) -> Result<Self> {
         let database = place.database();
-        let sql = |error: rusqlite::Error| Error::sql(&database, &error);
         let mut connection = connection::open(&database)?;
         schema::refuse_newer(&connection, &database)?;
         connection::log_ahead(&connection, &database)?;
@@ -159,7 +158,7 @@ impl Store {
         schema::migrate(&mut connection, &database)?;
         // What a failed fsync left in the log is in the page cache alone, and a crash may bring it back: only what is in the
         // database, or not in the log, is certain. A full disk does not keep a server from answering.
-        match connection::checkpoint(&connection).map_err(sql) {
+        match connection::checkpoint(&connection).sql(&database) {
             Err(error) if is_after_doubt => return Err(error),
             Ok(false) if is_after_doubt => {
                 return Err(Error::Unavailable(format!("{} is being read by others: try again", database.display())));
@@ -198,7 +197,7 @@ impl Store {
         &mut self,
         take: impl FnOnce(&mut dyn Iterator<Item = HostRecord>, u64) -> T,
     ) -> Result<(StoreState, T)> {
-        let transaction = self.connection.transaction().map_err(|error| Error::sql(&self.database, &error))?;
+        let transaction = self.connection.transaction().sql(&self.database)?;
         load::load(&transaction, &self.database, take)
     }
 
@@ -233,7 +232,7 @@ impl Store {
         self.connection
             .query_row("SELECT outcome FROM request WHERE id = ?1", [request_id], |row| row.get(0))
             .optional()
-            .map_err(|error| Error::sql(&self.database, &error))
+            .sql(&self.database)
     }
 
     /// Audit records after number `after`, at most `limit` and 10,000.

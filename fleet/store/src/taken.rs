@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use serde_json::json;
 
 use crate::column::parse;
-use crate::error::{Error, Result};
+use crate::error::{OfDatabase, Result};
 use crate::files::DataDir;
 use crate::restore::{Old, describe, hold};
 use crate::{audit, witness};
@@ -29,9 +29,8 @@ impl Strange {
     /// Looks at an open database; `None`: it is as it was left. Errors: `Foreign`, `Unavailable`.
     pub(crate) fn of(connection: &Connection, place: &DataDir) -> Result<Option<Self>> {
         let path = place.database();
-        let sql = |error: rusqlite::Error| Error::sql(&path, &error);
         let seen = witness::read(place)?.map(|seen| seen.head);
-        let is_backup: bool = connection.query_row("SELECT is_backup FROM store", [], |row| row.get(0)).map_err(sql)?;
+        let is_backup: bool = connection.query_row("SELECT is_backup FROM store", [], |row| row.get(0)).sql(&path)?;
         if let Some(seen) = seen
             && !witness::has(connection, place, &seen)?
             && !is_restored(connection, place)?
@@ -67,7 +66,7 @@ fn is_restored(connection: &Connection, place: &DataDir) -> Result<bool> {
     let path = place.database();
     let (is_restored, json): (bool, Option<String>) = connection
         .query_row("SELECT restored_held, json FROM store, book", [], |row| Ok((row.get(0)?, row.get(1)?)))
-        .map_err(|error| Error::sql(&path, &error))?;
+        .sql(&path)?;
     let newest = audit::newest(connection, &path, "restore")?;
     let is_last =
         newest.is_some_and(|restore| audit::head(connection, &path).is_ok_and(|head| head.seq == restore.seq));
@@ -84,9 +83,7 @@ pub(crate) fn take(connection: &mut Connection, place: &DataDir, aside: Option<&
     if let Some(aside) = aside {
         line.push_str(&format!("; another database's log was beside it, and is kept as {}", aside.display()));
     }
-    let json: Option<String> = connection
-        .query_row("SELECT json FROM book", [], |row| row.get(0))
-        .map_err(|error| Error::sql(&path, &error))?;
+    let json: Option<String> = connection.query_row("SELECT json FROM book", [], |row| row.get(0)).sql(&path)?;
     let book = json.map(|json| parse(&path, "the book", &json)).transpose()?;
     let cause = strange.cause();
     let (action, old, detail) = match strange {

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 use crate::column::signed;
-use crate::error::{Error, Result};
+use crate::error::{AtPath, Error, OfDatabase, Result};
 use crate::files::{self, DataDir};
 
 /// Most bytes of the file: a number and a hash.
@@ -41,7 +41,7 @@ pub(crate) fn read(place: &DataDir) -> Result<Option<Witness>> {
     }
     let mut text = String::new();
     let read = files::open_for_reading(&path)?.take(MAX_FILE).read_to_string(&mut text);
-    read.map_err(|error| Error::io("cannot read", &path, &error))?;
+    read.at("cannot read", &path)?;
     serde_json::from_str(&text).map(Some).map_err(|error| foreign(&format!("damaged ({error})")))
 }
 
@@ -62,6 +62,6 @@ pub(crate) fn has(connection: &Connection, place: &DataDir, seen: &AuditHead) ->
     let hash: Option<String> = connection
         .query_row("SELECT hash FROM audit WHERE seq = ?1", [signed(&path, seen.seq)?], |row| row.get(0))
         .optional()
-        .map_err(|error| Error::sql(&path, &error))?;
+        .sql(&path)?;
     Ok(hash.is_some_and(|hash| hash == seen.hash))
 }

@@ -241,16 +241,13 @@ pub(crate) fn yaml(value: &Value) -> String {
         }
     }
     fn nested(value: &Value, indent: usize, out: &mut String) {
-        match value {
-            Value::Object(object) if !object.is_empty() => {
-                out.push('\n');
-                write(value, indent + 1, out);
-            }
-            Value::Array(items) if !items.is_empty() => {
-                out.push('\n');
-                write(value, indent + 1, out);
-            }
-            scalar => *out += &format!(" {scalar}\n"),
+        if value.as_object().is_some_and(|object| !object.is_empty())
+            || value.as_array().is_some_and(|all| !all.is_empty())
+        {
+            out.push('\n');
+            write(value, indent + 1, out);
+        } else {
+            *out += &format!(" {value}\n");
         }
     }
     let mut out = String::new();

@@ -1,12 +1,10 @@
 //! How servers are reached: roots, proxies, what a mirror asks for, and how long each phase may take.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ureq::http::Uri;
 
-use super::redact::redact;
 use super::redirect::same_origin;
 use super::resolve::Trace;
 use super::retry::Retry;
@@ -14,7 +12,7 @@ use super::route::Proxies;
 use crate::host::Host;
 
 /// How to reach servers. Filled from the environment, the command line and `updates.yaml`.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct HttpSettings {
     /// Further trusted roots (`--ca-file`), one or more PEM certificates, by content.
     pub ca_pem: Option<String>,
@@ -55,12 +53,6 @@ pub(crate) struct Credentials {
     pub base_url: String,
     /// The header's value: `Bearer …` or `Basic …`.
     pub header: String,
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").field("base_url", &redact(&self.base_url)).finish_non_exhaustive()
-    }
 }
 
 impl Credentials {

@@ -15,7 +15,6 @@ use crate::report::{Code, Error, Result};
 pub(super) const DATABASE: &str = "/var/lib/dpkg";
 
 pub(super) fn installed(root: Option<&Path>) -> Result<Vec<Package>> {
-    let database = below(root, DATABASE);
     let status = below(root, Path::new(DATABASE).join("status"));
     if !durable::exists(&status)? {
         return Ok(Vec::new());
@@ -31,10 +30,9 @@ pub(super) fn installed(root: Option<&Path>) -> Result<Vec<Package>> {
         };
     }
     let format = "${Package}\\t${db:Status-Status}\\n";
-    let mut flag = std::ffi::OsString::from("--admindir=");
-    flag.push(&database);
+    let query = Command::new("dpkg-query").flag("--admindir=", below(root, DATABASE));
     // Its status is 1 when any of the names is unknown.
-    let output = start(&Command::new("dpkg-query").arg(flag).args(["-W", "-f", format]).args(NAMES))?;
+    let output = start(&query.args(["-W", "-f", format]).args(NAMES))?;
     Ok(output.stdout_text().lines().filter_map(parse).collect())
 }
 
@@ -72,17 +70,12 @@ pub(super) fn command(root: Option<&Path>) -> Command {
     let command = Command::new("dpkg").env("DEBIAN_FRONTEND", "noninteractive").timeout(PURGE_TIMEOUT);
     match root {
         None => command,
-        Some(root) => {
-            let mut flag = std::ffi::OsString::from("--root=");
-            flag.push(root);
-            // Its log would otherwise be this host's.
-            let mut log = std::ffi::OsString::from("--log=");
-            log.push(below(Some(root), "/var/log/dpkg.log"));
+        Some(root) => command
+            .flag("--root=", root)
             // It would follow an absolute link to this host's own.
-            let mut database = std::ffi::OsString::from("--admindir=");
-            database.push(below(Some(root), DATABASE));
-            command.arg(flag).arg(database).arg(log)
-        }
+            .flag("--admindir=", below(Some(root), DATABASE))
+            // Its log would otherwise be this host's.
+            .flag("--log=", below(Some(root), "/var/log/dpkg.log")),
     }
 }
 

@@ -124,9 +124,7 @@ pub(crate) fn archive_size(
     arch: Arch,
     cancelled: Cancelled<'_>,
 ) -> Option<u64> {
-    base.check_scheme(client.is_insecure()).ok()?;
-    let origin = Origin::new(base, revision.archive_name(arch)).ok()?;
-    origin.size(client, SIZE_WAIT, cancelled).ok().flatten()
+    origin(client, base, revision, arch)?.size(client, SIZE_WAIT, cancelled).ok().flatten()
 }
 
 /// The digest that is announced for an archive now; `None` when it cannot be learned.
@@ -137,9 +135,13 @@ pub(crate) fn announced_digest(
     arch: Arch,
     cancelled: Cancelled<'_>,
 ) -> Option<Digest> {
+    announced(&origin(client, base, revision, arch)?, client, cancelled).ok()
+}
+
+/// Where the archive is, if it may be asked for.
+fn origin(client: &Client, base: &BaseUrl, revision: &Revision, arch: Arch) -> Option<Origin> {
     base.check_scheme(client.is_insecure()).ok()?;
-    let origin = Origin::new(base, revision.archive_name(arch)).ok()?;
-    announced(&origin, client, cancelled).ok()
+    Origin::new(base, revision.archive_name(arch)).ok()
 }
 
 /// The announced digest. A missing one usually means that the archive itself is not there: that is told instead.

@@ -28,16 +28,22 @@ pub(super) fn of(status: &Status, active: Option<&Revision>) -> Option<Change> {
         status::Outcome::Nothing | status::Outcome::Other(_) => return None,
     };
     (!to.is_empty()).then(|| Change {
-        from,
-        to,
-        at: last.time.to_string(),
-        rollout: None,
-        attempt: None,
-        outcome,
         code: last.error_code.clone().unwrap_or_default(),
         error: last.message.clone().unwrap_or_default(),
-        phases: Default::default(),
+        ..new(from, to, last.time, outcome, Default::default())
     })
+}
+
+/// A change without an error. `told`: the rollout and the attempt.
+pub(super) fn new(
+    from: String,
+    to: String,
+    at: Timestamp,
+    outcome: Outcome,
+    (rollout, attempt): (Option<u64>, Option<u32>),
+) -> Change {
+    let (code, error, phases) = Default::default();
+    Change { from, to, at: at.to_string(), rollout, attempt, outcome, code, error, phases }
 }
 
 /// What tells one record of a last run from another.
@@ -87,16 +93,11 @@ pub(super) fn refuse(host: &mut FleetHost, told: &Told, refusal: &Refusal, from:
     if host.last.as_ref().is_some_and(is_said) {
         return;
     }
+    let from = from.map(|from| from.version.to_string()).unwrap_or_default();
     host.last = Some(Change {
-        from: from.map(|from| from.version.to_string()).unwrap_or_default(),
-        to: told.version.clone(),
-        at: now.to_string(),
-        rollout: attempt.0,
-        attempt: attempt.1,
-        outcome: Outcome::Refused,
         code: refusal.error_code.clone(),
         error: refusal.reason.clone(),
-        phases: Default::default(),
+        ..new(from, told.version.clone(), now, Outcome::Refused, attempt)
     });
     remember_failure(host);
 }

@@ -11,7 +11,7 @@ mod talked;
 
 use std::time::{Duration, Instant};
 
-use protocol::report::{Change, Outcome, SignedQuestion, question_message};
+use protocol::report::{Outcome, SignedQuestion, question_message};
 
 use crate::cli::Command;
 use crate::config::Updates;
@@ -38,19 +38,11 @@ pub(crate) fn started(context: &Context, plan: &Plan) {
     }
     context.talk.started.set(Some(Instant::now()));
     let begun = |talked: &mut Talked, updates: &Updates| {
-        let (rollout, attempt) = talked.rollout_of(&to.version.to_string());
+        let from = plan.from.as_ref().map(|from| from.version.to_string()).unwrap_or_default();
+        let (to, now) = (to.version.to_string(), context.host.now());
+        let rollout = talked.rollout_of(&to);
         talked.kept.result = change::result_of(updates.status());
-        talked.kept.last = Some(Change {
-            from: plan.from.as_ref().map(|from| from.version.to_string()).unwrap_or_default(),
-            to: to.version.to_string(),
-            at: context.host.now().to_string(),
-            rollout,
-            attempt,
-            outcome: Outcome::Started,
-            code: String::new(),
-            error: String::new(),
-            phases: Default::default(),
-        });
+        talked.kept.last = Some(change::new(from, to, now, Outcome::Started, rollout));
     };
     under_lock(context, begun);
 }

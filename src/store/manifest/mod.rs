@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::durable::{self, FILE_MODE};
 use crate::host::ownership;
-use crate::report::{Code, Error, IoContext, Result};
+use crate::report::{Code, Error, IfPresent, IoContext, Result};
 use crate::store::VersionDir;
 use protocol::{Arch, Digest, Edition, Revision, Version};
 
@@ -189,15 +189,9 @@ impl Manifest {
         for file in &self.files {
             let path = version_dir.join(&file.path);
             let mut differs = |kind| found.push(Difference { path: file.path.clone(), kind });
-            let meta = match std::fs::symlink_metadata(&path) {
-                Ok(meta) => meta,
-                Err(error)
-                    if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
-                {
-                    differs(DifferenceKind::Missing);
-                    continue;
-                }
-                Err(error) => return Err(error).at("cannot read", &path),
+            let Some(meta) = std::fs::symlink_metadata(&path).if_present().at("cannot read", &path)? else {
+                differs(DifferenceKind::Missing);
+                continue;
             };
             if !meta.is_file() {
                 differs(DifferenceKind::NotRegular);

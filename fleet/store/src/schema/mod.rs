@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use crate::chain;
-use crate::error::{Error, Result};
+use crate::error::{Error, OfDatabase, Result};
 
 /// In the header of each of our files: "TpFl".
 pub(crate) const APPLICATION_ID: i32 = 0x5470_466C;
@@ -36,7 +36,7 @@ pub(crate) fn version(connection: &Connection) -> rusqlite::Result<i64> {
 
 /// Refuses a schema that a newer program made.
 pub(crate) fn refuse_newer(connection: &Connection, path: &Path) -> Result<i64> {
-    let (found, newest) = (version(connection).map_err(|error| Error::sql(path, &error))?, newest());
+    let (found, newest) = (version(connection).sql(path)?, newest());
     if found > newest {
         return Err(Error::Newer(format!(
             "{} has schema {found}, and this program knows up to {newest}: run the newer teleport-fleet that wrote it, or \
@@ -50,7 +50,7 @@ pub(crate) fn refuse_newer(connection: &Connection, path: &Path) -> Result<i64> 
 /// Brings a database to the newest schema: each step is one transaction.
 pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
     let found = refuse_newer(connection, path)?;
-    apply(connection, found, &MIGRATIONS).map_err(|error| Error::sql(path, &error))
+    apply(connection, found, &MIGRATIONS).sql(path)
 }
 
 fn apply(connection: &mut Connection, found: i64, migrations: &[&str]) -> rusqlite::Result<()> {
@@ -65,13 +65,12 @@ fn apply(connection: &mut Connection, found: i64, migrations: &[&str]) -> rusqli
 
 /// Fills an empty database: our mark, the schema, and a new epoch.
 pub(crate) fn fill(connection: &mut Connection, path: &Path) -> Result<()> {
-    let sql = |error: rusqlite::Error| Error::sql(path, &error);
-    connection.pragma_update(None, "application_id", APPLICATION_ID).map_err(sql)?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID).sql(path)?;
     migrate(connection, path)?;
-    let epoch = new_epoch(connection).map_err(sql)?;
+    let epoch = new_epoch(connection).sql(path)?;
     connection
         .execute("INSERT INTO store (one, epoch, head_hash) VALUES (1, ?1, ?2)", (epoch, chain::START))
-        .map_err(sql)?;
+        .sql(path)?;
     Ok(())
 }
 
