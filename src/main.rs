@@ -52,3 +52,28 @@ fn tell(said: &clap::Error) -> ExitCode {
         _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2)),
     }
 }
+
+/// What the standard library walks a stack with. Nothing does here: a panic aborts, and no tables are linked (`build/unwind.ld`). Its
+/// own would bring 250 KB that read them, and debug information, in vain.
+#[cfg(panic = "abort")]
+mod unwinding {
+    /// `_URC_END_OF_STACK`: there is nothing to be walked.
+    #[unsafe(no_mangle)]
+    extern "C" fn _Unwind_Backtrace() -> i32 {
+        5
+    }
+
+    macro_rules! never_called {
+        ($($name:ident)*) => {
+            $(#[unsafe(no_mangle)]
+            extern "C" fn $name() {
+                std::process::abort()
+            })*
+        };
+    }
+
+    never_called! {
+        _Unwind_GetDataRelBase _Unwind_GetIP _Unwind_GetIPInfo _Unwind_GetLanguageSpecificData _Unwind_GetRegionStart
+        _Unwind_GetTextRelBase _Unwind_Resume _Unwind_SetGR _Unwind_SetIP
+    }
+}

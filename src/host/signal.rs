@@ -1,7 +1,5 @@
 //! SIGINT, SIGTERM and the SIGHUP of a lost terminal become a flag that is asked at safe points (SPEC §7).
 
-use std::fs::File;
-use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,9 +10,6 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::report::{IoContext, Result};
-
-/// Room for `/proc/self/status`, bytes: it has about 1500.
-const STATUS: usize = 4096;
 
 /// Asked by all that takes long, between its steps: `true` ends it. What has a result fails with `interrupted` then.
 pub(crate) type Cancelled<'a> = &'a dyn Fn() -> bool;
@@ -88,9 +83,7 @@ pub fn begin_anew() {
 
 /// Whether this process was started with `signal` ignored (proc(5), `SigIgn`: signal n is bit n-1).
 fn is_ignored(signal: i32) -> bool {
-    // Its size is not told beforehand: room for all of it, so that it is one read.
-    let mut status = String::with_capacity(STATUS);
-    let _ = File::open("/proc/self/status").and_then(|mut file| file.read_to_string(&mut status));
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
     mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

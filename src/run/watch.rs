@@ -105,13 +105,11 @@ fn is_current(updates: &Updates, watch: &Watch) -> bool {
 
 /// The watch is over: what was kept only for its failure may go. `stood`: the version was watched to the end.
 fn end_watch(context: &mut Context, watch: &Watch, stood: bool) -> Result<u8> {
-    let _lock = match context.lock("watch") {
+    let (_lock, mut updates) = match recovery::settled(context, record::WATCH) {
         // The other run's now; the next one settles what it leaves.
         Err(error) if error.code == Code::LockHeld => return Ok(0),
-        lock => lock?,
+        settled => settled?,
     };
-    recovery::pending(context, false)?;
-    let mut updates = inspect::open(context)?;
     if !is_current(&updates, watch) {
         return Ok(0);
     }
@@ -178,12 +176,10 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
 
 /// Writes the fall down, so that a run back that fails is tried again. `None`: the watch is over by another run.
 fn note_fall(context: &mut Context, watch: &Watch, reason: &str) -> Result<Option<Watch>> {
-    let _lock = match context.lock(record::WATCH) {
+    let (_lock, mut updates) = match recovery::settled(context, record::WATCH) {
         Err(error) if error.code == Code::LockHeld => return Ok(None),
-        lock => lock?,
+        settled => settled?,
     };
-    recovery::pending(context, false)?;
-    let mut updates = inspect::open(context)?;
     if !is_current(&updates, watch) || updates.spec().active().as_ref() != Some(&watch.revision) {
         return Ok(None);
     }
