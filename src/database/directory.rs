@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::backup::DATABASE_FILE;
+use crate::host::durable;
 use crate::host::process::FileId;
-use crate::host::{durable, order};
 use crate::report::{IoContext, Result};
 
 /// The snapshot of a version, below the version's directory.
@@ -49,7 +49,7 @@ fn numbered(version_dir: &Path) -> Result<Vec<(u32, PathBuf)>> {
         let entry = entry.at("cannot read", version_dir)?;
         found.extend(entry.file_name().to_str().and_then(number).map(|number| (number, entry.path())));
     }
-    order::sort(&mut found);
+    found.sort();
     Ok(found)
 }
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::journal::{self, Journal, Record};
 use super::{Site, steps};
+use crate::host::durable;
 use crate::host::layout::Layout;
-use crate::host::{durable, order};
 use crate::plan::{Node, Placement, Plan, Step};
 use crate::report::{Code, Error, Result};
 
@@ -109,7 +109,7 @@ pub(crate) fn run(site: &Site<'_>, mut journal: Journal, on_undone: &mut dyn FnM
 fn sweep_temps(plan: &Plan) -> Result<()> {
     let steps = plan.switch.iter().chain(&plan.after);
     let mut dirs: Vec<&Path> = steps.flat_map(Step::placements).map(|place| durable::parent(&place.path)).collect();
-    order::sort(&mut dirs);
+    dirs.sort();
     dirs.dedup();
     dirs.into_iter().try_for_each(durable::sweep_temps)
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
-use super::{machine, order, removal};
+use super::{machine, removal};
 use crate::report::{Error, IfPresent, IoContext, Result, code_of_io};
 
 /// Most bytes of an attribute, and of all their names (XATTR_SIZE_MAX, XATTR_LIST_MAX).
@@ -199,7 +199,7 @@ pub(crate) fn links_in(dir: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
         // One that is no link, or gone meanwhile, counts no more.
         found.extend(link_at(&path)?.map(|target| (path, target)));
     }
-    order::sort(&mut found);
+    found.sort();
     Ok(found)
 }
 

@@ -10,7 +10,6 @@ pub(crate) mod http;
 pub(crate) mod layout;
 pub(crate) mod lock;
 pub(crate) mod machine;
-pub(crate) mod order;
 pub(crate) mod ownership;
 pub(crate) mod package;
 pub(crate) mod path;

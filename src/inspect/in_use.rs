@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::host::layout::DATABASE;
 use crate::host::process;
-use crate::host::{durable, machine, order};
+use crate::host::{durable, machine};
 use crate::plan::facts::Installed;
 use crate::report::Result;
 use crate::store::VersionDir;
@@ -44,7 +44,7 @@ impl InUse {
             users.extend(dirs);
         }
         for dirs in [&mut used.by_the_agents, &mut used.by_others] {
-            order::sort(dirs);
+            dirs.sort();
             dirs.dedup();
         }
         Ok(used)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{GoUpdater, Updates};
 use crate::context::Context;
-use crate::host::{Layout, durable, machine, order};
+use crate::host::{Layout, durable, machine};
 use crate::inspect::node::look;
 use crate::inspect::units::started_from;
 use crate::inspect::versions::edition_of;
@@ -73,7 +73,7 @@ pub(super) fn names(context: &Context, installed: &[Installed], versions: &Path)
             wanted.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
         }
     }
-    order::sort(&mut wanted);
+    wanted.sort();
     wanted.dedup();
     let unmanaged = context.layout.versions.join(UNMANAGED);
     wanted

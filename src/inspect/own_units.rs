@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use crate::context::Context;
-use crate::host::order;
 use crate::inspect::node::{look, own_text};
 use crate::plan::{Node, OWN_MARK};
 use crate::report::Result;
@@ -32,7 +31,7 @@ fn paths_drop_in(context: &Context, data_dir: &Path) -> Result<Option<(PathBuf, 
         .map(|dir| dir.strip_prefix(&layout.root).map_or_else(|_| dir.to_owned(), |rest| Path::new("/").join(rest)))
         .filter(|dir| is_kept_from_unit(dir))
         .collect();
-    order::sort(&mut dirs);
+    dirs.sort();
     dirs.dedup();
     Ok(match (dirs.is_empty(), node) {
         (false, node) => Some((path, paths_text(&dirs), node)),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::GoUpdater;
 use crate::context::Context;
-use crate::host::{Layout, durable, order, package};
+use crate::host::{Layout, durable, package};
 use crate::inspect::node::{FOREIGN_MARK, unit_text};
 use crate::inspect::timers;
 use crate::plan::TAKEN_OVER;
@@ -44,7 +44,7 @@ pub(super) fn foreign_links(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>
         let kept = inside.strip_prefix("/").unwrap_or(&inside);
         found.push((layout.unit_file.clone(), taken_over(layout, kept)));
     }
-    order::sort(&mut found);
+    found.sort();
     Ok(found)
 }
 

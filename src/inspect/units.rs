@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::context::Context;
 use crate::host::layout::{UNIT_DIRS, USUAL_LINK_DIR};
-use crate::host::{Layout, durable, machine, order};
+use crate::host::{Layout, durable, machine};
 use crate::inspect::node::{kept_unit, look, own_text, unit_text};
 use crate::inspect::versions::seen;
 use crate::plan::facts::UnitFact;
@@ -79,7 +79,7 @@ pub(crate) fn starts_elsewhere(context: &Context) -> Result<Vec<(PathBuf, PathBu
         let entries = durable::entries(&dir)?.into_iter().map(|entry| entry.path());
         files.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "conf")));
     }
-    order::sort(&mut files);
+    files.sort();
     files.dedup();
     let is_elsewhere = |program: &PathBuf| {
         program.file_name().is_some_and(|name| name == "teleport")

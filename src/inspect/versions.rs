@@ -6,7 +6,7 @@ use crate::config::Updates;
 use crate::context::Context;
 use crate::database::backup::{self, Backup, Content, Expect};
 use crate::database::{SnapshotId, directory, evidence};
-use crate::host::{Layout, durable, fingerprint, machine, order};
+use crate::host::{Layout, durable, fingerprint, machine};
 use crate::inspect::node::unit_text;
 use crate::plan::Snapshot;
 use crate::plan::facts::Installed;
@@ -86,7 +86,7 @@ pub(super) fn installed(
             revision,
         });
     }
-    order::sort_by(&mut found, |a, b| a.dir < b.dir);
+    found.sort_by(|a, b| a.dir.cmp(&b.dir));
     Ok(found)
 }
 

@@ -1,6 +1,5 @@
 //! Which versions go after a commit (SPEC §5, retention). Pure.
 
-use crate::host::order;
 use crate::plan::Node;
 use crate::plan::facts::{Facts, Installed, is_updater_name};
 use crate::store::VersionDir;
@@ -54,7 +53,7 @@ fn surplus(facts: &Facts, keep: u32, needed: impl Fn(&Installed) -> bool) -> Vec
     };
     let (kept, mut others): (Vec<&Installed>, Vec<&Installed>) =
         facts.installed.iter().partition(|installed| needed(installed));
-    order::sort_by(&mut others, |a, b| (a.install_time, &a.revision) > (b.install_time, &b.revision));
+    others.sort_by(|a, b| (b.install_time, &b.revision).cmp(&(a.install_time, &a.revision)));
     let spare = (keep as usize).saturating_sub(kept.len());
     let active_dir = facts.active.as_ref().and_then(|active| facts.find(active)).map(|installed| &installed.dir);
     let is_used_by_others = |installed: &&Installed| facts.in_use_by_others.contains(&installed.dir);

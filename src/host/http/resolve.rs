@@ -17,7 +17,7 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
-use crate::host::{durable, order};
+use crate::host::durable;
 
 /// How long the other family's answer is waited for, once there is an address that can be reached: far more than a resolver
 /// needs that answers at all, and less than anybody notices.
@@ -75,7 +75,7 @@ impl Resolver for Names {
         let is_choice = found.len() > 1;
         let place = |address: IpAddr| ((is_choice && !can_be_reached(address), address.is_ipv4()), address);
         let mut found: Vec<_> = found.into_iter().map(place).collect();
-        order::sort_by(&mut found, |(one, _), (other, _)| one < other);
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
         let mut addresses = self.empty();
         for (_, address) in found {
             // More than there is room for are never tried.
