@@ -24,12 +24,8 @@ static crash package native: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTF
 # Rust's aarch64 target is static but, unlike its x86_64 one, not position-independent unless told.
 static crash package native: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := \
     $(REMAP_RUST) $(LEAN) $(LEAN_aarch64-unknown-linux-musl) -C relocation-model=pic -C link-arg=-pie
-REMAP_C := $(REMAP:%=-ffile-prefix-map=%)
-# In C: 10 KB less than at -Os, which cc asks for and which stands before it.
-static crash package native: export CFLAGS_x86_64_unknown_linux_musl := $(REMAP_C) -Oz
-static crash package native: export CFLAGS_aarch64_unknown_linux_musl := $(REMAP_C) -Oz
-static-fleet: export CFLAGS_x86_64_unknown_linux_musl := $(REMAP_C)
-static-fleet: export CFLAGS_aarch64_unknown_linux_musl := $(REMAP_C)
+static static-fleet crash package native: export CFLAGS_x86_64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
+static static-fleet crash package native: export CFLAGS_aarch64_unknown_linux_musl := $(REMAP:%=-ffile-prefix-map=%)
 # The rollout server unwinds: a request that panics ends its own connection. So its tables stay, and all else is the same.
 static-fleet: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := $(REMAP_RUST) $(LEAN_x86_64-unknown-linux-musl)
 static-fleet: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS := \
