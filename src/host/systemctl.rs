@@ -199,8 +199,11 @@ fn run(command: Command) -> Result<Output> {
     command.run().map_err(|error| Error { code: Code::ServiceFailed, ..error })?.or_fail(Code::ServiceFailed)
 }
 
+/// Takes a property's value over.
+type SetProperty = fn(&mut UnitState, &str);
+
 /// The properties read, and what becomes of each; a systemd that does not know one leaves its line out.
-const PROPERTIES: [(&str, fn(&mut UnitState, &str)); 17] = [
+const PROPERTIES: [(&str, SetProperty); 17] = [
     ("Id", |state, value| value.clone_into(&mut state.id)),
     ("LoadState", |state, value| value.clone_into(&mut state.load_state)),
     ("ActiveState", |state, value| value.clone_into(&mut state.active_state)),

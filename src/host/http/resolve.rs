@@ -75,7 +75,7 @@ impl Resolver for Names {
         let is_choice = found.len() > 1;
         let place = |address: IpAddr| ((is_choice && !can_be_reached(address), address.is_ipv4()), address);
         let mut found: Vec<_> = found.into_iter().map(place).collect();
-        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        found.sort_by_key(|(rank, _)| *rank);
         let mut addresses = self.empty();
         for (_, address) in found {
             // More than there is room for are never tried.
