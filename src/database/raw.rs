@@ -94,7 +94,7 @@ pub(super) fn take_locked(
     copy_files(db, dir, clock)?;
     let copy = dir.join(DATABASE_FILE);
     let is_still = stamps(db)? == before && durable::exists(&copy)?;
-    let whole = checkpoint(&copy, clock, |connection| sqlite::quick_check(connection, &copy));
+    let whole = checkpoint(&copy, clock);
     if is_still && whole.is_ok() && whole.and_then(|()| alone(&copy)).is_ok() {
         let backup: Backup = describe(dir, subject, subject.failed)?;
         return Ok(Snapshot { backup, raw: false, damage: Some(why) });

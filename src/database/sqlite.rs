@@ -178,7 +178,7 @@ unsafe extern "C" fn as_it_is(_: *mut ffi::sqlite3_vfs, name: *const c_char, roo
 }
 
 /// `PRAGMA quick_check`: `database_invalid` with the first complaint unless it is `ok`.
-pub(super) fn quick_check(connection: &Connection, db: &Path) -> Result<()> {
+fn quick_check(connection: &Connection, db: &Path) -> Result<()> {
     let verdict: String = connection
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
         .map_err(|error| explain(error, "cannot check", db))?;

@@ -170,7 +170,7 @@ fn rest(db: &Path, clock: &Clock<'_>, even_if_damaged: bool) -> Result<bool> {
     // On a full disk the log cannot be checkpointed either; the files as they are need no room when they are linked.
     let keepable = |code| matches!(code, Code::DatabaseInvalid | Code::NoSpace | Code::ReadOnly | Code::Io);
     // Where no log is left every row is in the one file, and SQLite is not asked.
-    let bring = || if has_log(db) { checkpoint(db, clock, |_| Ok(())) } else { sync(db) };
+    let bring = || if has_log(db) { checkpoint(db, clock) } else { sync(db) };
     match sqlite::twice(bring) {
         Ok(()) => Ok(false),
         Err(error) if even_if_damaged && keepable(error.code) => Ok(true),
@@ -178,8 +178,8 @@ fn rest(db: &Path, clock: &Clock<'_>, even_if_damaged: bool) -> Result<bool> {
     }
 }
 
-pub(super) fn checkpoint(db: &Path, clock: &Clock<'_>, check: impl Fn(&Connection) -> Result<()>) -> Result<()> {
-    sqlite::acting(db, |here| checkpoint_acting(here, db, clock, check))?;
+pub(super) fn checkpoint(db: &Path, clock: &Clock<'_>) -> Result<()> {
+    sqlite::acting(db, |here| checkpoint_acting(here, db, clock))?;
     if sqlite::log_size(&sqlite::beside(db, sqlite::WAL))? > 0 {
         return Err(Error::new(Code::DatabaseBusy, format!("a program is still writing to {}", db.display()))
             .advise("stop every program that uses it"));
@@ -191,18 +191,12 @@ fn sync(db: &Path) -> Result<()> {
     sqlite::open(db).and_then(|file| file.sync_all()).at("cannot sync", db)
 }
 
-fn checkpoint_acting(
-    here: &Path,
-    db: &Path,
-    clock: &Clock<'_>,
-    check: impl Fn(&Connection) -> Result<()>,
-) -> Result<()> {
+fn checkpoint_acting(here: &Path, db: &Path, clock: &Clock<'_>) -> Result<()> {
     let connection = sqlite::open_live(here, LOCK_WAIT)?;
-    // Closing must not make the checkpoint that the check has not yet allowed.
+    // Where it cannot be read, closing must not touch the log.
     keep_log(&connection, db, true)?;
     // The first reading also rolls back a hot journal.
     clock.retry(db, || connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)))?;
-    check(&connection)?;
     keep_log(&connection, db, false)?;
     clock.retry(db, || {
         let busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;

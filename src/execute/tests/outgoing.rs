@@ -356,6 +356,16 @@ fn a_journal_that_has_done_its_work_is_no_log() {
 }
 
 #[test]
+fn the_database_of_a_version_without_a_directory_is_kept_beside_the_new_one() {
+    let (bed, plan) = host();
+    let text = serde_json::to_string(&plan.switch).unwrap();
+    let switch = text.replace(r#""dir":"1.0.0""#, &format!(r#""dir":"{UNMANAGED}""#));
+    bed.commit(&Plan { switch: serde_json::from_str(&switch).unwrap(), ..plan });
+    assert_eq!((rows(&bed.db()), bed.aside("2.0.0").unwrap()), (vec!["two".to_owned()], vec!["one".to_owned()]));
+    assert!(!bed.version(UNMANAGED).exists());
+}
+
+#[test]
 fn a_restored_database_that_was_not_written_to_is_no_evidence_in_a_second_recovery_either() {
     let (bed, plan) = host();
     let (mut journal, site) = bed.stop_before(&plan, SWITCH);
