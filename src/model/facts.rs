@@ -49,8 +49,8 @@ impl Host {
                 inside: UNIT_FILE.into(),
                 node: node_of(unit, "teleport.service"),
                 linked: true,
-                edits: Vec::new(),
                 managed: self.systemd,
+                ..UnitFact::default()
             },
             enablement: self
                 .files
@@ -63,29 +63,16 @@ impl Host {
                 running: self.process.is_some(),
                 enabled: self.enabled(),
                 failed: self.failed,
-                fell: false,
                 served: self.process.is_some(),
                 controllable: self.systemd,
+                ..Agent::default()
             },
-            strangers: Vec::new(),
             refused: status.refused.clone(),
-            delayed: Vec::new(),
-            left: Vec::new(),
             components: spec.components.clone(),
             keep: spec.keep,
             in_use: self.process.iter().cloned().collect(),
-            in_use_by_others: Vec::new(),
-            other_data_dir: None,
-            packages: Vec::new(),
-            set_aside: Vec::new(),
-            foreign_links: Vec::new(),
-            foreign_timers: Vec::new(),
-            masked_timer: None,
-            grant_traverse: None,
-            closed_path: None,
-            moved_links: Vec::new(),
-            own_units: Vec::new(),
             installed,
+            ..Facts::default()
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::pending::Pending;
-use super::reference::{MarkBox, Reference, Stage, Whole};
+use super::reference::{Mark, Reference, Stage, Whole};
 use super::seen::{copy_of, open_journal, same, seen};
 use super::sequence::World;
 use super::world::Rev;
@@ -29,11 +29,11 @@ impl World {
         is_recovered: bool,
         base: Reference,
         expected: Reference,
-        marks: &[MarkBox],
+        marks: &[Mark],
     ) -> Result<(), TestCaseError> {
         if !open_journal(&self.host) {
             // Between runs: one of the states that were passed.
-            let mut candidates: Vec<Reference> = marks.iter().map(|mark| mark.0.state.clone()).collect();
+            let mut candidates: Vec<Reference> = marks.iter().map(|mark| mark.state.clone()).collect();
             candidates.extend([base, expected]);
             let seen = seen(&self.host);
             let mut reasons = Vec::new();
@@ -60,8 +60,8 @@ impl World {
         let opened = Journal::open(copy_of(&self.host).path(), Path::new("/")).unwrap().unwrap();
         let command = opened.opening().unwrap().command.clone();
         let find = |stage| {
-            let mut found = marks.iter().rev().filter(|mark| mark.0.command == command && mark.0.stage == stage);
-            found.next().map(|mark| mark.0.state.clone())
+            let mut found = marks.iter().rev().filter(|mark| mark.command == command && mark.stage == stage);
+            found.next().map(|mark| mark.state.clone())
         };
         let blamed = opened.undo_reason().is_some_and(|(_, _, blame)| blame);
         let records = opened.records();

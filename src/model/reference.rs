@@ -91,7 +91,7 @@ pub(super) enum Answer {
 }
 
 /// A state on the way of a command, as a kill may leave it once it is recovered.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mark {
     /// The command whose run it belongs to.
     pub command: &'static str,
@@ -194,23 +194,8 @@ pub(super) struct Reference {
     /// Archives.
     pub published: BTreeMap<Rev, Nature>,
     /// The states that this command passed.
-    pub marks: Vec<MarkBox>,
+    pub marks: Vec<Mark>,
 }
-
-/// A mark, which holds a state, which holds no marks.
-pub(super) type MarkBox = std::rc::Rc<MarkEq>;
-
-/// Marks never make states differ.
-#[derive(Debug)]
-pub(super) struct MarkEq(pub Mark);
-
-impl PartialEq for MarkEq {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for MarkEq {}
 
 fn fails(why: Why) -> Answer {
     Answer::Fails(BTreeSet::from([why]))
@@ -365,7 +350,7 @@ impl Reference {
     /// The state without its marks, for a later look.
     fn mark(&mut self, command: &'static str, stage: Stage) {
         let state = Self { marks: Vec::new(), ..self.clone() };
-        self.marks.push(MarkBox::new(MarkEq(Mark { command, stage, state })));
+        self.marks.push(Mark { command, stage, state });
     }
 
     fn refuse(&mut self, rev: Rev) {

@@ -14,34 +14,14 @@ pub(super) fn same(seen: &Reference, expected: &Reference, when: &str) -> Result
     if seen == expected {
         return Ok(());
     }
-    let fields = |state: &Reference| -> Vec<String> {
-        let parts: [(&str, &dyn std::fmt::Debug); 20] = [
-            ("now", &state.now),
-            ("active", &state.active),
-            ("previous", &state.previous),
-            ("kept", &state.kept),
-            ("database", &state.database),
-            ("running", &state.running),
-            ("starts_at_boot", &state.starts_at_boot),
-            ("failed", &state.failed),
-            ("enabled", &state.enabled),
-            ("pinned", &state.pinned),
-            ("keep", &state.keep),
-            ("floor", &state.floor),
-            ("max_age", &state.max_age),
-            ("proxy", &state.proxy),
-            ("refused", &state.refused),
-            ("interrupted", &state.interrupted),
-            ("watched", &state.watched),
-            ("links_lost", &state.links_lost),
-            ("wanted", &state.wanted),
-            ("published", &state.published),
-        ];
-        parts.iter().map(|(name, value)| format!("{name}: {value:?}")).collect()
+    let lines = |state: &Reference| format!("{state:#?}").lines().map(str::to_owned).collect::<Vec<_>>();
+    let (is, not) = (lines(seen), lines(expected));
+    let lacks = |word: &str, these: &[String], those: &[String]| {
+        let missing = these.iter().filter(|line| !those.contains(line));
+        missing.map(|line| format!("  {word} {line}")).collect::<Vec<_>>()
     };
-    let differing = fields(seen).into_iter().zip(fields(expected)).filter(|(seen, expected)| seen != expected);
-    let lines: Vec<String> = differing.map(|(seen, expected)| format!("  is {seen}\n  not {expected}")).collect();
-    Err(TestCaseError::fail(format!("{when}:\n{}", lines.join("\n"))))
+    let lines = [lacks("is", &is, &not), lacks("not", &not, &is)].concat();
+    Err(TestCaseError::fail(format!("{when}:\n{}\nin {seen:?}\nand {expected:?}", lines.join("\n"))))
 }
 
 /// A run was interrupted.

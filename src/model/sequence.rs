@@ -236,7 +236,7 @@ impl World {
                     Stop::Killed => unreachable!("handled above"),
                 });
                 agrees(command, &done, &answer)?;
-                let may_retire = pending.is_some() || marks.iter().any(|mark| mark.0.stage != Stage::Before);
+                let may_retire = pending.is_some() || marks.iter().any(|mark| mark.stage != Stage::Before);
                 self.reconcile(&mut expected, &seen(&self.host), pending.as_ref(), may_retire)?;
                 self.reference = expected;
                 self.at_rest()

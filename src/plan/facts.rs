@@ -12,7 +12,7 @@ use crate::store::contents::UPDATERS;
 use protocol::Revision;
 
 /// The whole picture of a host that a decision needs; no handle, no path is looked at after it is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// The time of the survey.
     pub now: Timestamp,
@@ -127,7 +127,7 @@ pub(crate) struct Name {
 }
 
 /// The unit file: where it is and how it is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct UnitFact {
     /// Real path.
     pub path: PathBuf,

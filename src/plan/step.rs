@@ -8,10 +8,11 @@ use crate::store::VersionDir;
 use protocol::Revision;
 
 /// What stands, or shall stand, under a name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Node {
     /// Nothing.
+    #[default]
     Absent,
     /// A symbolic link with this target.
     Link(PathBuf),

@@ -36,81 +36,61 @@ impl Found {
     }
 }
 
-fn elsewhere() -> Node {
-    Node::Link("/opt/teleport/bin/teleport".into())
-}
-
-fn file() -> Node {
-    Node::Text("an agent\n".into())
-}
-
 /// A helper's step beside the agent's.
 fn helper(bed: &Bed) -> Placement {
     let now = Node::Link(bed.layout.path_inside(&bed.version("2.0.0").join("bin/tsh")));
     Placement { path: bed.layout.link_dir.join("tsh"), was: Node::Absent, now, part: Part::Helper }
 }
 
-#[test]
-fn what_a_run_finds_puts_or_takes_away_is_its_own_and_another_version_or_agent_is_not() {
-    let found = Found::killed(|bed| vec![bed.switch(), Step::Place(helper(bed))]);
-    let agent = found.bed.agent();
-    for own in [found.version("1.0.0"), found.version("2.0.0"), Node::Absent] {
-        assert_eq!(found.told(&agent, &own), None, "{own:?}");
-    }
-    for (strange, words) in [(found.version("3.0.0"), "leads to"), (elsewhere(), "leads to"), (file(), "is a file")] {
-        let told = found.told(&agent, &strange).unwrap_or_else(|| panic!("{strange:?}"));
-        assert!(told.contains(&format!("{} {words}", agent.display())), "{told}");
-    }
+/// The agent's step where one that is kept makes way for 2.0.0, or comes back for 1.0.0.
+fn of_kept(bed: &Bed, is_kept_before: bool) -> Step {
+    let mut step = bed.switch();
+    let Step::LinkAgent { place, .. } = &mut step else { panic!() };
+    let kept = Node::Kept(bed.layout.versions.join("kept"));
+    *(if is_kept_before { &mut place.was } else { &mut place.now }) = kept;
+    step
 }
 
 #[test]
-fn a_helper_of_others_says_nothing_of_the_database_and_one_of_another_version_does() {
-    let found = Found::killed(|bed| vec![bed.switch(), Step::Place(helper(bed))]);
-    let place = helper(&found.bed);
-    for quiet in [place.now.clone(), Node::Absent, elsewhere(), file()] {
-        assert_eq!(found.told(&place.path, &quiet), None, "{quiet:?}");
-    }
-    assert!(found.told(&place.path, &found.version("3.0.0")).is_some());
-    // What is the agent's own at its name is none of the helper's.
-    assert!(found.told(&place.path, &found.version("1.0.0")).is_some());
-}
-
-#[test]
-fn a_name_with_two_steps_may_be_left_as_either_found_or_put_it() {
-    let found = Found::killed(|bed| {
+fn what_a_run_finds_puts_or_takes_away_is_its_own_and_what_else_stands_there_tells_of_a_later_one() {
+    let both = |bed: &Bed| vec![bed.switch(), Step::Place(helper(bed))];
+    let old_helper = |bed: &Bed| {
         let of_old = Placement { was: Node::Link(bed.target("0.9.0")), now: Node::Absent, ..helper(bed) };
         vec![Step::Place(of_old), Step::Place(helper(bed))]
-    });
-    let place = helper(&found.bed);
-    for own in [found.version("0.9.0"), place.now.clone(), Node::Absent] {
-        assert_eq!(found.told(&place.path, &own), None, "{own:?}");
-    }
-    assert!(found.told(&place.path, &found.version("3.0.0")).is_some());
-}
-
-#[test]
-fn after_its_commit_an_agent_of_others_is_a_later_matter_and_another_version_is_not() {
-    let mut found = Found::killed(|bed| vec![bed.switch()]);
-    found.journal.append(Record::Commit).unwrap();
-    let agent = found.bed.agent();
-    for later in [file(), elsewhere()] {
-        assert_eq!(found.told(&agent, &later), None, "{later:?}");
-    }
-    assert!(found.told(&agent, &found.version("3.0.0")).is_some());
-}
-
-#[test]
-fn an_agent_that_was_set_aside_may_be_back_at_its_name() {
-    for is_kept_before in [true, false] {
-        let found = Found::killed(|bed| {
-            let mut step = bed.switch();
-            let Step::LinkAgent { place, .. } = &mut step else { panic!() };
-            let kept = Node::Kept(bed.layout.versions.join("kept"));
-            *(if is_kept_before { &mut place.was } else { &mut place.now }) = kept;
-            vec![step]
-        });
-        assert_eq!(found.told(&found.bed.agent(), &file()), None);
-        assert!(found.told(&found.bed.agent(), &found.version("3.0.0")).is_some());
+    };
+    type Steps<'a> = &'a dyn Fn(&Bed) -> Vec<Step>;
+    // The steps, whether they were committed, at which name, and what may be there and what tells of others. Of a helper's name
+    // the database says nothing, but what is another version's, or the agent's own, does; a name with two steps may be as either
+    // has found or put it; after the commit an agent of others is a later matter; one that was set aside may be back.
+    let rows: [(Steps<'_>, bool, &str, &[&str], &[&str]); 6] = [
+        (&both, false, "teleport", &["1.0.0", "2.0.0", "nothing"], &["3.0.0", "elsewhere", "a file"]),
+        (&both, false, "tsh", &["its own", "nothing", "elsewhere", "a file"], &["3.0.0", "1.0.0"]),
+        (&old_helper, false, "tsh", &["0.9.0", "its own", "nothing"], &["3.0.0"]),
+        (&|bed| vec![bed.switch()], true, "teleport", &["a file", "elsewhere"], &["3.0.0"]),
+        (&|bed| vec![of_kept(bed, true)], false, "teleport", &["a file"], &["3.0.0"]),
+        (&|bed| vec![of_kept(bed, false)], false, "teleport", &["a file"], &["3.0.0"]),
+    ];
+    for (steps, is_committed, name, own, others) in rows {
+        let mut found = Found::killed(steps);
+        if is_committed {
+            found.journal.append(Record::Commit).unwrap();
+        }
+        let path = found.bed.layout.link_dir.join(name);
+        let node = |what: &str| match what {
+            "nothing" => Node::Absent,
+            "elsewhere" => Node::Link("/opt/teleport/bin/teleport".into()),
+            "a file" => Node::Text("an agent\n".into()),
+            "its own" => helper(&found.bed).now,
+            version => found.version(version),
+        };
+        for what in own {
+            assert_eq!(found.told(&path, &node(what)), None, "{name}: {what}");
+        }
+        for what in others {
+            let told = found.told(&path, &node(what)).unwrap_or_else(|| panic!("{name}: {what}"));
+            let how = if *what == "a file" { "is a file" } else { "leads to" };
+            assert!(told.contains(&format!("{} {how}", path.display())), "{told}");
+        }
     }
 }
 

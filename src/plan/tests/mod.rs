@@ -51,11 +51,9 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
         ours: true,
     };
     Facts {
-        now: Timestamp::UNIX_EPOCH,
         versions: "/v".into(),
         link_dir: "/bin".into(),
         active: Some(revision(active)),
-        previous: None,
         installed: versions,
         names: vec![link("tbot"), link("teleport"), link("tsh")],
         unit: UnitFact {
@@ -63,30 +61,13 @@ fn host(active: &str, versions: Vec<Installed>) -> Facts {
             inside: "/units/teleport.service".into(),
             node: Node::Link(PathBuf::from(format!("/v/{active}/etc/systemd/teleport.service"))),
             linked: true,
-            edits: Vec::new(),
             managed: true,
+            ..UnitFact::default()
         },
-        enablement: Vec::new(),
         database: true,
-        agent: Agent { running: true, enabled: true, failed: false, fell: false, served: true, controllable: true },
-        strangers: Vec::new(),
-        refused: Vec::new(),
-        delayed: Vec::new(),
-        left: Vec::new(),
-        components: Vec::new(),
+        agent: Agent { running: true, enabled: true, served: true, controllable: true, ..Agent::default() },
         keep: 2,
-        other_data_dir: None,
-        in_use: Vec::new(),
-        in_use_by_others: Vec::new(),
-        packages: Vec::new(),
-        set_aside: Vec::new(),
-        foreign_links: Vec::new(),
-        foreign_timers: Vec::new(),
-        masked_timer: None,
-        grant_traverse: None,
-        own_units: Vec::new(),
-        closed_path: None,
-        moved_links: Vec::new(),
+        ..Facts::default()
     }
 }
 
