@@ -120,11 +120,7 @@ impl Updates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::spec::Network;
-    use crate::host::http::{Retry, Timeouts};
-    use crate::release::Limits;
-    use crate::service::{Commands, HealthSettings};
-    use protocol::Edition;
+    use crate::service::HealthSettings;
     use std::time::Duration;
 
     fn updates(content: &str) -> (tempfile::TempDir, Result<Updates>) {
@@ -288,83 +284,33 @@ mod tests {
         assert_eq!(bare.with_credentials(&credentials), full);
     }
 
-    /// Times and counts that are nobody's defaults.
-    fn network() -> Network {
-        Network {
-            timeouts: Timeouts {
-                connect: Duration::from_secs(1),
-                answer: Duration::from_secs(2),
-                read: Duration::from_millis(3),
-                question: Duration::from_secs(4),
-                ..Timeouts::default()
-            },
-            retry: Retry { tries: 1, ..Retry::default() },
-            limits: Limits {
-                run: Duration::from_secs(5),
-                min_speed: 6,
-                speed_window: Duration::from_secs(7),
-                resumes: 0,
-                ..Limits::default()
-            },
-        }
-    }
-
     #[test]
     fn every_setting_survives_writing_and_reading() {
+        // Each is nobody's default.
+        let settings = r#"spec: {proxy: a:3080, source: channel+https://h/v1/stable, enabled: true, notify_only: true,
+            window: "Tue,Wed *-*-* 00:00:00 UTC", window_length: 2h, stale_after: 14d, allow_downgrade: true,
+            active_version: 15.1.1, active_edition: enterprise-fips, group: "yes", base_url: https://mirror/x, pinned: true,
+            pinned_version: 15.1.1, keep: 5, components: [tsh, "123"], min_version: 14.0.0-rc.1, ca: "-----BEGIN\nx\n",
+            public_key: "-----BEGIN\ny", insecure: true, watch: 61s,
+            health: {stable: 1ms, without_readiness: 1h, deadline: 1d, version: 3s}, network: {connect: 1s, answer: 2s,
+            stall: 3ms, question: 4s, tries: 1, deadline: 5s, min_speed: 6, speed_window: 7s, resumes: 0},
+            backup_max_age: 5s, database_timeout: 6s, path: /opt/x/bin, data_dir: /srv/d e, https_proxy: http://px,
+            http_proxy: px:1, no_proxy: "*.local,10.0.0.0/8", service: {start: rc-service teleport start,
+            stop: "a 'b' \"c\"", reload: r, pid_file: /run/teleport.pid}, labels: {a.b/c: "1.10", env: "yes"},
+            update_id: ae11, update_id_host: machine:0123}"#;
+        let (_dir, read) = updates(&format!("{HEAD}{settings}\n"));
+        let spec = read.unwrap().spec().clone();
+        assert_eq!(spec.contested(&Spec::default(), &Spec::default()).len(), 35, "{spec:#?}");
         let (_dir, read) = updates(HEAD);
         let mut updates = read.unwrap();
-        let spec = Spec {
-            proxy: Some("a:3080".to_owned()),
-            source: Some("channel+https://h/v1/stable".to_owned()),
-            enabled: true,
-            notify_only: true,
-            window: Some("Tue,Wed *-*-* 00:00:00 UTC".to_owned()),
-            window_length: Duration::from_secs(7200),
-            stale_after: Some(Duration::from_secs(1_209_600)),
-            allow_downgrade: true,
-            active_version: Some("15.1.1".parse().unwrap()),
-            active_edition: Some(Edition::EnterpriseFips),
-            group: Some("yes".to_owned()),
-            base_url: Some("https://mirror/x".to_owned()),
-            pinned: true,
-            pinned_version: Some("15.1.1".parse().unwrap()),
-            keep: 5,
-            components: vec!["tsh".to_owned(), "123".to_owned()],
-            min_version: Some("14.0.0-rc.1".parse().unwrap()),
-            ca: Some("-----BEGIN\nx\n".to_owned()),
-            public_key: Some("-----BEGIN\ny".to_owned()),
-            insecure: true,
-            watch: Duration::from_secs(61),
-            health: HealthSettings {
-                stable: Duration::from_millis(1),
-                without_readiness: Duration::from_secs(3600),
-                deadline: Duration::from_secs(86_400),
-            },
-            version_wait: Duration::from_secs(3),
-            network: network(),
-            backup_max_age: Duration::from_secs(5),
-            database_timeout: Duration::from_secs(6),
-            path: Some("/opt/x/bin".into()),
-            data_dir: Some("/srv/d e".into()),
-            https_proxy: Some("http://px".to_owned()),
-            http_proxy: Some("px:1".to_owned()),
-            no_proxy: Some("*.local,10.0.0.0/8".to_owned()),
-            service: Some(Commands {
-                start: "rc-service teleport start".to_owned(),
-                stop: Some("a 'b' \"c\"".to_owned()),
-                reload: Some("r".to_owned()),
-                pid_file: "/run/teleport.pid".into(),
-            }),
-            labels: [("env".to_owned(), "yes".to_owned()), ("a.b/c".to_owned(), "1.10".to_owned())].into(),
-            update_id: Some("2c652f3c-ae11-5e5a-ba40-73cba91149cd".to_owned()),
-            update_id_host: Some("machine:0123456789abcdef".to_owned()),
-        };
         updates.set_spec(&spec);
-        updates.write().unwrap();
-        let mut updates = Updates::read(updates.file()).unwrap();
-        assert_eq!(updates.spec(), &spec);
-        updates.set_spec(&Spec::default());
-        updates.write().unwrap();
-        assert_eq!(Updates::read(updates.file()).unwrap().spec(), &Spec::default());
+        let written = Node::parse(&updates.render().unwrap()).unwrap();
+        assert_eq!(written.get("spec"), Node::parse(settings).unwrap().get("spec"));
+        for wanted in [spec, Spec::default()] {
+            updates.set_spec(&wanted);
+            updates.write().unwrap();
+            updates = Updates::read(updates.file()).unwrap();
+            assert_eq!(updates.spec(), &wanted);
+        }
     }
 }
