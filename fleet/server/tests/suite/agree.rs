@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::reports::host::{Host, epoch};
 use crate::support::visitor::Visitor;
-use crate::support::{Server, dir, request, version};
+use crate::support::{Server, request, start, version};
 
 /// Changes of one life of a server.
 const STEPS: u32 = 25;
@@ -155,11 +155,9 @@ fn unescaped(html: &str) -> String {
 #[test]
 fn find_explain_and_the_page_say_the_same_of_every_host_in_every_state() {
     for seed in SEEDS {
-        let dir = dir();
-        let server = Server::start(dir.path());
+        let (_dir, server) = start();
         let dice = &mut Dice(seed);
-        let token = server.ok(&["tokens", "create", "t", "--role", "viewer"]);
-        let token = token.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap();
+        let token = &server.token("t", "viewer");
         let page = Visitor::with(&server, token);
         let bearer = format!("authorization: Bearer {token}\r\n");
         server.create(&format!("{}---\n{}", config(dice), version("1.0.0", "1.1.0", "regular")));

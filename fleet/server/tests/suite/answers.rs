@@ -2,14 +2,13 @@
 
 use serde_json::json;
 
-use crate::support::{Server, dir, groups, version};
+use crate::support::{Server, dir, groups, rolling, start, version};
 
 const HOST: &str = "11111111-2222-4333-8444-555555555555";
 
 #[test]
 fn without_a_rollout_find_says_so_and_after_one_was_removed_the_last_that_was_done_stays() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (_dir, server) = start();
     for path in ["/v1/webapi/find", "/webapi/find", "/webapi/ping"] {
         let (status, body) = server.get(path);
         assert_eq!(status, 404, "{body}");
@@ -17,7 +16,7 @@ fn without_a_rollout_find_says_so_and_after_one_was_removed_the_last_that_was_do
     }
     server.create(&groups(&["dev"]));
     server.create(&version("1.0.0", "1.1.0", "regular"));
-    server.ok(&["autoupdate", "agents", "mark-done", "dev"]);
+    server.agents(&["mark-done", "dev"]);
     server.ok(&["rm", "autoupdate_version"]);
     let answer = server.json("/v1/webapi/find");
     assert_eq!((&answer["agent_version"], &answer["agent_auto_update"]), (&json!("1.1.0"), &json!(false)));
@@ -44,9 +43,7 @@ fn both_dialects_answer_the_same_on_their_paths() {
 /// FLEET §4, and `mark-done`, `rollback`, `halt` in between.
 #[test]
 fn groups_are_told_what_their_state_says() {
-    let dir = dir();
-    let server = Server::start(dir.path());
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let (_dir, server) = rolling(&["dev", "prod"]);
     let told = |group: &str| {
         let answer = server.json(&format!("/webapi/find?group={group}"));
         let update = &answer["auto_update"];
@@ -55,27 +52,25 @@ fn groups_are_told_what_their_state_says() {
     let start = |update| ("1.0.0".to_owned(), update);
     let target = |update| ("1.1.0".to_owned(), update);
     assert_eq!((told("dev"), told("prod")), (start(false), start(false)));
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     assert_eq!((told("dev"), told("prod")), (target(true), start(false)));
     assert_eq!(told("unknown"), start(false), "the last group is for all others");
-    server.ok(&["autoupdate", "agents", "mark-done", "dev"]);
+    server.agents(&["mark-done", "dev"]);
     assert_eq!(told("dev"), target(true), "late-comers catch up");
-    server.ok(&["autoupdate", "agents", "start-update", "prod"]);
+    server.agents(&["start-update", "prod"]);
     assert_eq!(told("unknown"), target(true));
-    server.ok(&["autoupdate", "agents", "rollback", "prod"]);
+    server.agents(&["rollback", "prod"]);
     assert_eq!(told("prod"), start(true));
-    server.ok(&["autoupdate", "agents", "halt", "--all"]);
+    server.agents(&["halt", "--all"]);
     assert!(!told("dev").1);
-    server.ok(&["autoupdate", "agents", "run", "--all"]);
+    server.agents(&["run", "--all"]);
     assert_eq!(told("dev"), target(true));
 }
 
 /// Managed Updates v2: a group is done when nine of ten are present, and nine of ten of these on the target.
 #[test]
 fn another_servers_counts_finish_a_group() {
-    let dir = dir();
-    let server = Server::start(dir.path());
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let (_dir, server) = rolling(&["dev", "prod"]);
     let report = |old: u32, new: u32, age: i64| {
         let at = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(age);
         server.create(&format!(
@@ -84,12 +79,12 @@ fn another_servers_counts_finish_a_group() {
         ))
     };
     let state = || {
-        let status = server.ok(&["autoupdate", "agents", "status", "--format", "json"]);
+        let status = server.agents(&["status", "--format", "json"]);
         let status: serde_json::Value = serde_json::from_str(&status).unwrap();
         status["groups"][0]["state"].as_str().unwrap().to_owned()
     };
     report(20, 0, 0);
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     report(3, 17, 0);
     assert_eq!(state(), "active");
     report(0, 20, 120);
@@ -99,34 +94,8 @@ fn another_servers_counts_finish_a_group() {
 }
 
 #[test]
-fn thousands_of_interleaved_questions_get_each_its_own_answer() {
-    let dir = dir();
-    let server = Server::start(dir.path());
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
-    std::thread::scope(|scope| {
-        for thread in 0..4_u32 {
-            let server = &server;
-            scope.spawn(move || {
-                for number in 0..500_u32 {
-                    let host = format!("{thread:08x}-0000-4000-8000-{number:012x}");
-                    let (group, update) = if number % 2 == 0 { ("dev", true) } else { ("prod", false) };
-                    let answer = server.json(&format!("/v1/webapi/find?host={host}&group={group}&update_id={host}"));
-                    assert_eq!(answer["agent_auto_update"], update, "{group} {answer}");
-                }
-            });
-        }
-    });
-    server.until("all hosts are known", || {
-        let metrics = crate::support::request(server.metrics, "GET", "/metrics", "", "").1;
-        metrics.contains("teleport_fleet_hosts 2000\n")
-    });
-}
-
-#[test]
 fn channels_schedules_and_graphs_answer_on_their_paths() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (_dir, server) = start();
     let channel = "kind: fleet_channel\nversion: v1\nmetadata: {name: stable/rolling}\nspec: {static_version: 1.2.3, critical: true}\n";
     server.create(channel);
     assert_eq!(server.get("/v1/stable/rolling/version"), (200, "1.2.3\n".to_owned()));

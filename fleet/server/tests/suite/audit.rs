@@ -1,10 +1,9 @@
 //! Whoever can write the server's data can change its audit log, and `audit verify` finds each change.
 
+use crate::support::{Server, dir, groups, refused, rolling, version};
 use std::path::Path;
 
 use rusqlite::Connection;
-
-use crate::support::{Server, dir, groups, refused, version};
 
 /// What is done to the log, and what is said of it.
 const CHANGES: [(&str, &str, &str); 12] = [
@@ -53,8 +52,7 @@ fn forge(data: &Path, sql: &str) {
 
 /// The hash of the newest record, as `audit verify` says it.
 fn head(server: &Server) -> String {
-    let verified: serde_json::Value =
-        serde_json::from_str(&server.ok(&["audit", "verify", "--format", "json"])).unwrap();
+    let verified = server.parsed(&["audit", "verify"]);
     verified["head"]["hash"].as_str().unwrap().to_owned()
 }
 
@@ -71,8 +69,8 @@ fn written(dir: &Path) -> String {
     let server = Server::start(dir);
     server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
     refused(&server.cli(&["autoupdate", "agents", "start-update", "nobody"]));
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
-    server.ok(&["autoupdate", "agents", "halt", "--all"]);
+    server.agents(&["start-update", "dev"]);
+    server.agents(&["halt", "--all"]);
     server.ok(&["tokens", "create", "t", "--role", "viewer"]);
     let head = head(&server);
     assert_eq!(server.stop(), Some(0));
@@ -82,9 +80,7 @@ fn written(dir: &Path) -> String {
 /// Who reads the log years later sees which hosts it was.
 #[test]
 fn the_record_of_a_halt_names_some_of_the_hosts() {
-    let dir = dir();
-    let server = Server::start(dir.path());
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let (_dir, server) = rolling(&["dev", "prod"]);
     let failed = crate::reports::first_fails(&server);
     let halts = || -> Vec<serde_json::Value> {
         let told = server.ok(&["audit", "--format", "json"]);
@@ -95,7 +91,7 @@ fn the_record_of_a_halt_names_some_of_the_hosts() {
     let detail = halts()[0]["detail"].clone();
     assert_eq!((&detail["rule"], &detail["error"]), (&"failed_threshold".into(), &"unhealthy".into()), "{detail}");
     assert_eq!(detail["sample"], serde_json::json!([failed.id]), "{detail}");
-    server.ok(&["autoupdate", "agents", "halt", "prod"]);
+    server.agents(&["halt", "prod"]);
     assert_eq!(halts()[1]["detail"]["sample"], serde_json::json!([]), "no host did it");
 }
 
@@ -112,7 +108,7 @@ fn each_record_that_is_removed_changed_moved_or_inserted_is_found() {
         assert!(line.contains("the audit log was changed") && line.contains(says), "{what}: {line}");
         refused(&server.cli(&["audit", "verify", "--head", &known]));
         // The server still works, and the fault stays. Where the last record is not there, everything is held.
-        server.ok(&["autoupdate", "agents", "run", "--all"]);
+        server.agents(&["run", "--all"]);
         refused(&server.cli(&["audit", "verify"]));
     }
 }
@@ -135,7 +131,7 @@ fn what_nobody_changed_verifies_also_after_a_kill_and_with_each_head_that_it_had
     let dir = dir();
     let known = written(dir.path());
     let server = Server::start(dir.path());
-    server.ok(&["autoupdate", "agents", "run", "--all"]);
+    server.agents(&["run", "--all"]);
     server.kill();
     let server = Server::start(dir.path());
     for words in [&["audit", "verify"][..], &["audit", "verify", "--head", &known]] {

@@ -1,6 +1,6 @@
 //! FLEET §9: nobody new gets a version that is blocked, on whatever path he asks.
 
-use crate::support::{Server, dir, groups, version};
+use crate::support::{rolling, start};
 
 fn blocked(version: &str) -> String {
     format!(
@@ -11,8 +11,7 @@ fn blocked(version: &str) -> String {
 
 #[test]
 fn a_static_channel_whose_version_is_blocked_has_none_and_is_not_critical() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (_dir, server) = start();
     let channel =
         "kind: fleet_channel\nversion: v1\nmetadata: {name: old}\nspec: {static_version: 1.2.3, critical: true}\n";
     server.create(channel);
@@ -26,9 +25,7 @@ fn a_static_channel_whose_version_is_blocked_has_none_and_is_not_critical() {
 
 #[test]
 fn the_block_of_a_start_version_is_taken_with_advice_and_new_hosts_get_none() {
-    let dir = dir();
-    let server = Server::start(dir.path());
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let (_dir, server) = rolling(&["dev", "prod"]);
     assert_eq!(server.get("/v1/prod/version"), (200, "1.0.0\n".to_owned()));
     let told = server.create(&blocked("1.0.0"));
     assert!(

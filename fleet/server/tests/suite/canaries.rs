@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::reports::host::{Host, epoch};
-use crate::support::{Server, client::Client, dir, groups, version};
+use crate::support::{client::Client, groups, start, version};
 
 /// Hosts that the group has.
 const HOSTS: u8 = 8;
@@ -25,8 +25,7 @@ struct Asked {
 
 #[test]
 fn thousands_of_interleaved_questions_are_each_answered_for_who_asks() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (_dir, server) = start();
     let policy = groups(&["dev", "prod"]).replace("name: dev,", "name: dev, canary_count: 2,");
     server.create(&format!("{policy}---\n{}", version("1.0.0", "1.1.0", "regular")));
     let epoch = epoch(&server);
@@ -37,7 +36,7 @@ fn thousands_of_interleaved_questions_are_each_answered_for_who_asks() {
         assert_eq!(host.sends(server.addr, &says).0, 200);
     }
     let host = |number: u8| Host::new(number, "dev").id;
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     let canaries = || -> Vec<Value> { server.group("dev")["canaries"].as_array().cloned().unwrap_or_default() };
     server.until("both canaries are chosen", || canaries().len() == 2);
     let chosen: Vec<String> = canaries().iter().map(|canary| canary["host_id"].as_str().unwrap().to_owned()).collect();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::hostile::disk::sql;
 use crate::reports::host::{Host, epoch};
-use crate::support::{Server, dir, groups, version};
+use crate::support::{Server, groups, start, version};
 
 /// Hosts that the group has.
 const HOSTS: u8 = 20;
@@ -23,8 +23,7 @@ fn make_older(dir: &std::path::Path) -> bool {
 
 #[test]
 fn hosts_of_a_server_that_was_down_for_a_day_are_let_go_by_canaries_all_the_same() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (dir, server) = start();
     let policy = groups(&["dev", "prod"]).replace("name: dev,", "name: dev, canary_count: 2,");
     server.create(&format!("{policy}---\n{}", version("1.0.0", "1.1.0", "regular")));
     let said = |server: &Server, host: &Host, number: u8| {
@@ -41,12 +40,13 @@ fn hosts_of_a_server_that_was_down_for_a_day_are_let_go_by_canaries_all_the_same
         return;
     }
     let server = Server::start(dir.path());
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     let group = server.group("dev");
     assert_eq!((&group["state"], &group["initial_count"]), (&json!("canary"), &json!(HOSTS)), "{group}");
     for (number, host) in (1..).zip(&hosts) {
         said(&server, host, number);
     }
+    server.steps();
     server.until("both canaries are chosen", || server.group("dev")["canaries"].as_array().map(Vec::len) == Some(2));
     let canaries: Vec<Value> = server.group("dev")["canaries"].as_array().cloned().unwrap_or_default();
     let is_canary = |host: &Host| canaries.iter().any(|canary| canary["host_id"] == host.id.as_str());

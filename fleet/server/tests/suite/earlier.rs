@@ -37,7 +37,7 @@ fn hosts_that_only_an_import_knew_are_forgotten_and_what_was_decided_stays() {
     assert_eq!(kept(&data).len(), 6);
     let server = Server::start(dir.path());
     // An operator held the second one. Nobody says what runs there, and it counts nowhere.
-    let hosts: Value = serde_json::from_str(&server.ok(&["hosts", "--format", "json"])).unwrap();
+    let hosts = server.parsed(&["hosts"]);
     let hosts = hosts.as_array().unwrap();
     let of = |key: &str| hosts.iter().map(|host| host[key].clone()).collect::<Vec<_>>();
     assert_eq!(of("host"), [json!("00000000-0000-4000-8000-000000000002")]);

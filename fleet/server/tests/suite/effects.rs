@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::reports::host::{Host, epoch};
-use crate::support::{Server, dir, done, groups, version};
+use crate::support::{Server, done, groups, rolling, start, version};
 
 const HOST: &str = "11111111-2222-4333-8444-555555555555";
 
@@ -14,8 +14,7 @@ fn with(keys: &str) -> String {
 
 #[test]
 fn a_change_of_what_acts_with_the_next_rollout_says_so() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (_dir, server) = start();
     server.create(&groups(&["dev", "prod"]));
     server.create(&version("1.0.0", "1.1.0", "regular"));
     let told = server.create(&with("unassigned: hold"));
@@ -30,8 +29,7 @@ fn a_change_of_what_acts_with_the_next_rollout_says_so() {
 
 #[test]
 fn a_write_gives_the_advice_of_lint() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (_dir, server) = start();
     let told = server.create(&groups(&["dev", "prod"]));
     assert!(told.contains("\nadvice: line ") && told.contains("[no_canary]\n"), "{told}");
     let write = ["create", "--force", "-f", "-", "--dry-run", "--format", "json"];
@@ -43,8 +41,7 @@ fn a_write_gives_the_advice_of_lint() {
 
 #[test]
 fn several_files_are_one_change_all_or_nothing() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (dir, server) = start();
     let file = |name: &str, text: &str| {
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -64,8 +61,7 @@ fn several_files_are_one_change_all_or_nothing() {
 
 #[test]
 fn the_commands_of_the_rfd_say_what_they_do_to_the_fleet() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (_dir, server) = start();
     let told = server.ok(&["autoupdate", "update", "--set-agent-version=1.1.0"]);
     let (sentence, effects) = told.split_once('\n').unwrap();
     assert_eq!(sentence, "Automatic updates configuration has been updated.");
@@ -83,13 +79,12 @@ fn the_commands_of_the_rfd_say_what_they_do_to_the_fleet() {
 
 #[test]
 fn a_hold_is_seen_without_a_rollout_and_after_a_restore_as_that() {
-    let dir = dir();
-    let server = Server::start(dir.path());
-    server.ok(&["autoupdate", "agents", "halt", "--all"]);
-    let status = server.ok(&["autoupdate", "agents", "status"]);
+    let (dir, server) = start();
+    server.agents(&["halt", "--all"]);
+    let status = server.agents(&["status"]);
     assert!(status.contains("everything is held by an operator") && status.contains("run --all"), "{status}");
-    server.ok(&["autoupdate", "agents", "run", "--all"]);
-    assert!(!server.ok(&["autoupdate", "agents", "status"]).contains("held"));
+    server.agents(&["run", "--all"]);
+    assert!(!server.agents(&["status"]).contains("held"));
     server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
     let backup = dir.path().join("backup.db");
     server.ok(&["backup", backup.to_str().unwrap()]);
@@ -98,16 +93,14 @@ fn a_hold_is_seen_without_a_rollout_and_after_a_restore_as_that() {
         crate::support::program(&["restore", backup.to_str().unwrap(), "--config", "/dev/null", "--force"]);
     done(&restore.arg("--data").arg(dir.path().join("data")).output().unwrap());
     let server = Server::start(dir.path());
-    let status = server.ok(&["autoupdate", "agents", "status"]);
+    let status = server.agents(&["status"]);
     assert!(status.contains("halted (restored): by a restore"), "{status}");
     assert!(!status.contains("by an operator"), "{status}");
 }
 
 #[test]
 fn the_present_rollout_is_listed_first() {
-    let dir = dir();
-    let server = Server::start(dir.path());
-    server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
+    let (_dir, server) = rolling(&["dev"]);
     let row = |told: &str| told.lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
     let first = row(&server.ok(&["rollouts"]));
     assert!(first.len() == 1 && first[0].starts_with('1') && first[0].contains("unstarted, present"), "{first:?}");
@@ -120,12 +113,10 @@ fn the_present_rollout_is_listed_first() {
 
 #[test]
 fn a_host_that_was_never_heard_of_is_held_when_it_comes() {
-    let dir = dir();
-    let server = Server::start(dir.path());
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let (_dir, server) = rolling(&["dev", "prod"]);
     let told = server.ok(&["host", HOST, "hold"]);
     assert!(told.contains("Set: held") && told.contains("Last seen: never"), "{told}");
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     let find = server.json(&format!("/v1/webapi/find?host={HOST}&group=dev"));
     assert_eq!((&find["agent_auto_update"], &find["fleet"]["why"]["code"]), (&false.into(), &"held".into()));
     server.ok(&["host", HOST, "release"]);
@@ -139,15 +130,13 @@ fn a_host_that_was_never_heard_of_is_held_when_it_comes() {
 /// Hosts that were told are on their way to the target, though they run the start version yet: a rollback is about them.
 #[test]
 fn a_rollback_counts_those_that_are_on_their_way() {
-    let dir = dir();
-    let server = Server::start(dir.path());
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let (_dir, server) = rolling(&["dev", "prod"]);
     let epoch = epoch(&server);
     let hosts: Vec<Host> = (1..=4).map(|number| Host::new(number, "dev")).collect();
     for host in &hosts {
         assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
     }
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     // One does not ask, and one has arrived.
     for host in &hosts[..3] {
         assert!(host.asks(&server, Some(epoch)).1);
@@ -155,6 +144,6 @@ fn a_rollback_counts_those_that_are_on_their_way() {
     assert_eq!(hosts[2].sends(server.addr, &hosts[2].says(epoch, "1.1.0", Some(("updated", "1.1.0", "")))).0, 200);
     let told = || server.ok(&["hosts", "--group", "dev", "--state", "told"]);
     server.until("two are told", || hosts[..2].iter().all(|host| told().contains(&host.id)));
-    let done = server.ok(&["autoupdate", "agents", "rollback", "dev"]);
+    let done = server.agents(&["rollback", "dev"]);
     assert!(done.contains("3 hosts may update now, 3 go down"), "{done}");
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use crate::support::visitor::Visitor;
-use crate::support::{SOON, Server, dir, groups, request, version};
+use crate::support::{SOON, request, rolling, start};
 
 /// Who may wait for other servers at a time.
 const WAITING: usize = 256;
@@ -33,9 +33,7 @@ fn silent() -> (String, Receiver<()>) {
 #[test]
 fn who_finds_no_place_comes_again_later_and_everybody_else_is_served() {
     let (url, was_asked) = silent();
-    let dir = dir();
-    let server = Server::start(dir.path());
-    server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
+    let (_dir, server) = rolling(&["dev"]);
     server.create(&format!(
         "kind: fleet_channel\nversion: v1\nmetadata: {{name: slow}}\nspec: {{forward_url: '{url}'}}\n"
     ));
@@ -68,7 +66,7 @@ fn who_finds_no_place_comes_again_later_and_everybody_else_is_served() {
     assert_eq!((server.get("/healthz").0, server.get("/readyz").0), (200, 200));
     assert_eq!(request(server.metrics, "GET", "/readyz", "", "").0, 200);
     assert_eq!(request(server.metrics, "GET", "/metrics", "", "").0, 200);
-    server.ok(&["autoupdate", "agents", "halt", "--all"]);
+    server.agents(&["halt", "--all"]);
     assert_eq!(request(server.addr, "GET", "/v1/fleet/rollout", "", "").0, 401, "the admin API has its own places");
 
     let refused = refused(&mut streams);
@@ -92,10 +90,8 @@ fn who_finds_no_place_comes_again_later_and_everybody_else_is_served() {
 /// Who sends slowly takes no place: more of them than pages have places, and everybody else is served.
 #[test]
 fn forms_that_do_not_come_keep_nobody_out() {
-    let dir = dir();
-    let server = Server::start(dir.path());
-    let told = server.ok(&["tokens", "create", "o", "--role", "operator"]);
-    let token = told.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap();
+    let (_dir, server) = start();
+    let token = &server.token("o", "operator");
     let head = format!(
         "POST /login HTTP/1.1\r\nhost: x\r\norigin: http://{0}\r\ncontent-type: application/x-www-form-urlencoded\r\n\
          content-length: 100\r\nexpect: 100-continue\r\n\r\n",

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::ops::Range;
 
-use crate::support::{Server, dir, groups, request, version};
+use crate::support::{Server, groups, rolling, version};
 
 /// Distinct ids of each kind, in all.
 const FLOOD: u32 = 200_000;
@@ -66,7 +66,7 @@ fn flood(server: &Server, numbers: Range<u32>) {
 }
 
 fn metric(server: &Server, name: &str) -> u64 {
-    let text = request(server.metrics, "GET", "/metrics", "", "").1;
+    let text = server.metrics();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}: {text}"));
     line.trim().parse().unwrap()
 }
@@ -77,10 +77,8 @@ fn kept(server: &Server, what: &str) -> u64 {
 
 #[test]
 fn a_flood_of_ids_that_nobody_knows_leaves_a_bounded_memory_and_who_is_known_is_served() {
-    let dir = dir();
-    let server = Server::start(dir.path());
-    server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    let (_dir, server) = rolling(&["dev"]);
+    server.agents(&["start-update", "dev"]);
     flood(&server, 0..BY_FEW);
     server.until("they were heard of", || kept(&server, "hosts") == u64::from(FEW));
     let of_few = kept(&server, "update_ids");
@@ -103,7 +101,7 @@ fn a_flood_of_ids_that_nobody_knows_leaves_a_bounded_memory_and_who_is_known_is_
     // A group that is written now is one, though strangers have used up the names.
     server.create(&groups(&["dev", "new", "last"]));
     server.create(&version("1.0.0", "1.2.0", "regular"));
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     server.until("the host is known", || is_known(&uuid(4, 2), "new"));
     let known = server.ok(&["host", &uuid(4, 2), "--format", "json"]);
     let known: serde_json::Value = serde_json::from_str(&known).unwrap();

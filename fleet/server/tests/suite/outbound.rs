@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::support::loopback::{Loopback, Stream};
-use crate::support::{Server, dir, whole_request};
+use crate::support::{start, whole_request};
 
 /// Another server on loopback: it answers everything with what it was given last, and counts.
 struct Other {
@@ -42,8 +42,7 @@ fn ok(body: &str) -> String {
 #[test]
 fn a_forwarded_channel_is_asked_once_a_minute_and_its_last_good_answer_stays() {
     let other = Other::start(&ok("v1.2.3\n"));
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (_dir, server) = start();
     let url = format!("http://{}/v1/stable", other.addr);
     server.create(&format!(
         "kind: fleet_channel\nversion: v1\nmetadata: {{name: stable}}\nspec: {{forward_url: '{url}'}}\n"
@@ -67,8 +66,7 @@ fn a_forwarded_channel_that_redirects_lies_or_is_not_there_has_no_version() {
         "garbage".to_owned(),
     ] {
         let other = Other::start(&answer);
-        let dir = dir();
-        let server = Server::start(dir.path());
+        let (_dir, server) = start();
         let url = format!("http://{}/x", other.addr);
         server.create(&format!(
             "kind: fleet_channel\nversion: v1\nmetadata: {{name: c}}\nspec: {{forward_url: '{url}'}}\n"
@@ -83,8 +81,7 @@ fn a_forwarded_channel_that_redirects_lies_or_is_not_there_has_no_version() {
 fn an_external_check_opens_the_gate_and_stop_halts_the_group() {
     for (answer, state) in [("{\"answer\":\"go\"}", "done_or_active"), ("{\"answer\":\"stop\"}", "halted")] {
         let other = Other::start(&ok(answer));
-        let dir = dir();
-        let server = Server::start(dir.path());
+        let (_dir, server) = start();
         // A critical version knows no windows.
         let config = format!(
             "kind: cluster_maintenance_config\nversion: v1\nspec:\n  agent_auto_update: on\n  agent_auto_update_groups:\n    \
@@ -95,7 +92,7 @@ fn an_external_check_opens_the_gate_and_stop_halts_the_group() {
                        agent_version_schedule: critical}\n";
         server.create(&format!("{config}---\n{version}"));
         server.until("the answer", || {
-            let status = server.ok(&["autoupdate", "agents", "status", "--format", "json"]);
+            let status = server.agents(&["status", "--format", "json"]);
             let status: serde_json::Value = serde_json::from_str(&status).unwrap();
             let found = status["groups"][0]["state"].as_str().unwrap().to_owned();
             if state == "halted" { found == state } else { ["active", "done"].contains(&found.as_str()) }

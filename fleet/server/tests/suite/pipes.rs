@@ -1,13 +1,10 @@
 //! A log or an output that cannot be written: its reader is gone, or its disk is full.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use serde_json::Value;
-
-use crate::support::{Server, dir, done, groups, program, version};
+use crate::support::{Server, dir, done, groups, program, rolling, start, version};
 
 /// The end of a pipe that nobody reads.
 fn unread() -> Stdio {
@@ -22,8 +19,7 @@ fn full() -> Stdio {
 }
 
 fn is_halted(server: &Server) -> bool {
-    let status: Value =
-        serde_json::from_str(&server.ok(&["autoupdate", "agents", "status", "--format", "json"])).unwrap();
+    let status = server.parsed(&["autoupdate", "agents", "status"]);
     status["groups"].as_array().unwrap().iter().all(|group| group["state"] == "halted")
 }
 
@@ -34,24 +30,10 @@ fn a_server_whose_log_cannot_be_written_goes_on() {
         std::fs::File::create(dir.path().join("log")).unwrap();
         let server = Server::with_log(dir.path(), &["--plain"], &[("RUST_LOG", "debug")], log());
         server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
-        server.ok(&["autoupdate", "agents", "halt", "--all"]);
+        server.agents(&["halt", "--all"]);
         assert!(is_halted(&server));
         assert_eq!(server.stop(), Some(0));
     }
-}
-
-#[test]
-fn a_server_whose_log_is_read_no_more_goes_on() {
-    let dir = dir();
-    std::fs::File::create(dir.path().join("log")).unwrap();
-    let (reader, writer) = std::io::pipe().unwrap();
-    let server = Server::with_log(dir.path(), &["--plain"], &[], writer.into());
-    let mut reader = BufReader::new(reader);
-    reader.read_line(&mut String::new()).unwrap();
-    drop(reader);
-    server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
-    server.ok(&["autoupdate", "agents", "halt", "--all"]);
-    assert!(is_halted(&server));
 }
 
 /// The status of a program whose output and errors nobody reads.
@@ -111,9 +93,7 @@ fn on_full(dir: &Path, words: &[&str]) -> String {
 
 #[test]
 fn what_was_done_is_said_where_the_output_cannot_be_written() {
-    let dir = dir();
-    let server = Server::start(dir.path());
-    server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
+    let (dir, server) = rolling(&["dev"]);
     let line = on_full(dir.path(), &["autoupdate", "agents", "halt", "--all"]);
     assert!(line.contains("the server has done it") && line.contains("cannot write the output"), "{line}");
     assert!(is_halted(&server));
@@ -125,8 +105,7 @@ fn what_was_done_is_said_where_the_output_cannot_be_written() {
 
 #[test]
 fn a_token_whose_secret_cannot_be_written_is_removed() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (dir, server) = start();
     for words in [&["tokens", "create", "ci", "--role", "viewer"][..], &["tokens", "join", "create", "new"]] {
         let line = on_full(dir.path(), words);
         assert!(line.contains("it was removed") && line.contains("cannot write the output"), "{words:?}: {line}");

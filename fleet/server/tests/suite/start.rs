@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
 use crate::hostile::disk::sql;
-use crate::support::{Server, dir, groups, misused, program, refused, request};
+use crate::support::{Server, dir, groups, misused, program, refused, request, start};
 
 fn serve(words: &[&str]) -> Output {
     serve_with("", words)
@@ -121,8 +121,7 @@ fn a_data_directory_that_others_may_write_is_warned_of_in_the_words_of_doctor() 
 
 #[test]
 fn a_second_server_on_the_same_data_is_refused_and_the_first_goes_on() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (dir, server) = start();
     let data = dir.path().join("data");
     let second = program(&["serve", "--plain", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
         .args(["--config", "/dev/null", "--data", data.to_str().unwrap()])
@@ -137,8 +136,7 @@ fn a_second_server_on_the_same_data_is_refused_and_the_first_goes_on() {
 
 #[test]
 fn without_an_edition_the_log_says_what_that_means() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (dir, server) = start();
     assert!(server.log().contains("no edition is configured"), "{}", server.log());
     drop(server);
     std::fs::remove_file(dir.path().join("log")).unwrap();
@@ -184,8 +182,7 @@ fn a_program_without_openid_connect_refuses_its_settings() {
 /// Without it another policy would rule: a store with a resource that this version does not read is not served from.
 #[test]
 fn a_stored_resource_that_cannot_be_read_is_named_and_nothing_is_served() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (dir, server) = start();
     server.create(&groups(&["dev"]));
     assert_eq!(server.stop(), Some(0));
     let (data, socket) = (dir.path().join("data"), dir.path().join("admin.sock"));

@@ -8,9 +8,10 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::reports::host::{Host, epoch};
-use crate::support::{SOON, Server, client, dir, done, groups, program, refused, version};
+use crate::support::{SOON, Server, client, dir, done, groups, program, refused, rolling, version};
 
 /// Clients that ask all the time.
 const CLIENTS: usize = 8;
@@ -96,24 +97,22 @@ fn is_stopped(server: &Server) {
     assert!(asked.iter().all(|asked| !asked.update));
 }
 
-fn started(dir: &std::path::Path) -> Server {
-    let server = Server::start(dir);
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
-    server
+fn started() -> (TempDir, Server) {
+    let (dir, server) = rolling(&["dev", "prod"]);
+    server.agents(&["start-update", "dev"]);
+    (dir, server)
 }
 
 /// Sends the operator's stop: when it was sent, and when it was answered.
 fn halt(server: &Server) -> (Instant, Instant) {
     let sent = Instant::now();
-    server.ok(&["autoupdate", "agents", "halt", "--all"]);
+    server.agents(&["halt", "--all"]);
     (sent, Instant::now())
 }
 
 #[test]
 fn who_asks_after_a_halt_was_answered_is_not_told_to_update() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let askers = Askers::start(server.addr);
     let (_, answered) = halt(&server);
     askers.go_on();
@@ -132,8 +131,7 @@ fn told(server: &Server) -> (usize, usize) {
 #[test]
 fn who_was_told_right_before_a_halt_or_the_end_of_the_server_is_told_the_target_afterwards() {
     for is_stopped in [false, true] {
-        let dir = dir();
-        let mut server = started(dir.path());
+        let (dir, mut server) = started();
         assert_eq!(told(&server), (9, 9));
         if is_stopped {
             assert_eq!(server.stop(), Some(0));
@@ -141,15 +139,14 @@ fn who_was_told_right_before_a_halt_or_the_end_of_the_server_is_told_the_target_
         }
         halt(&server);
         assert_eq!(told(&server), (9, 0), "the server was stopped: {is_stopped}");
-        let hosts: Value = serde_json::from_str(&server.ok(&["hosts", "--state", "told", "--format", "json"])).unwrap();
+        let hosts = server.parsed(&["hosts", "--state", "told"]);
         assert_eq!(hosts.as_array().or(hosts["hosts"].as_array()).unwrap().len(), 9);
     }
 }
 
 #[test]
 fn a_stop_holds_through_a_new_target_kill_9_and_the_restore_of_an_older_backup() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let backup = dir.path().join("backup.db");
     server.ok(&["backup", backup.to_str().unwrap()]);
     let askers = Askers::start(server.addr);
@@ -180,7 +177,7 @@ fn reporting(dir: &std::path::Path) -> (Server, u64, Vec<Host>) {
     for host in &hosts {
         assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
     }
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     for host in &hosts[..2] {
         server.until("its turn has come", || host.asks(&server, Some(epoch)).1);
     }
@@ -193,7 +190,7 @@ fn fails(server: &Server, epoch: u64, host: &Host) {
 }
 
 fn until_halted(server: &Server) {
-    server.until("the group halts", || server.ok(&["autoupdate", "agents", "status"]).contains("failed_threshold"));
+    server.until("the group halts", || server.agents(&["status"]).contains("failed_threshold"));
 }
 
 #[test]
@@ -223,8 +220,7 @@ fn last_update(asked: &[Asked], from: Instant) -> u128 {
 fn measure_the_time_to_the_last_update() {
     let (mut by_hand, mut by_report) = (Vec::new(), Vec::new());
     for _ in 0..5 {
-        let place = dir();
-        let server = started(place.path());
+        let (_dir, server) = started();
         let askers = Askers::start(server.addr);
         let (sent, _) = halt(&server);
         askers.go_on();

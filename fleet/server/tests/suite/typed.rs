@@ -2,18 +2,11 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Server, dir, groups, misused, program, refused, version};
-
-fn with_rollout(dir: &std::path::Path) -> Server {
-    let server = Server::start(dir);
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
-    server
-}
+use crate::support::{misused, program, refused, rolling};
 
 #[test]
 fn a_backup_goes_to_standard_output_whole_and_alone() {
-    let dir = dir();
-    let server = with_rollout(dir.path());
+    let (dir, server) = rolling(&["dev", "prod"]);
     let mut command = program(&["backup", "-", "--admin-socket"]);
     let output = command.arg(dir.path().join("admin.sock")).current_dir(dir.path()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -30,8 +23,7 @@ fn a_backup_goes_to_standard_output_whole_and_alone() {
 
 #[test]
 fn what_the_server_makes_is_neither_removed_nor_edited_and_kinds_that_there_are_not_are_told() {
-    let dir = dir();
-    let server = with_rollout(dir.path());
+    let (dir, server) = rolling(&["dev", "prod"]);
     let editor = dir.path().join("editor");
     std::fs::write(&editor, format!("#!/bin/sh\ntouch {}\n", dir.path().join("opened").display())).unwrap();
     std::fs::set_permissions(&editor, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -54,8 +46,7 @@ fn what_the_server_makes_is_neither_removed_nor_edited_and_kinds_that_there_are_
 
 #[test]
 fn a_name_that_cannot_be_one_is_not_said_again() {
-    let dir = dir();
-    let server = with_rollout(dir.path());
+    let (_dir, server) = rolling(&["dev", "prod"]);
     let long = "a".repeat(100_000);
     let line = misused(&server.cli(&["explain", "--host", &long]));
     assert!(line.contains("a text of 100000 bytes is no UUID") && line.len() < 200, "{line}");
@@ -70,8 +61,7 @@ fn a_name_that_cannot_be_one_is_not_said_again() {
 
 #[test]
 fn run_says_whether_it_started_or_resumed() {
-    let dir = dir();
-    let server = with_rollout(dir.path());
+    let (_dir, server) = rolling(&["dev", "prod"]);
     let run = |words: &[&str]| server.ok(&[&["autoupdate", "agents"], words].concat());
     assert!(run(&["run", "dev"]).starts_with("Successfully started updating agents groups: [dev].\n"));
     run(&["halt", "dev"]);
@@ -84,8 +74,7 @@ fn run_says_whether_it_started_or_resumed() {
 
 #[test]
 fn a_groups_channel_says_what_find_says_also_of_a_rollback_under_halt_all() {
-    let dir = dir();
-    let server = with_rollout(dir.path());
+    let (_dir, server) = rolling(&["dev", "prod"]);
     let agents = |words: &[&str]| server.ok(&[&["autoupdate", "agents"], words].concat());
     agents(&["start-update", "dev"]);
     agents(&["halt", "--all"]);

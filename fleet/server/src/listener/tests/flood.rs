@@ -1,15 +1,10 @@
 //! More connections than the cap.
 
 use std::net::SocketAddr;
-use std::process::Stdio;
 use std::sync::atomic::Ordering;
 
-use crate::listener::ListenerLimits;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::Command;
-
 use super::support::{Client, Server, assert_answered, unlimited, until, within};
+use crate::listener::ListenerLimits;
 
 /// What a flood sends on each connection, in turn: nothing, half a head, a request and then nothing, half a body.
 async fn open(address: SocketAddr, kind: usize) -> Client {
@@ -90,70 +85,4 @@ async fn half_bodies_and_stalled_readers_make_room_too() {
     }
     // A response that can be written is work; it makes room once its client's buffers are full.
     within("an answer", async { while Client::connect(address).await.get("/").await.is_none() {} }).await;
-}
-
-/// The other side of the flood, in a process of its own: each has its own file descriptors.
-const CROWD: &str = "FLEET_LISTENER_TEST_CROWD";
-/// Its size.
-const IDLE: usize = 10_000;
-
-/// Not a test: what [`find_answers_beside_ten_thousand_idle_connections`] starts.
-#[tokio::test]
-#[ignore = "started by another test"]
-async fn crowd() {
-    let Ok(address) = std::env::var(CROWD) else { return };
-    let mut idle = Vec::with_capacity(IDLE);
-    for kind in 0..IDLE {
-        // Most say nothing; some are between two requests.
-        idle.push(open(address.parse().unwrap(), if kind % 10 == 9 { 2 } else { 0 }).await);
-    }
-    println!("{READY}");
-    // Until the parent ends, or says so.
-    let asked = tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
-    asked.await.unwrap().unwrap();
-    // Those that waited longest were closed, the others were not.
-    idle[0].closed().await;
-    assert_eq!(idle.last_mut().unwrap().get("/").await.unwrap().status, 200);
-}
-
-const READY: &str = "the crowd is connected";
-
-/// Room for that many file descriptors; false if it is not permitted.
-fn has_descriptors(wanted: u64) -> bool {
-    let now = getrlimit(Resource::Nofile);
-    if now.current.is_none_or(|current| current >= wanted) {
-        return true;
-    }
-    let maximum = now.maximum.map(|maximum| maximum.max(wanted));
-    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }).is_ok()
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn find_answers_beside_ten_thousand_idle_connections() {
-    if !has_descriptors(IDLE as u64 + 1200) {
-        eprintln!("skipped: {IDLE} file descriptors are not permitted here");
-        return;
-    }
-    let (_server, address) = Server::plain(ListenerLimits { connections: IDLE, ..unlimited() });
-    let mut crowd = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--ignored", "--nocapture", "listener::tests::flood::crowd"])
-        .env(CROWD, address.to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(crowd.stdout.take().unwrap()).lines();
-    within("the crowd", async { while !lines.next_line().await.unwrap().unwrap().contains(READY) {} }).await;
-
-    for _ in 0..100 {
-        assert_answered(address).await;
-    }
-    // And a burst of new ones, which all make room for each other.
-    let burst = (0..500).map(|_| tokio::spawn(assert_answered(address)));
-    for answered in burst.collect::<Vec<_>>() {
-        within("an answer", answered).await.unwrap();
-    }
-    crowd.stdin.take().unwrap().write_all(b"\n").await.unwrap();
-    assert!(within("the crowd's end", crowd.wait()).await.unwrap().success());
 }

@@ -103,6 +103,7 @@ async fn requests_that_can_be_read_in_two_ways_are_refused_or_closed() {
         "Transfer-Encoding: chunked, identity\r\n",
         "Transfer-Encoding: xchunked\r\n",
         "Transfer-Encoding : chunked\r\n",
+        "Content-Length : 3\r\n",
         " folded: a\r\n",
         "no colon\r\n",
         "nul: a\0b\r\n",

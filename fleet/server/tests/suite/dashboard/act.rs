@@ -5,13 +5,7 @@ use serde_json::Value;
 use super::{started, token};
 use crate::reports::host::{Host, epoch};
 use crate::support::visitor::{Answer, Visitor};
-use crate::support::{Server, dir, groups, version};
-
-/// The records of the audit log.
-fn records(server: &Server) -> Vec<Value> {
-    let page = server.ok(&["audit", "--format", "json"]);
-    page.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
+use crate::support::{groups, start, version};
 
 fn done<'a>(records: &'a [Value], action: &str) -> Vec<&'a Value> {
     records.iter().filter(|record| record["action"] == action && record["done"] == true).collect()
@@ -30,8 +24,7 @@ fn send(visitor: &Visitor<'_>, form: &[(String, String)]) -> Answer {
 
 #[test]
 fn a_form_of_another_page_changes_nothing() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let visitor = Visitor::with(&server, &token(&server, "operator"));
     let csrf = visitor.csrf();
     let id = "11111111-2222-4333-8444-555555555556";
@@ -56,16 +49,15 @@ fn a_form_of_another_page_changes_nothing() {
     }
     let login = visitor.post_with("/login", &[("token", "x")], "origin: http://evil.example\r\n");
     assert_eq!(login.status, 403, "nobody is logged in as somebody else");
-    assert!(done(&records(&server), "halt").is_empty());
+    assert!(done(&server.records(), "halt").is_empty());
     let answer = with(&csrf, "origin: http://test\r\n");
     assert_eq!(answer.status, 200, "{answer:?}");
-    assert_eq!(done(&records(&server), "halt").len(), 1);
+    assert_eq!(done(&server.records(), "halt").len(), 1);
 }
 
 #[test]
 fn a_viewer_sees_no_button_and_may_not_act() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let viewer = Visitor::with(&server, &token(&server, "viewer"));
     for page in super::PAGES {
         let page = viewer.get(page).body;
@@ -78,7 +70,7 @@ fn a_viewer_sees_no_button_and_may_not_act() {
         assert_eq!(answer.status, 403, "{form}: {answer:?}");
         assert!(answer.body.contains("needs the role operator"), "{answer:?}");
     }
-    let records = records(&server);
+    let records = server.records();
     let refused: Vec<_> =
         records.iter().filter(|record| record["done"] == false && record["who"] == "token viewer").collect();
     assert_eq!(refused.len(), 2, "{refused:?}");
@@ -86,8 +78,7 @@ fn a_viewer_sees_no_button_and_may_not_act() {
 
 #[test]
 fn everything_is_stopped_from_every_page_and_once_however_often_the_form_is_sent() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let operator = Visitor::with(&server, &token(&server, "operator"));
     for page in super::PAGES.into_iter() {
         assert!(operator.get(page).body.contains(">Stop everything</button>"), "{page}");
@@ -97,14 +88,14 @@ fn everything_is_stopped_from_every_page_and_once_however_often_the_form_is_sent
     for part in ["Stop everything?", "0 hosts may update now, 0 go down", "dev, prod", ">Cancel<"] {
         assert!(asked.body.contains(part), "{part}: {asked:?}");
     }
-    assert!(done(&records(&server), "halt").is_empty(), "it only asks");
+    assert!(done(&server.records(), "halt").is_empty(), "it only asks");
     let form = asked.form("/act");
     for _ in 0..3 {
         let answer = send(&operator, &form);
         assert_eq!(answer.status, 200, "{answer:?}");
         assert!(answer.body.contains("Successfully halted all agent groups."), "{answer:?}");
     }
-    let records = records(&server);
+    let records = server.records();
     let halts = done(&records, "halt");
     assert_eq!(halts.len(), 1, "{halts:?}");
     assert_eq!((&halts[0]["who"], &halts[0]["from"]), (&Value::from("token operator"), &Value::from("127.0.0.1")));
@@ -117,8 +108,7 @@ fn everything_is_stopped_from_every_page_and_once_however_often_the_form_is_sent
 
 #[test]
 fn each_thing_that_can_be_done_is_done_as_the_command_line_does_it() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let host = "11111111-2222-4333-8444-555555555555";
     server.json(&format!("/v1/webapi/find?host={host}&group=dev"));
     let operator = Visitor::with(&server, &token(&server, "operator"));
@@ -158,10 +148,9 @@ fn each_thing_that_can_be_done_is_done_as_the_command_line_does_it() {
 
 #[test]
 fn a_refusal_is_shown_in_place_with_its_code() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let operator = Visitor::with(&server, &token(&server, "operator"));
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     for (fields, status, code) in [
         (&[("do", "start"), ("group", "none")][..], 404, "not_found"),
         (&[("do", "start")], 400, "bad_request"),
@@ -179,8 +168,7 @@ fn a_refusal_is_shown_in_place_with_its_code() {
 
 #[test]
 fn what_was_asked_of_one_rollout_is_not_done_to_the_next() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let operator = Visitor::with(&server, &token(&server, "operator"));
     let start = confirm(&operator, &[("do", "start"), ("group", "dev")]).form("/act");
     let halt = confirm(&operator, &[("do", "halt"), ("group", "dev")]).form("/act");
@@ -188,21 +176,20 @@ fn what_was_asked_of_one_rollout_is_not_done_to_the_next() {
     let answer = send(&operator, &start);
     assert_eq!(answer.status, 409, "{answer:?}");
     assert!(answer.body.contains("another rollout began since this was asked"), "{answer:?}");
-    assert!(done(&records(&server), "start").is_empty());
+    assert!(done(&server.records(), "start").is_empty());
     assert_eq!(send(&operator, &halt).status, 200, "a stop is a stop");
 }
 
 /// Five may update, and one has: a stop takes something from the five alone.
 #[test]
 fn the_question_of_a_stop_says_how_many_hosts_it_stops() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let epoch = epoch(&server);
     for number in 1..=6 {
         let (host, runs) = (Host::new(number, "dev"), if number == 6 { "1.1.0" } else { "1.0.0" });
         assert_eq!(host.sends(server.addr, &host.says(epoch, runs, None)).0, 200);
     }
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     let operator = Visitor::with(&server, &token(&server, "operator"));
     let stops = "5 hosts are stopped: those that have begun may finish";
     for fields in [&[("do", "halt")][..], &[("do", "halt"), ("group", "dev")]] {
@@ -211,7 +198,7 @@ fn the_question_of_a_stop_says_how_many_hosts_it_stops() {
     }
     let prod = confirm(&operator, &[("do", "halt"), ("group", "prod")]);
     assert!(prod.body.contains("0 hosts may update now, 0 go down"), "nobody in it may update: {prod:?}");
-    let told = server.ok(&["autoupdate", "agents", "halt", "dev"]);
+    let told = server.agents(&["halt", "dev"]);
     assert!(told.contains(stops), "{told}");
     let again = confirm(&operator, &[("do", "halt")]);
     assert!(!again.body.contains("are stopped"), "they are stopped already: {again:?}");
@@ -219,8 +206,7 @@ fn the_question_of_a_stop_says_how_many_hosts_it_stops() {
 
 #[test]
 fn an_approval_is_of_what_was_seen_and_refused_where_the_group_was_changed_since() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (_dir, server) = start();
     let policy = |share: u32| {
         let of = format!("name: dev, approval: operator, max_in_flight: {share}%");
         groups(&["dev"]).replace("name: dev", &of)

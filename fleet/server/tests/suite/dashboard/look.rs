@@ -3,20 +3,17 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use serde_json::Value;
-
 use super::{PAGES, started, token};
 use crate::reports::host::{Host, epoch};
 use crate::support::visitor::Visitor;
-use crate::support::{SOON, Server, dir, groups, version};
+use crate::support::{SOON, groups, start, version};
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 #[test]
 fn every_page_forbids_what_it_does_not_need_and_is_kept_by_nobody() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let (stranger, visitor) = (Visitor::new(&server), Visitor::with(&server, &token(&server, "operator")));
     let csrf = visitor.csrf();
     let mut answers: Vec<_> =
@@ -35,14 +32,13 @@ fn every_page_forbids_what_it_does_not_need_and_is_kept_by_nobody() {
 
 #[test]
 fn the_rollout_says_why_in_the_words_of_the_command_line() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     server.json("/v1/webapi/find?host=11111111-2222-4333-8444-555555555555&group=dev");
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     let visitor = Visitor::with(&server, &token(&server, "viewer"));
     server.until("the host is known", || visitor.get("/hosts").body.contains("11111111-2222-4333"));
     let page = visitor.get("/").body;
-    let said = server.ok(&["autoupdate", "agents", "status"]);
+    let said = server.agents(&["status"]);
     let line = said.lines().find(|line| line.starts_with("prod: ")).unwrap();
     let sentence = line.strip_prefix("prod: ").unwrap().split(", since").next().unwrap();
     assert_eq!(sentence, "group dev is not done");
@@ -54,7 +50,7 @@ fn the_rollout_says_why_in_the_words_of_the_command_line() {
     assert!(explained.contains("update to 1.1.0") && explained.contains("it may update now"), "{explained}");
     let group = visitor.get("/groups/dev").body;
     assert!(group.contains("group started") || group.contains("<td>start</td>"), "{group}");
-    server.ok(&["autoupdate", "agents", "halt", "--all"]);
+    server.agents(&["halt", "--all"]);
     let group = visitor.get("/groups/dev").body;
     let (all, own) = (group.find("<td>all groups</td>").unwrap(), group.find("<td>start</td>").unwrap());
     assert!(all < own, "the newest first: {group}");
@@ -66,8 +62,7 @@ fn the_rollout_says_why_in_the_words_of_the_command_line() {
 
 #[test]
 fn without_a_rollout_pages_say_so() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (_dir, server) = start();
     let visitor = Visitor::with(&server, &token(&server, "operator"));
     assert!(visitor.get("/").body.contains("No rollout"));
     assert_eq!(visitor.get("/groups/dev").status, 404);
@@ -81,8 +76,7 @@ fn without_a_rollout_pages_say_so() {
 
 #[test]
 fn past_rollouts_are_listed_with_their_end_and_older_ones_have_a_page() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let visitor = Visitor::with(&server, &token(&server, "viewer"));
     assert!(visitor.get("/").body.contains("href=\"/rollouts\""));
     let rows = |page: &str| visitor.get(page).body.matches("<th scope=\"row\">").count();
@@ -99,8 +93,7 @@ fn past_rollouts_are_listed_with_their_end_and_older_ones_have_a_page() {
 
 #[test]
 fn hosts_are_found_by_group_and_state_and_come_in_pages() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     for number in 0..120 {
         let group = if number % 2 == 0 { "dev" } else { "prod" };
         server.json(&format!("/v1/webapi/find?host=00000000-0000-4000-8000-{number:012}&group={group}"));
@@ -121,8 +114,7 @@ fn hosts_are_found_by_group_and_state_and_come_in_pages() {
 
 #[test]
 fn what_hosts_and_policies_say_is_text_and_nothing_else() {
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (_dir, server) = start();
     let evil = "<script>alert(1)</script>";
     let config = groups(&["dev"]).replace("name: dev,", "name: \"a<b>'&\\\"\", blackout: [{from: 2020-01-01T00:00:00Z, to: 2100-01-01T00:00:00Z, reason: \"<img src=x onerror=alert(1)>\"}],");
     server.create(&format!("{config}---\n{}", version("1.0.0", "1.1.0", "regular")));
@@ -156,8 +148,7 @@ fn what_hosts_and_policies_say_is_text_and_nothing_else() {
 
 #[test]
 fn head_is_answered_as_get_is_and_what_is_nowhere_is_404() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let visitor = Visitor::with(&server, &token(&server, "viewer"));
     for page in PAGES {
         let answer = visitor.ask("HEAD", page, "accept: text/html\r\n", "");
@@ -179,8 +170,7 @@ fn head_is_answered_as_get_is_and_what_is_nowhere_is_404() {
 
 #[test]
 fn a_page_is_told_of_changes_until_its_session_ends() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let visitor = Visitor::with(&server, &token(&server, "viewer"));
     let csrf = visitor.csrf();
     let mut stream = TcpStream::connect(server.addr).unwrap();
@@ -198,7 +188,7 @@ fn a_page_is_told_of_changes_until_its_session_ends() {
         heard.clear();
     };
     until(": hello");
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     until("event: changed");
     visitor.post("/logout", &[("csrf", &csrf)]);
     let mut rest = Vec::new();
@@ -214,8 +204,7 @@ fn a_page_is_told_of_changes_until_its_session_ends() {
 
 #[test]
 fn a_simulation_says_what_the_command_line_says_and_what_cannot_be_simulated_is_said_in_place() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let visitor = Visitor::with(&server, &token(&server, "viewer"));
     let page = visitor.get("/simulate?to=1.1.0&hosts=300&bad=100%25&vanish=&seed=7");
     assert_eq!(page.status, 200, "{page:?}");
@@ -241,8 +230,7 @@ fn a_simulation_says_what_the_command_line_says_and_what_cannot_be_simulated_is_
 /// The network that fails after it changes nothing of what the version did there.
 #[test]
 fn a_group_shows_the_failures_for_which_it_halts_and_the_hosts_behind_each() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let failed = crate::reports::first_fails(&server);
     let epoch = epoch(&server);
     server.until("the group halts", || server.group("dev")["state"] == "halted");
@@ -265,7 +253,7 @@ fn a_group_shows_the_failures_for_which_it_halts_and_the_hosts_behind_each() {
     let found = |code: &str| server.ok(&["hosts", "--group", "dev", "--code", code]);
     assert!(found("unhealthy").contains(&failed.id) && !found("unhealthy").contains(&other), "{}", found("unhealthy"));
     assert!(found("unhealthy").contains(" failed (unhealthy) "), "{}", found("unhealthy"));
-    let json: Value = serde_json::from_str(&server.ok(&["hosts", "--code", "unhealthy", "--format", "json"])).unwrap();
+    let json = server.parsed(&["hosts", "--code", "unhealthy"]);
     let host = &json[0];
     assert_eq!((&host["failed_with"], &host["error_code"]), (&"unhealthy".into(), &"network".into()), "{json:#}");
     for code in ["network", ""] {
@@ -278,8 +266,7 @@ fn a_group_shows_the_failures_for_which_it_halts_and_the_hosts_behind_each() {
 /// By the time somebody types it another key may wait: the command names the one that was looked at.
 #[test]
 fn the_page_of_a_host_names_the_key_that_it_advises_to_accept() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let (first, second) = (Host::new(1, "dev"), Host::with_key(1, "dev", 9));
     let epoch = epoch(&server);
     for (host, status) in [(&first, 200), (&second, 409)] {

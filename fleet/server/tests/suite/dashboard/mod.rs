@@ -4,18 +4,15 @@ mod act;
 mod look;
 mod sessions;
 
-use std::path::Path;
+use tempfile::TempDir;
 
-use crate::support::{PAGES, Server, groups, version};
+use crate::support::{PAGES, Server, rolling};
 
 /// Two groups, of which none has started.
-fn started(dir: &Path) -> Server {
-    let server = Server::start(dir);
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
-    server
+fn started() -> (TempDir, Server) {
+    rolling(&["dev", "prod"])
 }
 
 pub(crate) fn token(server: &Server, role: &str) -> String {
-    let told = server.ok(&["tokens", "create", role, "--role", role]);
-    told.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap().to_owned()
+    server.token(role, role)
 }

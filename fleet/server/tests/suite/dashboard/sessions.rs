@@ -8,8 +8,7 @@ use crate::support::{Server, dir, request};
 
 #[test]
 fn who_is_not_logged_in_is_led_to_the_login_from_every_page_and_form() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let stranger = Visitor::new(&server);
     let mut guess = Visitor::new(&server);
     guess.cookie = Some(format!("fleet={}", "0".repeat(64)));
@@ -33,8 +32,7 @@ fn who_is_not_logged_in_is_led_to_the_login_from_every_page_and_form() {
 
 #[test]
 fn a_token_opens_a_session_and_its_cookie_is_for_this_server_alone() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let mut visitor = Visitor::new(&server);
     let answer = visitor.login(&token(&server, "viewer"));
     assert_eq!((answer.status, answer.header("location")), (303, Some("/")), "{answer:?}");
@@ -71,8 +69,7 @@ fn behind_tls_the_cookie_is_bound_to_it() {
 
 #[test]
 fn a_logout_ends_the_session_and_no_other() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let secret = token(&server, "viewer");
     let (one, other) = (Visitor::with(&server, &secret), Visitor::with(&server, &secret));
     let answer = one.post("/logout", &[("csrf", &one.csrf())]);
@@ -86,8 +83,7 @@ fn a_logout_ends_the_session_and_no_other() {
 
 #[test]
 fn a_session_ends_with_its_token() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let visitor = Visitor::with(&server, &token(&server, "viewer"));
     assert_eq!(visitor.get("/").status, 200);
     server.ok(&["tokens", "rm", "viewer"]);
@@ -99,8 +95,7 @@ fn a_session_ends_with_its_token() {
 
 #[test]
 fn a_session_ends_when_its_token_expires() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let admin = token(&server, "admin");
     let expires = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(3);
     let id = "11111111-2222-4333-8444-555555555556";
@@ -116,8 +111,7 @@ fn a_session_ends_when_its_token_expires() {
 
 #[test]
 fn logins_that_fail_are_refused_and_limited_and_the_right_token_still_gets_in() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let right = token(&server, "viewer");
     let mut visitor = Visitor::new(&server);
     let answers: Vec<_> = (0..12).map(|_| visitor.login("tfleet_guess")).collect();
@@ -136,8 +130,7 @@ fn logins_that_fail_are_refused_and_limited_and_the_right_token_still_gets_in() 
 
 #[test]
 fn the_admin_api_takes_no_cookie() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let visitor = Visitor::with(&server, &token(&server, "admin"));
     let command =
         json!({"id": "11111111-2222-4333-8444-555555555556", "command": {"halt": {"groups": [], "all": true}}});
@@ -153,8 +146,7 @@ fn the_admin_api_takes_no_cookie() {
 
 #[test]
 fn a_body_that_is_no_form_or_too_large_is_refused_on_a_page() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let visitor = Visitor::new(&server);
     let large = "x".repeat(20_000);
     assert_eq!(visitor.post("/login", &[("token", &large)]).status, 413);

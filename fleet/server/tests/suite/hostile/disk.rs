@@ -76,8 +76,7 @@ impl Drop for Fault {
 
 #[test]
 fn a_halt_whose_sync_fails_is_refused_and_the_same_request_makes_it() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let Some(fault) = Fault::inject(server.pid(), "fsync:error=EIO:when=1") else { return };
     let (status, refused) = command(dir.path(), ID, &halt_all()).unwrap();
     fault.end();
@@ -93,8 +92,7 @@ fn a_halt_whose_sync_fails_is_refused_and_the_same_request_makes_it() {
 
 #[test]
 fn a_halt_that_is_durable_is_answered_also_after_a_fault_of_the_store() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     // The sync of the halt, and the one that would empty the log: it is in the log, and whole.
     let Some(fault) = Fault::inject(server.pid(), "fsync:error=EIO:when=1..2") else { return };
     assert_eq!(command(dir.path(), ID, &halt_all()).unwrap().0, 503);
@@ -106,8 +104,7 @@ fn a_halt_that_is_durable_is_answered_also_after_a_fault_of_the_store() {
 
 #[test]
 fn hosts_are_in_their_groups_also_after_a_fault_of_the_store() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let question = format!("host={}&group=dev", host(1));
     find(&server, &question);
     until_in(&server, dir.path(), &host(1), "dev");
@@ -151,7 +148,9 @@ impl Drop for Tmpfs {
 fn a_full_disk_refuses_decisions_in_one_line_and_what_was_freed_takes_them() {
     let dir = dir();
     let Some(_mount) = Tmpfs::mount(&dir.path().join("data")) else { return };
-    let server = started(dir.path());
+    let server = Server::start(dir.path());
+    server.rolls(&["dev", "prod"]);
+    server.agents(&["start-update", "dev"]);
     let fill = dir.path().join("data/fill");
     let mut file = std::fs::File::create(&fill).unwrap();
     while file.write_all(&[0; 4096]).is_ok() {}
@@ -162,7 +161,7 @@ fn a_full_disk_refuses_decisions_in_one_line_and_what_was_freed_takes_them() {
         if !output.status.success() {
             break refused(&output);
         }
-        server.ok(&["autoupdate", "agents", "run", "prod"]);
+        server.agents(&["run", "prod"]);
         assert!(Instant::now() < end, "the disk is not full");
     };
     assert!(line.contains("space") || line.contains("store does not answer"), "{line}");
@@ -173,7 +172,7 @@ fn a_full_disk_refuses_decisions_in_one_line_and_what_was_freed_takes_them() {
     assert!(!find(&server, "group=dev").1);
     drop(file);
     std::fs::remove_file(&fill).unwrap();
-    let is_halted = || server.ok(&["autoupdate", "agents", "status", "--format", "json"]).contains("manual_halt");
+    let is_halted = || server.agents(&["status", "--format", "json"]).contains("manual_halt");
     server.until("the halt is decided, though nobody asks again", is_halted);
     server.until("others are told again", || find(&server, "group=dev").1);
     assert_audit_is_whole(dir.path());
@@ -181,26 +180,24 @@ fn a_full_disk_refuses_decisions_in_one_line_and_what_was_freed_takes_them() {
 
 #[test]
 fn a_stop_that_waits_is_shown_and_a_restart_holds_everything_until_it_is_run() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let (lock, away) = (dir.path().join("data/fleet.lock"), dir.path().join("lock"));
     std::fs::rename(&lock, &away).unwrap();
     let line = refused(&server.cli(&["autoupdate", "agents", "halt", "dev"]));
     assert!(line.contains("not decided yet") && !line.contains("would forget it"), "{line}");
-    let shown = server.ok(&["autoupdate", "agents", "status"]);
+    let shown = server.agents(&["status"]);
     assert!(shown.contains("a stop waits for the store: until it is decided, no host is told to update"), "{shown}");
-    let json: Value =
-        serde_json::from_str(&server.ok(&["autoupdate", "agents", "status", "--format", "json"])).unwrap();
+    let json = server.parsed(&["autoupdate", "agents", "status"]);
     assert_eq!(json["stop_waits"], true, "{json}");
     assert!(server.get("/readyz").1.contains("a stop waits for the store"));
     server.kill();
     std::fs::rename(&away, &lock).unwrap();
     let server = Server::start(dir.path());
     assert!(!find(&server, "group=dev").1, "{}", server.log());
-    let shown = server.ok(&["autoupdate", "agents", "status"]);
+    let shown = server.agents(&["status"]);
     assert!(!shown.contains("a stop waits") && states(dir.path()).iter().all(|state| state == "halted"), "{shown}");
     assert_eq!(records(dir.path(), "store_lost"), 1);
-    server.ok(&["autoupdate", "agents", "run", "--all"]);
+    server.agents(&["run", "--all"]);
     assert!(find(&server, "group=dev").1);
     assert_eq!(server.stop(), Some(0));
     let server = Server::start(dir.path());
@@ -210,14 +207,13 @@ fn a_stop_that_waits_is_shown_and_a_restart_holds_everything_until_it_is_run() {
 
 #[test]
 fn a_stop_of_which_no_note_can_be_left_says_that_a_restart_would_forget_it_and_one_that_is_decided_leaves_none() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let lock = dir.path().join("data/fleet.lock");
     let away = dir.path().join("data/away");
     std::fs::rename(&lock, &away).unwrap();
     assert!(!refused(&server.cli(&["autoupdate", "agents", "halt", "dev"])).contains("would forget it"));
     std::fs::rename(&away, &lock).unwrap();
-    let is_halted = || server.ok(&["autoupdate", "agents", "status", "--format", "json"]).contains("manual_halt");
+    let is_halted = || server.agents(&["status", "--format", "json"]).contains("manual_halt");
     server.until("the halt is decided", is_halted);
     assert_eq!(server.stop(), Some(0));
     let server = Server::start(dir.path());
@@ -264,8 +260,7 @@ fn assert_everything_shows_it(server: &Server) {
 
 #[test]
 fn a_clock_that_is_behind_the_last_decision_is_named_wherever_nobody_is_told_to_update() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let host = host(1);
     assert!(find(&server, &format!("host={host}&group=dev")).1);
     assert_eq!(server.stop(), Some(0));
@@ -287,7 +282,7 @@ fn a_clock_that_is_behind_the_last_decision_is_named_wherever_nobody_is_told_to_
         let shown = server.ok(words);
         assert!(shown.contains(&line) && !shown.contains("does not reach its store"), "{words:?}: {shown}");
     }
-    let json: Value = serde_json::from_str(&server.ok(&["explain", "--host", &host, "--format", "json"])).unwrap();
+    let json = server.parsed(&["explain", "--host", &host]);
     assert_eq!((&json["update"], &json["why"]["code"]), (&json!(false), &json!("store_unavailable")), "{json}");
     assert_eq!(server.get("/v1/dev/version"), (200, "none\n".to_owned()));
     assert_eq!(server.get("/v1/dev/critical"), (200, "no".to_owned()));
@@ -295,8 +290,7 @@ fn a_clock_that_is_behind_the_last_decision_is_named_wherever_nobody_is_told_to_
 
 #[test]
 fn a_store_that_is_gone_is_noticed_also_where_the_clock_was_ahead() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     assert_eq!(server.stop(), Some(0));
     let later = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(30);
     if !sql(dir.path(), &format!("UPDATE book SET json = json_set(json, '$.last_step', '{later}')")) {

@@ -13,18 +13,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use crate::support::{SOON, Server, groups, version};
+use crate::support::{SOON, Server, rolling};
 
 /// Requests that the tests send, in two spellings.
 const ID: &str = "6c1f2a4e-4b0d-4d0e-9a53-0a7d0d1a1ae1";
 
 /// Two groups, the first of which was started by hand.
-fn started(dir: &Path) -> Server {
-    let server = Server::start(dir);
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
-    server
+fn started() -> (TempDir, Server) {
+    let (dir, server) = rolling(&["dev", "prod"]);
+    server.agents(&["start-update", "dev"]);
+    (dir, server)
 }
 
 /// One request on the admin socket; `None` where the server ended before its answer was whole.

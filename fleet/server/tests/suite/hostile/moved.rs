@@ -18,7 +18,7 @@ fn moved(dir: &Path) -> (Server, String) {
         find(&server, &format!("host={}&group=dev", host(number)));
     }
     until_known(&server, dir, 4);
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     let told = || (1..=4).map(host).find(|host| find(&server, &format!("host={host}&group=dev")).1);
     server.until("one is let go", || told().is_some());
     let told = told().unwrap();
@@ -53,8 +53,7 @@ fn a_dry_run_moves_no_host_that_was_told() {
 
 #[test]
 fn a_host_that_was_held_is_held_after_a_restore() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let question = format!("host={}&group=dev", host(1));
     find(&server, &question);
     until_known(&server, dir.path(), 1);
@@ -70,6 +69,6 @@ fn a_host_that_was_held_is_held_after_a_restore() {
     };
     crate::support::done(&restore(&["--force"]));
     let server = Server::start(dir.path());
-    server.ok(&["autoupdate", "agents", "run", "--all"]);
+    server.agents(&["run", "--all"]);
     assert!(!find(&server, &question).1, "nobody released it");
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::{ID, admin, command, find, halt_all, host, records, started, states, until_known};
-use crate::support::{dir, refused, version};
+use crate::support::{refused, version};
 
 /// How many are published while three ask. Without a reader's second look the host was told after 4 to 106.
 const DECISIONS: u32 = 800;
@@ -15,8 +15,7 @@ const ID_IN_CAPITALS: &str = "6C1F2A4E-4B0D-4D0E-9A53-0A7D0D1A1AE1";
 
 #[test]
 fn of_many_writers_with_the_same_revision_one_writes() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let (_, kept) = admin(dir.path(), "GET", "/v1/fleet/resources/autoupdate_config", "").unwrap();
     let text = kept[0]["yaml"].as_str().unwrap().to_owned();
     assert!(text.contains("revision"), "{text}");
@@ -36,8 +35,7 @@ fn of_many_writers_with_the_same_revision_one_writes() {
 
 #[test]
 fn one_request_that_is_sent_by_many_at_once_acts_once() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let answers: Vec<_> = std::thread::scope(|scope| {
         let senders: Vec<_> = (0..16).map(|_| scope.spawn(|| command(dir.path(), ID, &halt_all()).unwrap())).collect();
         senders.into_iter().map(|sender| sender.join().unwrap()).collect()
@@ -49,8 +47,7 @@ fn one_request_that_is_sent_by_many_at_once_acts_once() {
 
 #[test]
 fn a_dry_run_of_each_kind_writes_nothing() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let revision =
         || admin(dir.path(), "GET", "/v1/fleet/resources/autoupdate_version", "").unwrap().1[0]["revision"].clone();
     let head = || admin(dir.path(), "GET", "/v1/fleet/audit/verify", "").unwrap().1;
@@ -73,8 +70,7 @@ fn a_dry_run_of_each_kind_writes_nothing() {
 
 #[test]
 fn a_held_host_is_never_told_also_while_decisions_are_published() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let question = format!("host={}&group=dev", host(1));
     find(&server, &question);
     until_known(&server, dir.path(), 1);
@@ -111,8 +107,7 @@ fn a_held_host_is_never_told_also_while_decisions_are_published() {
 
 #[test]
 fn an_id_that_another_command_had_is_refused() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     assert_eq!(command(dir.path(), ID, &json!({ "start": { "groups": ["prod"], "force": false } })).unwrap().0, 200);
     let (status, answer) = command(dir.path(), ID, &halt_all()).unwrap();
     assert!(status >= 400, "{answer}");
@@ -121,8 +116,7 @@ fn an_id_that_another_command_had_is_refused() {
 
 #[test]
 fn an_id_is_the_same_in_capitals() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     for id in [ID, ID_IN_CAPITALS] {
         assert_eq!(command(dir.path(), id, &halt_all()).unwrap().0, 200);
     }
@@ -132,28 +126,16 @@ fn an_id_is_the_same_in_capitals() {
 
 #[test]
 fn a_halted_group_is_not_told_by_a_version_with_another_schedule() {
-    let dir = dir();
-    let server = started(dir.path());
-    server.ok(&["autoupdate", "agents", "halt", "dev"]);
+    let (_dir, server) = started();
+    server.agents(&["halt", "dev"]);
     server.create(&version("1.0.0", "1.2.0", "immediate"));
     assert!(!find(&server, "group=dev").1, "only `run` ends a halt");
 }
 
 #[test]
 fn nothing_is_started_while_the_mode_is_suspended() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     server.create(&version("1.0.0", "1.1.0", "regular").replace("mode: enabled", "mode: suspended"));
     refused(&server.cli(&["autoupdate", "agents", "start-update", "prod", "--force"]));
     assert_eq!(states(dir.path()), ["active", "unstarted"]);
-}
-
-#[test]
-fn a_host_is_assigned_to_no_group_that_does_not_exist() {
-    let dir = dir();
-    let server = started(dir.path());
-    find(&server, &format!("host={}&group=prod", host(1)));
-    until_known(&server, dir.path(), 1);
-    let line = refused(&server.cli(&["host", &host(1), "assign", "porduction"]));
-    assert!(line.contains("porduction") && line.contains("prod"), "{line}");
 }

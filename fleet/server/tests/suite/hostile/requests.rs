@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::{admin, find, started};
-use crate::support::{SOON, Server, dir, request};
+use super::{find, started};
+use crate::support::{SOON, Server, request, start};
 
 /// Idle connections of a flood; fewer where the test may not have as many descriptors.
 const IDLE: usize = 10_000;
@@ -22,8 +22,7 @@ fn descriptors() -> usize {
 
 #[test]
 fn find_and_an_operator_are_answered_beside_ten_thousand_idle_and_half_requests() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let count = IDLE.min(descriptors().saturating_sub(OTHER_DESCRIPTORS));
     let mut idle = Vec::new();
     for number in 0..count {
@@ -38,7 +37,7 @@ fn find_and_an_operator_are_answered_beside_ten_thousand_idle_and_half_requests(
         idle.push(stream);
     }
     assert_eq!(find(&server, "group=dev"), ("1.1.0".to_owned(), true));
-    server.ok(&["autoupdate", "agents", "halt", "--all"]);
+    server.agents(&["halt", "--all"]);
     assert!(!find(&server, "group=dev").1);
     assert_eq!(request(server.metrics, "GET", "/readyz", "", "").0, 200);
     drop(idle);
@@ -61,8 +60,7 @@ fn status(answer: &str) -> u16 {
 
 #[test]
 fn broken_requests_are_client_errors_and_the_server_goes_on() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (_dir, server) = started();
     let get = |path: &str, headers: &str| {
         format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n").into_bytes()
     };
@@ -92,27 +90,6 @@ fn broken_requests_are_client_errors_and_the_server_goes_on() {
 }
 
 #[test]
-fn each_bad_request_of_the_admin_api_is_an_error_in_json() {
-    let dir = dir();
-    let server = started(dir.path());
-    let large = "x".repeat(3 << 20);
-    let cases = [
-        ("GET", "/v1/fleet/audit?limit=-1", ""),
-        ("GET", "/v1/fleet/audit?after=x", ""),
-        ("GET", "/v1/fleet/hosts/%ff", ""),
-        ("GET", "/v1/fleet/resources/%ff", ""),
-        ("DELETE", "/v1/fleet/resources/autoupdate_version?x=1", ""),
-        ("POST", "/v1/fleet/resources", &large),
-    ];
-    for (method, path, body) in cases {
-        let answer = admin(dir.path(), method, path, body);
-        let Some((status, answer)) = answer else { panic!("{method} {path}: no JSON") };
-        assert!((400..500).contains(&status) && answer["error"]["code"].is_string(), "{method} {path}: {answer}");
-    }
-    drop(server);
-}
-
-#[test]
 fn who_leaves_takes_a_forwarded_channel_from_nobody() {
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port();
@@ -128,8 +105,7 @@ fn who_leaves_takes_a_forwarded_channel_from_nobody() {
             (&stream).write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\nconnection: close\r\n\r\nv1.5.0\n").ok();
         }
     });
-    let dir = dir();
-    let server = Server::start(dir.path());
+    let (_dir, server) = start();
     server.create(&format!(
         "kind: fleet_channel\nversion: v1\nmetadata: {{name: st/cloud}}\nspec: {{forward_url: 'http://127.0.0.1:{port}/v1/x'}}\n"
     ));

@@ -1,12 +1,10 @@
 //! What somebody who only asks can say of himself, and of others.
 
 use super::{find, host, started, until_in, until_known};
-use crate::support::{dir, request};
 
 #[test]
 fn what_strangers_call_themselves_reaches_no_terminal_as_control_characters() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let hostile = "%1b%5b31m%07%0d%0a%c2%9b2J%7f";
     find(&server, &format!("host={}&group={hostile}", host(1)));
     until_known(&server, dir.path(), 1);
@@ -25,14 +23,13 @@ fn what_strangers_call_themselves_reaches_no_terminal_as_control_characters() {
     }
     let log = server.log();
     assert!(!log.contains(is_control), "{log:?}");
-    let metrics = request(server.metrics, "GET", "/metrics", "", "").1;
+    let metrics = server.metrics();
     assert!(!metrics.contains(is_control) && !metrics.contains("31m"), "{metrics:?}");
 }
 
 #[test]
 fn one_host_is_one_whatever_the_spelling_of_its_uuid() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let id = "ABCDEF01-2345-4789-8ABC-DEF012345678";
     for spelled in [id.to_owned(), id.to_lowercase(), id.replace('-', "")] {
         find(&server, &format!("host={spelled}&group=dev"));
@@ -44,8 +41,7 @@ fn one_host_is_one_whatever_the_spelling_of_its_uuid() {
 
 #[test]
 fn a_question_never_changes_what_a_caller_of_another_group_is_answered() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let update_id = host(100);
     find(&server, &format!("host={}&group=dev&update_id={update_id}", host(1)));
     until_known(&server, dir.path(), 1);
@@ -56,8 +52,7 @@ fn a_question_never_changes_what_a_caller_of_another_group_is_answered() {
 
 #[test]
 fn a_stranger_does_not_move_a_host_into_a_group_that_is_let_go() {
-    let dir = dir();
-    let server = started(dir.path());
+    let (dir, server) = started();
     let own = format!("host={}&group=prod", host(1));
     find(&server, &own);
     until_in(&server, dir.path(), &host(1), "prod");

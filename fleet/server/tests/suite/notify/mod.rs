@@ -8,9 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
+use tempfile::TempDir;
 
 use crate::reports::host::{Host, epoch};
-use crate::support::{Server, authority, dir, done, groups, misused, program, request, version, write_secret};
+use crate::support::{Server, authority, dir, done, groups, program, request, version, write_secret};
 use receiver::{How, Receiver, Told};
 
 const SECRET: &str = "a secret of more than twenty-four bytes";
@@ -22,13 +23,21 @@ fn server(dir: &Path, receiver: &Receiver) -> Server {
     Server::with(dir, &["--plain", "--webhook-url", &url, "--webhook-secret-file", &secret])
 }
 
+/// A receiver that answers so, and a server that tells it. Two groups and a version are there: that is `new_version`.
+fn begun(how: How) -> (Receiver, TempDir, Server) {
+    let (receiver, dir) = (Receiver::start(how), dir());
+    let server = server(dir.path(), &receiver);
+    begin(&server);
+    (receiver, dir, server)
+}
+
 /// Two groups, and a version: that is `new_version`.
 fn begin(server: &Server) {
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    server.rolls(&["dev", "prod"]);
 }
 
 fn agents(server: &Server, words: &[&str]) {
-    server.ok(&[&["autoupdate", "agents"], words].concat());
+    server.agents(words);
 }
 
 /// Waits until the receiver took exactly these, in this order.
@@ -77,9 +86,7 @@ fn metric(server: &Server, line: &str) -> f64 {
 
 #[test]
 fn each_kind_is_told_once_in_order_and_signed() {
-    let (receiver, dir) = (Receiver::start(How::Take), dir());
-    let server = server(dir.path(), &receiver);
-    begin(&server);
+    let (receiver, _dir, server) = begun(How::Take);
     agents(&server, &["start-update", "dev"]);
     agents(&server, &["mark-done", "dev"]);
     agents(&server, &["start-update", "prod"]);
@@ -130,9 +137,7 @@ fn each_kind_is_told_once_in_order_and_signed() {
 
 #[test]
 fn a_halt_names_hosts_and_the_way_on() {
-    let (receiver, dir) = (Receiver::start(How::Take), dir());
-    let server = server(dir.path(), &receiver);
-    begin(&server);
+    let (receiver, _dir, server) = begun(How::Take);
     let failed = crate::reports::first_fails(&server);
     until_kinds(&server, &receiver, &["new_version", "group_started", "group_halted"]);
     let told = receiver.taken()[2].json();
@@ -156,9 +161,7 @@ fn a_halt_names_hosts_and_the_way_on() {
 
 #[test]
 fn a_second_key_of_a_host_is_told_once() {
-    let (receiver, dir) = (Receiver::start(How::Take), dir());
-    let server = server(dir.path(), &receiver);
-    begin(&server);
+    let (receiver, _dir, server) = begun(How::Take);
     let (first, second) = (Host::new(1, "dev"), Host::with_key(1, "dev", 9));
     let epoch = epoch(&server);
     for (host, status) in [(&first, 200), (&second, 409), (&second, 409), (&first, 200)] {
@@ -201,9 +204,7 @@ fn so_many_new_hosts_that_the_next_wait_are_told_once() {
     const MOST: usize = 1_000;
     /// They report at the same time: each is answered when it is in the store, together with the others.
     const AT_ONCE: usize = 125;
-    let (receiver, dir) = (Receiver::start(How::Take), dir());
-    let server = server(dir.path(), &receiver);
-    begin(&server);
+    let (receiver, _dir, server) = begun(How::Take);
     let epoch = epoch(&server);
     let enrol = |number: usize| {
         let mut host = Host::new(1, "dev");
@@ -398,20 +399,4 @@ fn a_restore_is_told_with_what_comes_after_it_and_a_lost_log_as_well() {
     agents(&third, &["run", "--all"]);
     agents(&third, &["start-update", "prod"]);
     third.until("what comes after it", || receiver.kinds().last().is_some_and(|kind| kind == "group_started"));
-}
-
-#[test]
-fn settings_that_cannot_be_meant_so_are_refused_at_the_start() {
-    let dir = dir();
-    let secret = write_secret(dir.path(), SECRET);
-    for (words, what) in [
-        (vec!["--webhook-url", "http://192.0.2.1/KEY", "--webhook-secret-file", &secret], "http is for loopback"),
-        (vec!["--webhook-url", "https://example.com/KEY"], "needs webhook_secret_file"),
-        (vec!["--webhook-secret-file", &secret], "needs webhook_url"),
-    ] {
-        let mut command = program(&["serve", "--plain", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
-        let command = command.arg("--data").arg(dir.path().join("data")).args(&words);
-        let line = misused(&command.output().unwrap());
-        assert!(line.contains(what) && !line.contains("KEY"), "{line}");
-    }
 }

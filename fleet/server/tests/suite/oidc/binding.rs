@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::{CALLBACK, TRIP, Trip, arrive, assert_refused, cookie, depart, log_in, server, visitor};
+use super::{CALLBACK, TRIP, Trip, arrive, assert_refused, cookie, depart, log_in, served, server, visitor};
 use crate::dashboard::token;
+use crate::support::dir;
 use crate::support::issuer::{How, Issuer, TOKEN};
 use crate::support::visitor::Visitor;
-use crate::support::{dir, request};
 
 #[test]
 fn without_the_browsers_own_cookie_and_state_the_provider_is_not_even_asked() {
@@ -38,8 +38,7 @@ fn without_the_browsers_own_cookie_and_state_the_provider_is_not_even_asked() {
 
 #[test]
 fn a_code_is_good_once_and_only_for_the_login_that_it_was_given_to() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     let trip = depart(&server, &issuer, "/");
     let code = issuer.logs_in(&trip.sent);
     let back = [("code", code.as_str()), ("state", trip.sent["state"].as_str())];
@@ -66,8 +65,7 @@ fn a_code_is_good_once_and_only_for_the_login_that_it_was_given_to() {
 
 #[test]
 fn what_the_provider_says_in_place_of_a_code_is_told_and_another_provider_is_refused() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     let back = |query: &[(&str, &str)]| {
         let trip = depart(&server, &issuer, "/");
         let code = issuer.logs_in(&trip.sent);
@@ -89,8 +87,7 @@ fn what_the_provider_says_in_place_of_a_code_is_told_and_another_provider_is_ref
 
 #[test]
 fn who_does_not_agree_there_is_shown_where_he_was_and_is_not_counted() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     for _ in 0..12 {
         let trip = depart(&server, &issuer, "/hosts?state=failed");
         let answer = arrive(&server, &[("state", &trip.sent["state"]), ("error", "access_denied")], &trip.cookie);
@@ -103,8 +100,7 @@ fn who_does_not_agree_there_is_shown_where_he_was_and_is_not_counted() {
 /// The second tab's cookie takes the place of the first one's.
 #[test]
 fn a_login_in_another_tab_is_not_ended_by_one_that_lost_its_cookie() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     let (first, second) = (depart(&server, &issuer, "/"), depart(&server, &issuer, "/"));
     let back = |trip: &Trip| {
         let code = issuer.logs_in(&trip.sent);
@@ -132,8 +128,7 @@ fn a_provider_that_names_itself_must_do_so() {
 
 #[test]
 fn a_session_that_somebody_planted_is_not_taken_up() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     let first = log_in(&server, &issuer);
     let (known, _) = cookie(&first, "fleet").unwrap();
     for planted in [known.to_owned(), format!("fleet={}", "0".repeat(64))] {
@@ -151,8 +146,7 @@ fn a_session_that_somebody_planted_is_not_taken_up() {
 
 #[test]
 fn a_login_leads_to_pages_of_this_server_alone() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     for (next, leads) in [
         ("/audit?before=9", "/audit?before=9"),
         ("//evil.example/", "/"),
@@ -171,8 +165,7 @@ fn a_login_leads_to_pages_of_this_server_alone() {
 
 #[test]
 fn logins_that_fail_are_counted_apart_from_those_of_tokens_and_then_the_provider_is_not_asked() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     let right = token(&server, "viewer");
     issuer.forges(|draft, _| {
         draft.claims["nonce"] = json!("x");
@@ -190,14 +183,13 @@ fn logins_that_fail_are_counted_apart_from_those_of_tokens_and_then_the_provider
     assert!((1..=60).contains(&wait), "{wait}");
     assert_eq!(issuer.asked(TOKEN), 10);
     assert_eq!(guess.login(&right).status, 303, "the right token still gets in");
-    let metrics = request(server.metrics, "GET", "/metrics", "", "").1;
+    let metrics = server.metrics();
     assert!(metrics.contains("\nteleport_fleet_strangers_refused_total 21\n"), "{metrics}");
 }
 
 #[test]
 fn a_way_back_that_nobody_began_is_refused_and_keeps_nobody_out() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     let mut guess = Visitor::new(&server);
     for number in 0..20 {
         let answer = Visitor::new(&server).get(&format!("{CALLBACK}?code=x&state=y"));
@@ -210,8 +202,7 @@ fn a_way_back_that_nobody_began_is_refused_and_keeps_nobody_out() {
 
 #[test]
 fn a_provider_that_refuses_codes_in_its_own_way_is_not_asked_without_end() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     issuer.answers(TOKEN, How::Status(403));
     let statuses: Vec<u16> = (0..14).map(|_| log_in(&server, &issuer).status).collect();
     assert_eq!(statuses, [vec![502; 10], vec![429; 4]].concat());

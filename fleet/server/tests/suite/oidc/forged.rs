@@ -4,9 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
-use super::{assert_refused, audit, log_in, server};
-use crate::support::dir;
-use crate::support::issuer::{Draft, Issuer, Key, signed};
+use super::{assert_refused, log_in, served};
+use crate::support::issuer::{Draft, Key, signed};
 
 /// Changes a draft, or makes a token of it.
 type Forge = fn(&mut Draft, &Key) -> Option<String>;
@@ -43,25 +42,12 @@ fn pem(key: &Key) -> String {
     format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode(der))
 }
 
-const FORGED: [(&str, Forge, &str); 26] = [
+const FORGED: [(&str, Forge, &str); 16] = [
     ("another issuer", |draft, _| claim(draft, "iss", json!("https://evil.example")), "another issuer"),
-    ("no issuer", |draft, _| claim(draft, "iss", Value::Null), "another issuer"),
     ("another audience", |draft, _| claim(draft, "aud", json!("other")), "another client"),
-    (
-        "several audiences and nobody named",
-        |draft, _| claim(draft, "aud", json!(["fleet server", "other"])),
-        "made for another",
-    ),
-    ("made for another client", |draft, _| claim(draft, "azp", json!("other")), "made for another"),
     ("expired a minute and a second ago", |draft, _| claim(draft, "exp", later(-61)), "has expired"),
-    ("without an end", |draft, _| claim(draft, "exp", Value::Null), "exp is no time"),
-    ("an end in words", |draft, _| claim(draft, "exp", json!("never")), "exp is no time"),
     ("made in two minutes", |draft, _| claim(draft, "iat", later(120)), "of the future"),
-    ("good in two minutes", |draft, _| claim(draft, "nbf", later(120)), "of the future"),
-    ("made yesterday", |draft, _| claim(draft, "iat", later(-86_400)), "is old"),
     ("another login's nonce", |draft, _| claim(draft, "nonce", json!("x")), "another login"),
-    ("no nonce", |draft, _| claim(draft, "nonce", Value::Null), "another login"),
-    ("nobody", |draft, _| claim(draft, "sub", json!("")), "names nobody"),
     (
         "no signature",
         |draft, _| {
@@ -69,14 +55,6 @@ const FORGED: [(&str, Forge, &str); 26] = [
             Some(format!("{}.", draft.signed()))
         },
         "\"none\"",
-    ),
-    (
-        "no signature, in capitals",
-        |draft, _| {
-            head(draft, "alg", json!("NONE"));
-            Some(format!("{}.", draft.signed()))
-        },
-        "\"NONE\"",
     ),
     ("the public key as a shared secret", |draft, key| hs256(draft, &key.public()), "\"HS256\""),
     ("its file as a shared secret", |draft, key| hs256(draft, pem(key).as_bytes()), "\"HS256\""),
@@ -106,8 +84,7 @@ fn changed(draft: &mut Draft, key: &Key) -> Option<String> {
 #[test]
 fn a_token_with_anything_forged_lets_nobody_in_and_the_log_says_what() {
     for cases in FORGED.chunks(AT_ONCE) {
-        let (issuer, dir) = (Issuer::start(), dir());
-        let server = server(dir.path(), &issuer);
+        let (issuer, _dir, server) = served();
         for (name, forge, why) in cases {
             issuer.forges(forge);
             let before = server.log().len();
@@ -116,23 +93,8 @@ fn a_token_with_anything_forged_lets_nobody_in_and_the_log_says_what() {
             let log = server.log();
             assert!(log[before..].contains(&why.replace('"', "\\\"")), "{name}: {why}: {}", &log[before..]);
         }
-        assert!(!audit(&server).iter().any(|record| record["action"] == "login"));
+        assert!(!server.records().iter().any(|record| record["action"] == "login"));
         issuer.forges(|_, _| None);
-        assert_eq!(log_in(&server, &issuer).status, 200, "{}", server.log());
-    }
-}
-
-#[test]
-fn a_clock_may_be_a_minute_off() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
-    let near: [Forge; 3] = [
-        |draft, _| claim(draft, "iat", later(40)),
-        |draft, _| claim(draft, "nbf", later(40)),
-        |draft, _| claim(draft, "exp", later(-40)),
-    ];
-    for forge in near {
-        issuer.forges(forge);
         assert_eq!(log_in(&server, &issuer).status, 200, "{}", server.log());
     }
 }

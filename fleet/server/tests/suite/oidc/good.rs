@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{CALLBACK, TRIP, arrive, audit, cookie, depart, log_in, server, server_with, visitor};
+use super::{CALLBACK, TRIP, arrive, cookie, depart, log_in, served, server, server_with, visitor};
 use crate::support::issuer::{CLIENT, Issuer, Key};
 use crate::support::visitor::Visitor;
 use crate::support::{Server, authority, dir};
@@ -20,7 +20,7 @@ fn a_login_with_each_algorithm_opens_a_session_that_the_audit_log_names() {
         assert!(page.body.contains(&format!("{who}, operator")), "{page:?}");
         assert_eq!(visitor.post("/logout", &[("csrf", &visitor.csrf())]).status, 303);
         assert_eq!(visitor.get("/").status, 303, "logged out");
-        let records = audit(&server);
+        let records = server.records();
         for action in ["login", "logout"] {
             let record = records.iter().find(|record| record["action"] == action).unwrap();
             assert_eq!(
@@ -33,8 +33,7 @@ fn a_login_with_each_algorithm_opens_a_session_that_the_audit_log_names() {
 
 #[test]
 fn what_is_sent_to_the_provider_is_what_the_standards_want() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     let (one, other) = (depart(&server, &issuer, "/"), depart(&server, &issuer, "/"));
     let redirect = format!("http://localhost:1{CALLBACK}");
     for (name, value) in [
@@ -58,8 +57,7 @@ fn what_is_sent_to_the_provider_is_what_the_standards_want() {
 
 #[test]
 fn the_cookie_of_the_way_lives_ten_minutes_and_ends_with_it_and_the_session_has_another() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     let answer = Visitor::new(&server).get("/login/oidc");
     assert_eq!(cookie(&answer, TRIP).unwrap().1, "Path=/; HttpOnly; SameSite=Lax; Max-Age=600");
     let trip = depart(&server, &issuer, "/hosts?state=failed");
@@ -109,8 +107,7 @@ fn over_tls_only_a_provider_with_a_trusted_certificate_is_asked() {
 
 #[test]
 fn the_login_page_names_the_provider_beside_the_token_and_its_policy_stays_strict() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     let page = Visitor::new(&server).get("/login?next=/hosts");
     let host = issuer.url.split_once("://").unwrap().1;
     assert!(

@@ -12,7 +12,8 @@ use std::path::Path;
 
 use crate::support::issuer::{CLIENT, Issuer, pairs};
 use crate::support::visitor::{Answer, Visitor};
-use crate::support::{Server, write_secret};
+use crate::support::{Server, dir, write_secret};
+use tempfile::TempDir;
 
 /// Where browsers come back to.
 const CALLBACK: &str = "/login/oidc/callback";
@@ -47,6 +48,13 @@ fn server_with(dir: &Path, issuer: &Issuer, further: &[&str]) -> Server {
 
 fn server(dir: &Path, issuer: &Issuer) -> Server {
     server_with(dir, issuer, &[])
+}
+
+/// A provider, and a server whose people it names.
+fn served() -> (Issuer, TempDir, Server) {
+    let (issuer, dir) = (Issuer::start(), dir());
+    let server = server(dir.path(), &issuer);
+    (issuer, dir, server)
 }
 
 /// Somebody on the way to the provider.
@@ -105,11 +113,4 @@ fn assert_refused(answer: &Answer, status: u16, says: &str) {
     assert!(answer.body.contains(says) && answer.body.contains("<h1>Log in</h1>"), "{says:?}: {answer:?}");
     assert!(cookie(answer, "fleet").is_none(), "{answer:?}");
     assert_eq!(answer.header("refresh"), None, "{answer:?}");
-}
-
-/// The records of the audit log.
-fn audit(server: &Server) -> Vec<serde_json::Value> {
-    let text = server.ok(&["audit", "--format", "json"]);
-    let records = text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{text}")));
-    records.collect()
 }

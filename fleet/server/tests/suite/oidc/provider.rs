@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::{arrive, assert_refused, depart, log_in, server};
+use super::{arrive, assert_refused, depart, log_in, served, server};
 use crate::dashboard::token;
 use crate::support::dir;
 use crate::support::issuer::{DISCOVERY, How, Issuer, KEYS, Key, TOKEN};
@@ -15,8 +15,7 @@ const BOUND: Duration = Duration::from_secs(25);
 
 #[test]
 fn new_keys_are_asked_for_when_a_token_names_one_and_at_most_once_a_minute() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     for _ in 0..3 {
         assert_eq!(log_in(&server, &issuer).status, 200);
     }
@@ -39,8 +38,7 @@ fn misbehaviours() -> [How; 5] {
 fn a_provider_that_redirects_floods_or_talks_nonsense_lets_nobody_in_and_tokens_still_do() {
     for path in [DISCOVERY, KEYS, TOKEN] {
         for how in misbehaviours() {
-            let (issuer, dir) = (Issuer::start(), dir());
-            let server = server(dir.path(), &issuer);
+            let (issuer, _dir, server) = served();
             issuer.answers(path, how.clone());
             let begun = Instant::now();
             let answer = match path {
@@ -58,8 +56,7 @@ fn a_provider_that_redirects_floods_or_talks_nonsense_lets_nobody_in_and_tokens_
 
 #[test]
 fn a_provider_that_hangs_holds_up_a_login_for_seconds_and_nobody_else() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     issuer.answers(DISCOVERY, How::Hanging);
     let begun = Instant::now();
     let answers: Vec<u16> = std::thread::scope(|scope| {
@@ -89,8 +86,7 @@ fn a_provider_that_hangs_holds_up_a_login_for_seconds_and_nobody_else() {
 
 #[test]
 fn who_asks_and_leaves_has_a_provider_that_hangs_asked_once() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     issuer.answers(DISCOVERY, How::Hanging);
     for _ in 0..50 {
         let mut stream = TcpStream::connect(server.addr).unwrap();
@@ -113,8 +109,7 @@ fn a_document_of_another_issuer_is_not_used() {
 
 #[test]
 fn keys_that_cannot_be_asked_for_end_no_session_and_the_next_login_asks_again() {
-    let (issuer, dir) = (Issuer::start(), dir());
-    let server = server(dir.path(), &issuer);
+    let (issuer, _dir, server) = served();
     let inside = super::visitor(&server, &log_in(&server, &issuer));
     issuer.rotates("second", Key::es256(), true);
     issuer.answers(KEYS, How::Status(503));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{assert_refused, audit, cookie, log_in, server, server_with, visitor};
+use super::{assert_refused, cookie, log_in, server, server_with, visitor};
 use crate::support::dir;
 use crate::support::issuer::{How, Issuer, USERINFO};
 
@@ -90,7 +90,7 @@ fn who_has_no_role_is_told_so_on_record_and_counted() {
         assert_refused(&answer, 403, "has no role here");
         assert!(answer.body.contains(who), "{answer:?}");
     }
-    let records = audit(&server);
+    let records = server.records();
     let refused: Vec<_> = records.iter().filter(|record| record["action"] == "login").collect();
     assert_eq!(refused.len(), 10);
     for record in refused {
@@ -122,7 +122,7 @@ fn a_viewer_changes_nothing_and_another_login_has_the_role_of_then() {
     let form = halt(&other).form("/act");
     let fields: Vec<(&str, &str)> = form.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(other.post("/act", &fields).status, 200);
-    let last = audit(&server);
+    let last = server.records();
     assert!(
         last.iter().any(|record| record["who"] == "oidc 1 (joe@example.com)" && record["action"] == "halt"),
         "{last:?}"

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Host, code, epoch, known, started, state};
-use crate::support::{Server, dir, refused, request};
+use super::{Host, code, epoch, known, started, started_with, state};
+use crate::support::{Server, refused, request};
 
 /// What monitoring sees of keys that wait.
 fn waiting(server: &Server) -> String {
@@ -13,8 +13,7 @@ fn waiting(server: &Server) -> String {
 
 #[test]
 fn a_second_key_waits_until_an_admin_accepts_it_and_then_the_first_is_the_second() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain"]);
+    let (_dir, server) = started();
     let epoch = epoch(&server);
     let (first, second) = (Host::new(1, "dev"), Host::with_key(1, "prod", 9));
     assert_eq!(first.sends(server.addr, &first.says(epoch, "1.0.0", None)).0, 200);
@@ -44,14 +43,12 @@ fn a_second_key_waits_until_an_admin_accepts_it_and_then_the_first_is_the_second
 
 #[test]
 fn only_an_admin_says_which_key_is_right() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain"]);
+    let (_dir, server) = started();
     let epoch = epoch(&server);
     let (first, second) = (Host::new(1, "dev"), Host::with_key(1, "dev", 9));
     assert_eq!(first.sends(server.addr, &first.says(epoch, "1.0.0", None)).0, 200);
     assert_eq!(code(&second.sends(server.addr, &second.says(epoch, "1.0.0", None))), (409, "key_conflict"));
-    let told = server.ok(&["tokens", "create", "acts", "--role", "operator"]);
-    let secret = told.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap();
+    let secret = &server.token("acts", "operator");
     let decided = json!({"id": "00000000-0000-4000-8000-000000000001", "decision": {"accept": null}}).to_string();
     let (path, header) = (format!("/v1/fleet/hosts/{}", first.id), format!("authorization: Bearer {secret}\r\n"));
     let (status, body) = request(server.addr, "POST", &path, &header, &decided);
@@ -62,15 +59,13 @@ fn only_an_admin_says_which_key_is_right() {
 
 #[test]
 fn who_is_struck_off_is_new_when_he_comes_back_and_his_key_is_worth_nothing() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain", "--enrolment", "token"]);
+    let (dir, server) = started_with(&["--plain", "--enrolment", "token"]);
     let (host, epoch) = (Host::new(1, "dev"), epoch(&server));
     let token = server.ok(&["tokens", "join", "create", "rack", "--uses", "1"]).trim().to_owned();
     let says = || host.says(epoch, "1.0.0", None);
     assert_eq!(host.joins(server.addr, &says(), &token).0, 200);
     assert_eq!(host.sends(server.addr, &says()).0, 200);
-    let operator = server.ok(&["tokens", "create", "acts", "--role", "operator"]);
-    let operator = operator.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap();
+    let operator = &server.token("acts", "operator");
     let decided = json!({"id": "00000000-0000-4000-8000-000000000001", "decision": "forget"}).to_string();
     let (path, header) = (format!("/v1/fleet/hosts/{}", host.id), format!("authorization: Bearer {operator}\r\n"));
     assert_eq!(request(server.addr, "POST", &path, &header, &decided).0, 403);
@@ -88,8 +83,7 @@ fn who_is_struck_off_is_new_when_he_comes_back_and_his_key_is_worth_nothing() {
 
 #[test]
 fn a_stop_a_slot_and_an_assignment_are_not_lost_with_a_host_that_is_struck_off() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain"]);
+    let (_dir, server) = started();
     let (held, told, put) = (Host::new(1, "dev"), Host::new(2, "dev"), Host::new(3, "dev"));
     let epoch = epoch(&server);
     for host in [&held, &told, &put] {
@@ -124,8 +118,7 @@ fn a_stop_a_slot_and_an_assignment_are_not_lost_with_a_host_that_is_struck_off()
 
 #[test]
 fn who_is_to_be_accepted_counts_from_then_on() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain", "--enrolment", "approve"]);
+    let (dir, server) = started_with(&["--plain", "--enrolment", "approve"]);
     let (host, epoch) = (Host::new(1, "dev"), epoch(&server));
     let says = || host.says(epoch, "1.0.0", None);
     assert_eq!(waiting(&server), "0");
@@ -150,9 +143,8 @@ fn who_is_to_be_accepted_counts_from_then_on() {
 
 #[test]
 fn a_join_token_lets_in_as_many_as_it_says_and_fixes_their_group() {
-    let dir = dir();
     let words = ["--plain", "--enrolment", "token"];
-    let server = started(dir.path(), &words);
+    let (dir, server) = started_with(&words);
     let epoch = epoch(&server);
     let says = |host: &Host| host.says(epoch, "1.0.0", None);
     let hosts: Vec<Host> = (1..=4).map(|number| Host::new(number, "dev")).collect();
@@ -172,7 +164,7 @@ fn a_join_token_lets_in_as_many_as_it_says_and_fixes_their_group() {
     let server = Server::with(dir.path(), &words);
     let spent = hosts[2].joins(server.addr, &says(&hosts[2]), &secret);
     assert_eq!(code(&spent), (403, "join_token_refused"), "its uses were counted before the kill");
-    let list: Value = serde_json::from_str(&server.ok(&["tokens", "join", "--format", "json"])).unwrap();
+    let list = server.parsed(&["tokens", "join"]);
     assert_eq!(list[0]["uses"], 0);
     assert!(!list.to_string().contains(&secret));
     server.ok(&["tokens", "join", "rm", "rack"]);

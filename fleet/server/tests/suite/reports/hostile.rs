@@ -4,8 +4,8 @@ use protocol::report::{JOIN_HEADER, SIGNATURE_HEADER};
 use serde_json::{Value, json};
 
 use super::host::{Host, epoch, post};
-use super::{code, known, started};
-use crate::support::{Server, dir};
+use super::{code, known, started, started_with};
+use crate::support::Server;
 
 /// A change of a good report.
 type Change = fn(&mut Value);
@@ -65,8 +65,7 @@ fn nothing_moved(server: &Server, host: &Host, before: &Value) {
 
 #[test]
 fn a_signed_report_out_of_bounds_is_refused() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain"]);
+    let (_dir, server) = started();
     let (host, epoch, before) = one(&server);
     for (what, change) in FIELDS {
         let mut report = host.says(epoch, "9.9.9", None);
@@ -78,8 +77,7 @@ fn a_signed_report_out_of_bounds_is_refused() {
 
 #[test]
 fn a_text_that_is_no_report_is_refused_though_it_is_signed() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain"]);
+    let (_dir, server) = started();
     let (host, epoch, before) = one(&server);
     let report = host.says(epoch, "9.9.9", None).to_string();
     let with = |pair: &str| report.replacen('{', &format!("{{{pair},"), 1);
@@ -105,8 +103,7 @@ fn a_text_that_is_no_report_is_refused_though_it_is_signed() {
 /// A newer updater may say more.
 #[test]
 fn what_a_server_does_not_know_is_ignored_however_deep_it_is_and_what_it_knows_is_not() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain"]);
+    let (_dir, server) = started();
     let (host, epoch, before) = one(&server);
     for deep in [
         format!("{}{}", "[".repeat(7000), "]".repeat(7000)),
@@ -127,8 +124,7 @@ fn what_a_server_does_not_know_is_ignored_however_deep_it_is_and_what_it_knows_i
 
 #[test]
 fn what_is_not_signed_by_the_hosts_key_over_these_bytes_is_refused() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain"]);
+    let (_dir, server) = started();
     let (host, epoch, before) = one(&server);
     let other = Host::new(2, "dev");
     assert_eq!(other.sends(server.addr, &other.says(epoch, "1.0.0", None)).0, 200);
@@ -174,8 +170,7 @@ fn changed(text: &str) -> String {
 
 #[test]
 fn replays_reorderings_and_other_times_are_refused_with_what_to_go_on_from() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain"]);
+    let (_dir, server) = started();
     let (host, epoch, before) = one(&server);
     let [first, second, last] = [(); 3].map(|()| host.says(epoch, "1.0.0", None));
     assert_eq!(host.sends(server.addr, &last).0, 200);
@@ -215,8 +210,7 @@ fn with(report: &Value, key: &str, value: Value) -> Value {
 
 #[test]
 fn what_is_too_large_is_refused_however_it_comes() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain"]);
+    let (_dir, server) = started();
     let (host, epoch, before) = one(&server);
     let report = host.says(epoch, "9.9.9", None).to_string();
     let most = format!("{report}{}", " ".repeat((16 << 10) - report.len()));
@@ -242,8 +236,7 @@ fn what_is_too_large_is_refused_however_it_comes() {
 
 #[test]
 fn what_a_report_says_is_text_and_reaches_no_terminal_as_anything_else() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain"]);
+    let (_dir, server) = started();
     let (host, epoch, _) = one(&server);
     let evil = "\u{1b}[31m\u{7}\r\n\u{9b}2J\u{7f}\u{0}<script>alert(1)</script>";
     let mut report = host.says(epoch, "1.0.0", Some(("failed", "1.1.0", evil)));
@@ -268,15 +261,14 @@ fn what_a_report_says_is_text_and_reaches_no_terminal_as_anything_else() {
         let text = server.ok(words);
         assert!(!text.contains(|char: char| char.is_control() && char != '\n'), "{words:?}: {text:?}");
     }
-    let metrics = crate::support::request(server.metrics, "GET", "/metrics", "", "").1;
+    let metrics = server.metrics();
     assert!(!metrics.contains("script") && !metrics.contains('\u{1b}'), "an unknown code is no label: {metrics}");
     assert!(!server.log().contains('\u{1b}'));
 }
 
 #[test]
 fn of_two_join_tokens_none_counts() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain", "--enrolment", "token"]);
+    let (_dir, server) = started_with(&["--plain", "--enrolment", "token"]);
     let (host, epoch) = (Host::new(1, "dev"), epoch(&server));
     let secret = server.ok(&["tokens", "join", "create", "rack"]).trim().to_owned();
     let body = host.says(epoch, "1.0.0", None).to_string();
@@ -291,8 +283,7 @@ fn of_two_join_tokens_none_counts() {
 fn new_labels_in_each_report_fill_no_memory_and_take_no_group_from_another_host() {
     const HOSTS: u8 = 100;
     const REPORTS: u32 = 6;
-    let dir = dir();
-    let server = started(dir.path(), &["--plain"]);
+    let (_dir, server) = started();
     let epoch = epoch(&server);
     let labels = |host: &Host, report: u32| -> Value {
         let label = |at: u32| (format!("k {} {report} {at}", host.id), json!(format!("v {} {report} {at}", host.id)));
@@ -311,7 +302,7 @@ fn new_labels_in_each_report_fill_no_memory_and_take_no_group_from_another_host(
     let honest = Host::new(200, "a new group");
     assert_eq!(honest.sends(server.addr, &honest.says(epoch, "1.0.0", None)).0, 200);
     assert_eq!(known(&server, &honest)["known"]["declared_group"], "a new group");
-    let metrics = crate::support::request(server.metrics, "GET", "/metrics", "", "").1;
+    let metrics = server.metrics();
     let kept = metrics.lines().find_map(|line| line.strip_prefix("teleport_fleet_kept{what=\"names\"}")).unwrap();
     let kept: u32 = kept.trim().parse().unwrap();
     let said = u32::from(HOSTS) * 128;

@@ -41,7 +41,7 @@ fn under_token_and_approve_invented_hosts_move_nothing_before_and_after_the_star
         let (server, hosts, epoch) = with_hosts(dir.path(), enrolment);
         let [early, late] = [100..120, 120..140].map(invented);
         assert_eq!(fail(&server, &early, epoch), [status; 20], "{enrolment}");
-        server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+        server.agents(&["start-update", "dev"]);
         assert_eq!(fail(&server, &late, epoch), [status; 20], "{enrolment}");
         assert_eq!(fail(&server, &early, epoch), [status; 20], "{enrolment}");
         // Nor do their successes: who is invented is present nowhere.
@@ -57,8 +57,9 @@ fn under_token_and_approve_invented_hosts_move_nothing_before_and_after_the_star
         assert_eq!(fail(&server, &hosts[..2], epoch), [200; 2]);
         assert_eq!(server.group("dev")["state"], "active", "{enrolment}");
         assert_eq!(fail(&server, &hosts[2..3], epoch), [200]);
+        server.steps();
         server.until("the group goes back", || server.group("dev")["state"] == "rolledback");
-        let report = server.ok(&["autoupdate", "agents", "report"]);
+        let report = server.agents(&["report"]);
         assert!(!report.contains("110"), "{enrolment}: {report}");
     }
 }
@@ -72,13 +73,14 @@ fn under_open_invented_hosts_count_that_were_there_before_the_start_and_no_other
     for host in &early {
         assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
     }
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     let late = invented(120..150);
     assert_eq!(fail(&server, &late, epoch), [200; 30]);
     assert_eq!(fail(&server, &early[..3], epoch), [200; 3]);
     assert_eq!(known(&server, &late[0])["state"], "failed", "it is shown beside");
     assert_eq!(server.group("dev")["state"], "active", "three of fifteen are a fifth");
     assert_eq!(fail(&server, &early[3..4], epoch), [200]);
+    server.steps();
     server.until("the group halts", || server.group("dev")["state"] == "halted");
     assert_eq!((&server.group("dev")["why"]["count"], &server.group("dev")["why"]["of"]), (&json!(4), &json!(15)));
     assert_ne!(known(&server, &hosts[0])["state"], "failed");

@@ -1,35 +1,14 @@
 //! What becomes of hosts: new images, copies, other groups.
 
-use std::path::Path;
-
 use serde_json::json;
 
 use super::host::{Host, epoch};
-use super::{code, known, started, state};
-use crate::support::{Server, dir, groups, version};
-
-/// A server whose group `dev` goes on, and its hosts: all were told to update.
-fn told(dir: &Path, count: u8) -> (Server, Vec<Host>, u64) {
-    let server = Server::start(dir);
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
-    let epoch = epoch(&server);
-    let hosts: Vec<Host> = (1..=count).map(|number| Host::new(number, "dev")).collect();
-    for host in &hosts {
-        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
-    }
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
-    for host in &hosts {
-        server.until("its turn has come", || host.asks(&server, Some(epoch)).1);
-    }
-    server.until("all were told", || hosts.iter().all(|host| state(&server, host) == "told"));
-    (server, hosts, epoch)
-}
+use super::{code, known, started, state, told};
 
 /// Its key is new, its version the old one: that is no success that was taken back.
 #[test]
 fn a_host_of_a_new_image_waits_for_an_admin_and_is_then_a_new_host_that_updates_again() {
-    let dir = dir();
-    let (server, hosts, epoch) = told(dir.path(), 2);
+    let (_dir, server, hosts, epoch) = told(2);
     let before = &hosts[0];
     let done = before.says(epoch, "1.1.0", Some(("updated", "1.1.0", "")));
     assert_eq!(before.sends(server.addr, &done).0, 200);
@@ -54,8 +33,7 @@ fn a_host_of_a_new_image_waits_for_an_admin_and_is_then_a_new_host_that_updates_
 /// The same key that goes back is the same machine: it left the version that it had.
 #[test]
 fn a_host_that_reports_the_old_version_again_has_failed() {
-    let dir = dir();
-    let (server, hosts, epoch) = told(dir.path(), 2);
+    let (_dir, server, hosts, epoch) = told(2);
     for version in ["1.1.0", "1.0.0"] {
         assert_eq!(hosts[0].sends(server.addr, &hosts[0].says(epoch, version, None)).0, 200);
     }
@@ -66,8 +44,7 @@ fn a_host_that_reports_the_old_version_again_has_failed() {
 /// Two machines with one host id and one key: what one says is later than the other's, or refused.
 #[test]
 fn a_copied_host_with_the_key_of_the_first_cannot_speak_beside_it() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain"]);
+    let (_dir, server) = started();
     let epoch = epoch(&server);
     let copy = Host::new(1, "dev");
     let of_copy = copy.says(epoch, "7.7.7", None);
@@ -86,8 +63,7 @@ fn a_copied_host_with_the_key_of_the_first_cannot_speak_beside_it() {
 
 #[test]
 fn a_host_that_changes_its_group_moves_unless_it_was_told() {
-    let dir = dir();
-    let (server, hosts, epoch) = told(dir.path(), 1);
+    let (_dir, server, hosts, epoch) = told(1);
     let waits = Host::new(9, "prod");
     assert_eq!(waits.sends(server.addr, &waits.says(epoch, "1.0.0", None)).0, 200);
     let moved = |host: &Host, group: &str| {

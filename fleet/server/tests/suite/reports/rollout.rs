@@ -2,13 +2,11 @@
 
 use serde_json::json;
 
-use super::{Host, epoch, started, state};
-use crate::support::{Server, dir, groups, version};
+use super::{Host, epoch, started, state, told};
 
 #[test]
 fn a_host_is_told_only_where_it_signed_its_question_and_the_answer_is_the_same() {
-    let dir = dir();
-    let server = started(dir.path(), &["--plain"]);
+    let (_dir, server) = started();
     let (host, epoch) = (Host::new(1, "dev"), epoch(&server));
     assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
     let update = ("1.1.0".to_owned(), true);
@@ -30,19 +28,7 @@ fn a_host_is_told_only_where_it_signed_its_question_and_the_answer_is_the_same()
 
 #[test]
 fn failures_halt_a_group_and_say_how_many_and_with_which_code() {
-    let dir = dir();
-    let server = Server::with(dir.path(), &["--plain"]);
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
-    let epoch = epoch(&server);
-    let hosts: Vec<Host> = (1..=5).map(|number| Host::new(number, "dev")).collect();
-    for host in &hosts {
-        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
-    }
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
-    for host in &hosts {
-        server.until("its turn has come", || host.asks(&server, Some(epoch)).1);
-    }
-    server.until("all were told", || hosts.iter().all(|host| state(&server, host) == "told"));
+    let (_dir, server, hosts, epoch) = told(5);
     // Invented hosts report the same failure: none of them was there when the group started, so none counts.
     for number in 100..110 {
         let invented = Host::new(number, "dev");
@@ -67,21 +53,9 @@ fn failures_halt_a_group_and_say_how_many_and_with_which_code() {
 /// A report that was lost, or came too often, is sent again later: perhaps when somebody has said `run` in between.
 #[test]
 fn a_failure_of_an_earlier_attempt_that_comes_late_counts_in_no_later_one() {
-    let dir = dir();
-    let server = Server::with(dir.path(), &["--plain"]);
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
-    let epoch = epoch(&server);
-    let hosts = [Host::new(1, "dev"), Host::new(2, "dev")];
-    for host in &hosts {
-        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
-    }
-    server.ok(&["autoupdate", "agents", "start-update", "dev"]);
-    for host in &hosts {
-        server.until("its turn has come", || host.asks(&server, Some(epoch)).1);
-    }
-    server.until("both were told", || hosts.iter().all(|host| state(&server, host) == "told"));
-    server.ok(&["autoupdate", "agents", "halt", "dev"]);
-    server.ok(&["autoupdate", "agents", "run", "dev"]);
+    let (_dir, server, hosts, epoch) = told(2);
+    server.agents(&["halt", "dev"]);
+    server.agents(&["run", "dev"]);
     let rollout = server.json("/v1/webapi/find?group=dev")["fleet"]["rollout"].clone();
     let attempt = server.group("dev")["attempt"].as_u64().unwrap();
     assert_eq!(attempt, 2);

@@ -49,6 +49,20 @@ pub(crate) fn dir() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
+/// A directory, and a server over plain HTTP with its data there.
+pub(crate) fn start() -> (TempDir, Server) {
+    let dir = dir();
+    let server = Server::start(dir.path());
+    (dir, server)
+}
+
+/// The same with these groups, none of which starts by itself, and a rollout from 1.0.0 to 1.1.0.
+pub(crate) fn rolling(names: &[&str]) -> (TempDir, Server) {
+    let (dir, server) = start();
+    server.rolls(names);
+    (dir, server)
+}
+
 /// `teleport-fleet` with these words, outside any configuration of this machine.
 pub(crate) fn program(words: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
@@ -124,10 +138,45 @@ impl Server {
         done(&self.cli(words))
     }
 
+    /// The JSON that a command prints.
+    pub(crate) fn parsed(&self, words: &[&str]) -> Value {
+        serde_json::from_str(&self.ok(&[words, &["--format", "json"]].concat())).unwrap()
+    }
+
+    /// The records of the audit log, the oldest first.
+    pub(crate) fn records(&self) -> Vec<Value> {
+        self.ok(&["audit", "--format", "json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The secret of a new token.
+    pub(crate) fn token(&self, name: &str, role: &str) -> String {
+        let told = self.ok(&["tokens", "create", name, "--role", role]);
+        told.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap().to_owned()
+    }
+
+    /// What `autoupdate agents` with these words prints.
+    pub(crate) fn agents(&self, words: &[&str]) -> String {
+        self.ok(&[&["autoupdate", "agents"], words].concat())
+    }
+
+    /// What is said of a number of metrics.
+    pub(crate) fn metrics(&self) -> String {
+        request(self.metrics, "GET", "/metrics", "", "").1
+    }
+
+    /// Writes these groups, none of which starts by itself, and a version: a rollout from 1.0.0 to 1.1.0.
+    pub(crate) fn rolls(&self, names: &[&str]) {
+        self.create(&format!("{}---\n{}", groups(names), version("1.0.0", "1.1.0", "regular")));
+    }
+
+    /// Has the engine step now, by a write that changes nothing: by itself it does so within a minute.
+    pub(crate) fn steps(&self) {
+        self.create(&version("1.0.0", "1.1.0", "regular"));
+    }
+
     /// The group called so, as the rollout shows it.
     pub(crate) fn group(&self, name: &str) -> Value {
-        let rollout: Value =
-            serde_json::from_str(&self.ok(&["get", "autoupdate_agent_rollout", "--format", "json"])).unwrap();
+        let rollout = self.parsed(&["get", "autoupdate_agent_rollout"]);
         let groups = rollout["status"]["groups"].as_array().unwrap();
         groups.iter().find(|group| group["name"] == name).unwrap().clone()
     }
