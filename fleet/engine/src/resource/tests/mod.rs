@@ -111,3 +111,20 @@ fn group_fault(keys: &str) -> String {
     assert_eq!(v2, rfd);
     v2
 }
+
+#[test]
+fn each_wrong_text_has_these_faults_and_no_others() {
+    let mut seen = 0;
+    for case in include_str!("faults.txt").split("\n\n").skip(1) {
+        let (wanted, text): (Vec<&str>, Vec<&str>) =
+            case.lines().filter(|line| !line.starts_with("# ")).partition(|line| line.starts_with("-> "));
+        let wanted: Vec<&str> = wanted.iter().filter_map(|line| line.strip_prefix("-> ")).collect();
+        let found = match text[0].strip_prefix("group ") {
+            Some(keys) => group_fault(keys),
+            None => faults(&text.join("\n")),
+        };
+        assert_eq!(found, wanted.join("\n"), "{case}");
+        seen += 1;
+    }
+    assert!(seen > 150, "only {seen} texts");
+}

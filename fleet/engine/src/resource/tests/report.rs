@@ -28,26 +28,6 @@ fn a_report_counts_by_group_and_version() {
     assert_eq!(omitted, [Omitted { count: 3, reason: "version is pinned".to_owned() }]);
 }
 
-#[test]
-fn faults_of_a_report_name_group_and_version() {
-    assert_eq!(
-        faults(&text("groups: {a: {versions: {latest: {count: 1}, 1.2.3: {count: 2147483648}, 1.2.4: {number: 1}}}}")),
-        "line 5: spec.groups.a.versions.latest: is not the count of a version such as 17.2.1\n\
-         line 5: spec.groups.a.versions[\"1.2.3\"].count: 2147483648 is not a whole number from 0 to 2147483647\n\
-         line 5: spec.groups.a.versions[\"1.2.4\"].number: is not a known key; known are count"
-    );
-    assert!(faults(&text("groups: {\"\": {}}")).starts_with("line 5: spec.groups[\"\"]: is not the name of a group: "));
-    assert_eq!(faults(&text("groups: []")), "line 5: spec.groups: a list is not a mapping of keys and values");
-    assert_eq!(
-        faults("kind: autoupdate_agent_report\nspec: {}"),
-        "line 2: spec.timestamp: is missing; give the time when the report was made"
-    );
-    assert_eq!(
-        faults("kind: autoupdate_agent_report\nspec: {timestamp: 2026-01-01T00:00:00Z}"),
-        "line 1: metadata.name: is missing; give its name"
-    );
-}
-
 /// FLEET §5: at most 50 groups, at most 20 versions a group.
 #[test]
 fn a_report_has_at_most_fifty_groups_of_twenty_versions() {
