@@ -78,7 +78,7 @@ pub struct CommandRefusal {
     pub message: String,
 }
 
-named! {
+named! { name[] self:
 /// Stable codes of refusals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RefusalCode {

@@ -3,16 +3,18 @@
 //! Pure: no I/O, no clock, no randomness but a seed that it is given; the same inputs give the same bytes. The server, the
 //! simulator and the tests run the same step.
 
-/// An enum whose variants have names: those that serde writes, and that [`name`] gives.
+/// An enum whose variants have names, by which serde and a function of this name know them.
 macro_rules! named {
-    ($(#[$of_enum:meta])* pub enum $enum:ident { $($(#[$of_variant:meta])* $variant:ident = $name:literal,)* }) => {
+    ($name_of:ident[$($by:tt)*] $this:ident: $(#[$of_enum:meta])* pub enum $enum:ident {
+        $($(#[$of_variant:meta])* $variant:ident $({ $($fields:tt)* })? = $name:literal,)*
+    }) => {
         $(#[$of_enum])*
-        pub enum $enum { $($(#[$of_variant])* #[serde(rename = $name)] $variant,)* }
+        pub enum $enum { $($(#[$of_variant])* #[serde(rename = $name)] $variant $({ $($fields)* })?,)* }
 
         impl $enum {
             /// Its name, as serde writes it.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
+            pub const fn $name_of($($by)* $this) -> &'static str {
+                match $this { $(Self::$variant { .. } => $name,)* }
             }
         }
     };

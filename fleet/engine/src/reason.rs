@@ -15,51 +15,52 @@ pub enum Who {
     Hosts,
 }
 
+named! { code[&] self:
 /// Why.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(tag = "code", rename_all = "snake_case")]
+#[serde(tag = "code")]
 pub enum Why {
     /// There is no rollout.
     #[default]
-    NoRollout,
+    NoRollout = "no_rollout",
     /// The mode is disabled.
-    Disabled,
+    Disabled = "disabled",
     /// The mode is suspended.
-    Suspended,
+    Suspended = "suspended",
     /// The window is closed.
-    OutsideWindow,
+    OutsideWindow = "outside_window",
     /// The rollout began while the window was open: it waits for the next one.
-    RolloutChangedDuringWindow,
+    RolloutChangedDuringWindow = "rollout_changed_during_window",
     /// Groups before it are not done.
     PreviousGroupsNotDone {
         /// The first of them.
         group: String,
-    },
+    } = "previous_groups_not_done",
     /// Its hours since the start of the group before it are not over.
     WaitHours {
         /// The group before it.
         group: String,
-    },
+    } = "wait_hours",
     /// Its hours since the groups before it were done are not over.
     SoakHours {
         /// The last of them.
         group: String,
-    },
+    } = "soak_hours",
     /// A freeze.
     Blackout {
         /// What the operator wrote.
         reason: String,
-    },
+    } = "blackout",
     /// Nobody has approved it.
     Approval {
         /// Whose approval it needs.
         role: String,
-    },
+    } = "approval",
     /// The external check has not said go.
     Gate {
         /// Its last answer: none, or wait.
         answer: Option<String>,
-    },
+    } = "gate",
     /// Not all canaries are done.
     WaitingForCanaries {
         /// Those that are.
@@ -69,44 +70,44 @@ pub enum Why {
         chosen: u32,
         /// All.
         wanted: u32,
-    },
+    } = "waiting_for_canaries",
     /// As many hosts as allowed are in flight.
     MaxInFlight {
         /// In flight.
         in_flight: u64,
         /// Allowed.
         cap: u64,
-    },
+    } = "max_in_flight",
     /// As many hosts as this hour allows were let go.
     Rate {
         /// Let go in this hour.
         granted: u64,
         /// Allowed.
         allowed: u64,
-    },
+    } = "rate",
     /// Hosts are on their way.
     UpdateInProgress {
         /// On the target.
         updated: u64,
         /// Counted.
         of: u64,
-    },
+    } = "update_in_progress",
     /// Nobody is on the way any more, and too few arrived.
     NobodyOnTheWay {
         /// Those that failed or timed out.
         failed: u64,
         /// Of so many.
         of: u64,
-    },
+    } = "nobody_on_the_way",
     /// Hosts ask, and none reports.
     NoReports {
         /// Those that ask.
         hosts: u64,
-    },
+    } = "no_reports",
     /// Most of the fleet is not heard of, all at once: nothing is decided by that.
-    FleetSilent,
+    FleetSilent = "fleet_silent",
     /// Nobody is in the group.
-    Empty,
+    Empty = "empty",
     /// More hosts are missing than a done group may miss.
     Shrunk {
         /// Present.
@@ -116,7 +117,7 @@ pub enum Why {
         /// Members that do not count as present: pinned, disabled, held.
         #[serde(default)]
         excluded: u64,
-    },
+    } = "shrunk",
     /// The group is halted.
     Halted {
         /// By which rule.
@@ -133,48 +134,49 @@ pub enum Why {
         /// Its hosts were to go back, and the start version is blocked.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         no_way_back: bool,
-    },
+    } = "halted",
     /// Updates are given back.
-    RolledBack,
+    RolledBack = "rolled_back",
     /// Nothing is left to do.
-    Done,
+    Done = "done",
     /// The host's turn has come.
-    LetGo,
+    LetGo = "let_go",
     /// The host runs the target.
-    Updated,
+    Updated = "updated",
     /// The host is told to go back to the start version.
-    SentBack,
+    SentBack = "sent_back",
     /// The host went back: it runs the start version.
-    WentBack,
+    WentBack = "went_back",
     /// The host's turn has not come.
-    NotYet,
+    NotYet = "not_yet",
     /// The host came after this pass began.
-    NextPass,
+    NextPass = "next_pass",
     /// The host is pinned.
-    Pinned,
+    Pinned = "pinned",
     /// The host's updater is disabled.
-    HostDisabled,
+    HostDisabled = "host_disabled",
     /// An operator holds the host.
-    Held,
+    Held = "held",
     /// This version failed on the host.
     FailedHere {
         /// Its error code.
         error: Option<String>,
-    },
+    } = "failed_here",
     /// The host took too long.
-    TimedOut,
+    TimedOut = "timed_out",
     /// The host belongs to no group.
-    Unassigned,
+    Unassigned = "unassigned",
     /// The version that it would be given, or sent back to, is blocked.
     VersionBlocked {
         /// What the operator wrote.
         reason: String,
-    },
+    } = "version_blocked",
     /// The server has not reached its store.
-    StoreUnavailable,
+    StoreUnavailable = "store_unavailable",
+}
 }
 
-named! {
+named! { name[] self:
 /// What halts a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum HaltRule {
@@ -212,49 +214,6 @@ impl HaltRule {
 }
 
 impl Why {
-    /// Its stable code, as serde writes it.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::NoRollout => "no_rollout",
-            Self::Disabled => "disabled",
-            Self::Suspended => "suspended",
-            Self::OutsideWindow => "outside_window",
-            Self::RolloutChangedDuringWindow => "rollout_changed_during_window",
-            Self::PreviousGroupsNotDone { .. } => "previous_groups_not_done",
-            Self::WaitHours { .. } => "wait_hours",
-            Self::SoakHours { .. } => "soak_hours",
-            Self::Blackout { .. } => "blackout",
-            Self::Approval { .. } => "approval",
-            Self::Gate { .. } => "gate",
-            Self::WaitingForCanaries { .. } => "waiting_for_canaries",
-            Self::MaxInFlight { .. } => "max_in_flight",
-            Self::Rate { .. } => "rate",
-            Self::UpdateInProgress { .. } => "update_in_progress",
-            Self::NobodyOnTheWay { .. } => "nobody_on_the_way",
-            Self::NoReports { .. } => "no_reports",
-            Self::FleetSilent => "fleet_silent",
-            Self::Empty => "empty",
-            Self::Shrunk { .. } => "shrunk",
-            Self::Halted { .. } => "halted",
-            Self::RolledBack => "rolled_back",
-            Self::Done => "done",
-            Self::LetGo => "let_go",
-            Self::Updated => "updated",
-            Self::SentBack => "sent_back",
-            Self::WentBack => "went_back",
-            Self::NotYet => "not_yet",
-            Self::NextPass => "next_pass",
-            Self::Pinned => "pinned",
-            Self::HostDisabled => "host_disabled",
-            Self::Held => "held",
-            Self::FailedHere { .. } => "failed_here",
-            Self::TimedOut => "timed_out",
-            Self::Unassigned => "unassigned",
-            Self::VersionBlocked { .. } => "version_blocked",
-            Self::StoreUnavailable => "store_unavailable",
-        }
-    }
-
     /// Whether the hosts did nothing to be halted for: a person or the server stopped them.
     pub fn is_stopped_by_decision(&self) -> bool {
         let is_decision =
@@ -318,36 +277,4 @@ pub struct WaitReason {
     pub since: Timestamp,
     /// The earliest end, where the clock brings one.
     pub until: Option<Timestamp>,
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use serde_json::json;
-
-    use super::*;
-
-    /// The names of all variants, from what serde says of a name that is none.
-    fn names<T: serde::de::DeserializeOwned>(unknown: serde_json::Value) -> BTreeSet<String> {
-        let error = serde_json::from_value::<T>(unknown).err().map(|error| error.to_string()).unwrap_or_default();
-        error.split('`').skip(3).step_by(2).map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn the_code_of_a_reason_is_the_one_that_serde_writes() {
-        let codes = names::<Why>(json!({ "code": "?" }));
-        assert!(codes.len() > 30, "{codes:?}");
-        for code in &codes {
-            // The fields of all reasons; a reason takes its own.
-            let fields = json!({
-                "code": code, "group": "a", "reason": "a", "role": "a", "answer": null, "done": 1, "chosen": 1,
-                "wanted": 1, "in_flight": 1, "cap": 1, "granted": 1, "allowed": 1, "updated": 1, "of": 1, "hosts": 1,
-                "present": 1, "initial": 1, "rule": "manual_halt", "count": 1, "error": null, "failed": 1,
-            });
-            let why: Why = serde_json::from_value(fields).unwrap();
-            assert_eq!(why.code(), code);
-            assert_eq!(serde_json::to_value(&why).unwrap()["code"], *code);
-        }
-    }
 }

@@ -16,7 +16,7 @@ use crate::names::NameTable;
 use crate::policy::{GroupPolicy, Mode, Schedule, Strategy, Unassigned, Ungrouped};
 use crate::reason::{HaltRule, WaitReason, Why};
 
-named! {
+named! { name[] self:
 /// State of a group, and of a rollout (Managed Updates v2, and `halted`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum State {

@@ -9,7 +9,7 @@ use crate::moment::Moment;
 use crate::names::Name;
 use crate::rollout::{Cursor, GroupStatus, State};
 
-named! {
+named! { name[] self:
 /// A host's state in a rollout; the first that holds (FLEET §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum HostState {

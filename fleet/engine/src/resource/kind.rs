@@ -1,41 +1,32 @@
 //! Kinds of resources, and their names.
 
+use serde::{Deserialize, Serialize};
+
+named! { as_str[] self:
 /// A kind of resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// `autoupdate_config`.
-    Config,
+    Config = "autoupdate_config",
     /// `autoupdate_version`.
-    Version,
+    Version = "autoupdate_version",
     /// `autoupdate_agent_rollout`: made by the server, never read from a text.
-    Rollout,
+    Rollout = "autoupdate_agent_rollout",
     /// `autoupdate_agent_report`.
-    Report,
+    Report = "autoupdate_agent_report",
     /// `cluster_maintenance_config`.
-    Maintenance,
+    Maintenance = "cluster_maintenance_config",
     /// `fleet_channel`.
-    Channel,
+    Channel = "fleet_channel",
     /// `fleet_release`.
-    Release,
+    Release = "fleet_release",
+}
 }
 
 impl Kind {
     /// All of them.
     pub const ALL: [Self; 7] =
         [Self::Config, Self::Version, Self::Rollout, Self::Report, Self::Maintenance, Self::Channel, Self::Release];
-
-    /// Its name in `kind`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Config => "autoupdate_config",
-            Self::Version => "autoupdate_version",
-            Self::Rollout => "autoupdate_agent_rollout",
-            Self::Report => "autoupdate_agent_report",
-            Self::Maintenance => "cluster_maintenance_config",
-            Self::Channel => "fleet_channel",
-            Self::Release => "fleet_release",
-        }
-    }
 
     /// The kind of this name; its plural does as well, as on `tctl`'s command line.
     pub fn named(name: &str) -> Option<Self> {
