@@ -8,43 +8,19 @@ use super::fields::ResourceFields;
 use super::keys;
 use super::reader::ResourceReader;
 use crate::calendar::{Blackout, WindowOpening};
-use crate::policy::{External, Gate, GroupPolicy, Members, Proof, Rate, RolloutPace};
+use crate::policy::{External, GroupPolicy, Members, Rate};
 
 /// Reads a group; after a fault, as much of it as others can be checked against.
 pub(super) fn read(fields: &ResourceFields<'_>) -> GroupPolicy {
-    GroupPolicy {
-        name: own_name(fields),
-        members: members(fields),
-        gate: Gate {
-            opening: opening(fields),
-            wait_hours: fields.value("wait_hours"),
-            soak_hours: fields.value("soak_hours"),
-            requires: requires(fields),
-            blackout: fields.items("blackout").iter().filter_map(|item| blackout(fields, item)).collect(),
-            approval: fields.get("approval"),
-            external: fields
-                .fields("gate")
-                .map(|gate| External { url: gate.value("url"), timeout_seconds: gate.value("timeout_seconds") }),
-        },
-        pace: RolloutPace {
-            canaries: fields.value("canary_count"),
-            max_in_flight: fields.value("max_in_flight"),
-            jitter: fields.value("jitter_seconds"),
-            window: fields.get("window_duration"),
-            rate: fields.fields("rate").and_then(|rate| self::rate(&rate)),
-        },
-        proof: Proof {
-            max_failed: fields.value("max_failed_before_halt"),
-            max_timeout: fields.value("max_timeout_before_halt"),
-            max_failed_of_ended: fields.value("max_failed_of_ended"),
-            max_silent: fields.value("max_silent"),
-            timeout_seconds: fields.get("timeout_seconds"),
-            failure_seconds: fields.value("failure_seconds"),
-            min_failed: fields.value("min_failed_before_halt"),
-            min_ended: fields.value("min_ended"),
-            on_halt: fields.value("on_halt"),
-        },
-    }
+    let mut group = GroupPolicy::of_keys(fields);
+    (group.name, group.members) = (own_name(fields), members(fields));
+    group.gate.requires = requires(fields);
+    group.gate.blackout = fields.items("blackout").iter().filter_map(|item| blackout(fields, item)).collect();
+    let external =
+        |gate: ResourceFields<'_>| External { url: gate.value("url"), timeout_seconds: gate.value("timeout_seconds") };
+    group.gate.external = fields.fields("gate").map(external);
+    group.pace.rate = fields.fields("rate").and_then(|rate| self::rate(&rate));
+    group
 }
 
 /// A name that stands for nothing else on a command line or in an address.

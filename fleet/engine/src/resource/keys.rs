@@ -1,13 +1,15 @@
 //! The keys of all resources: one row each, from which the reader, `docs/fleet-resources.md` and the JSON Schema come.
 //!
 //! A row: what the key means, its name, what may stand there, its default (of v2, and of RFD 0169 where that differs), and when a
-//! change of it acts where that is not the same in the whole table. How to renew the page: `tests/page.rs`.
+//! change of it acts where that is not the same in the whole table; in the table of a model also the field that it sets. How to renew the page: `tests/page.rs`.
 
+use super::fields::ResourceFields;
 use super::key::KeyKind::{
     Address, Decimal, Empty, Flag, FlagOr, Kept, LabelExpression, List, Map, Mapping, Minutes, Name, Percentage,
     Sha256, Share, Text, Time, TimeZone, Version, Weekdays, Whole, Words,
 };
 use super::key::{Key, KeyTable};
+use crate::policy::GroupPolicy;
 
 /// Most groups of a report (FLEET §5).
 pub const MOST_GROUPS: usize = 50;
@@ -31,10 +33,17 @@ pub(super) const LONGEST_WINDOW: i64 = 7 * 24 * 60;
 const MODES: &[&str] = &["enabled", "disabled", "suspended"];
 
 macro_rules! tables {
-    ($($table:ident = $heading:literal {
-        $($(#[doc = $meaning:literal])+ $name:ident: $kind:expr, $($default:literal)+ $(=> $acts:literal)?;)*
-    })*) => {
-        $(pub(super) static $table: KeyTable = KeyTable {
+    ($($table:ident $(of $model:ident)? = $heading:literal $rows:tt)*) => {
+        $(keys!($table, $heading, $rows); $(values!($model, $rows);)?)*
+    };
+}
+
+macro_rules! keys {
+    ($table:ident, $heading:literal, {
+        $($(#[doc = $meaning:literal])+ $name:ident: $kind:expr, $($default:literal)+ $(=> $acts:literal)?
+            $(-> $($field:ident).+)?;)*
+    }) => {
+        pub(super) static $table: KeyTable = KeyTable {
             heading: $heading,
             keys: &[$(Key {
                 name: stringify!($name),
@@ -43,7 +52,23 @@ macro_rules! tables {
                 acts: concat!($($acts)?),
                 meaning: &[$($meaning),+],
             }),*],
-        };)*
+        };
+    };
+}
+
+macro_rules! values {
+    ($model:ident, {
+        $($(#[doc = $meaning:literal])+ $name:ident: $kind:expr, $($default:literal)+ $(=> $acts:literal)?
+            $(-> $($field:ident).+)?;)*
+    }) => {
+        impl $model {
+            /// With the values of the keys that set a field, and defaults elsewhere.
+            pub(super) fn of_keys(fields: &ResourceFields<'_>) -> Self {
+                let mut model = Self::default();
+                $($(model.$($field).+ = fields.value(stringify!($name));)?)*
+                model
+            }
+        }
     };
 }
 
@@ -152,58 +177,58 @@ MAINTENANCE_WINDOW = "`cluster_maintenance_config`: `spec.agent_upgrades`" {
     /// days on which it opens
     weekdays: Weekdays, "all of them";
 }
-GROUP = "A group" {
+GROUP of GroupPolicy = "A group" {
     /// unique in its list. v2: a host is in the group that it declares (`teleport-update enable --group`)
     name: Name(""), "required: the group's name" => "next rollout";
     /// members by labels
     agents: Mapping(&MEMBERS), "by name" "all hosts" => "next rollout";
     /// days on which the window opens. 169 without `window_duration`: hosts are released on these days alone
-    days: Weekdays, "`[Mon, Tue, Wed, Thu]`" "`[\"*\"]`" => "next rollout";
+    days: Weekdays, "`[Mon, Tue, Wed, Thu]`" "`[\"*\"]`" => "next rollout" -> gate.opening.days;
     /// when the group may start; the window is one hour long. `time-based`: as long as `maintenance_window_duration`
-    start_hour: Whole(0, 23), "`0`" => "next rollout";
+    start_hour: Whole(0, 23), "`0`" => "next rollout" -> gate.opening.hour;
     /// of `days` and `start_hour`: a built-in IANA name
-    timezone: TimeZone, "`UTC`" => "next rollout";
+    timezone: TimeZone, "`UTC`" => "next rollout" -> gate.opening.zone;
     /// since the *start* of the group before. `halt-on-error` alone, not in the first group
-    wait_hours: Whole(0, YEAR), "`0`" => "next rollout";
+    wait_hours: Whole(0, YEAR), "`0`" => "next rollout" -> gate.wait_hours;
     /// since the group before, or those in `requires`, were *done*
-    soak_hours: Whole(0, YEAR), "`0`" => "next rollout";
+    soak_hours: Whole(0, YEAR), "`0`" => "next rollout" -> gate.soak_hours;
     /// groups that must be done before. No circles, none twice, no chain longer than a week
     requires: List("names of groups", ANY, &Name("")), "`[]`" => "next rollout";
     /// times in which no further host is told to update
     blackout: List("freezes", ITEMS, &Mapping(&FREEZE)), "`[]`" => "next step";
     /// waits until somebody with this role approves: `teleport-fleet approve GROUP`
-    approval: Words(&["viewer", "operator", "admin"]), "none" => "next rollout";
+    approval: Words(&["viewer", "operator", "admin"]), "none" => "next rollout" -> gate.approval;
     /// an external check
     gate: Mapping(&GATE), "none" => "next rollout";
     /// hosts that must update with success before the others. Not with `time-based`
-    canary_count: Whole(0, 5), "`0`" => "next rollout";
+    canary_count: Whole(0, 5), "`0`" => "next rollout" -> pace.canaries;
     /// most counted hosts that update at the same time
-    max_in_flight: Percentage, "`100%`" => "next step";
+    max_in_flight: Percentage, "`100%`" => "next step" -> pace.max_in_flight;
     /// longest random wait, seconds
-    jitter_seconds: Whole(0, 60), "`60`" "`0`" => "next step";
-    /// hosts are released only so long after the window opened, also across midnight. Absent: at any time after the start;
-    /// 169: on its `days`, to midnight
-    window_duration: Minutes(SHORTEST_WINDOW, LONGEST_WINDOW), "none" => "next step";
+    jitter_seconds: Whole(0, 60), "`60`" "`0`" => "next step" -> pace.jitter;
+    /// hosts are released only so long after the window opened, also across midnight. Absent: at any time after the
+    /// start; 169: on its `days`, to midnight
+    window_duration: Minutes(SHORTEST_WINDOW, LONGEST_WINDOW), "none" => "next step" -> pace.window;
     /// hosts per hour
     rate: Mapping(&RATE), "none" => "next step";
     /// more failed hosts than this, of those counted at the start, halt the group. v2 itself never halts on failures
-    max_failed_before_halt: Percentage, "`10%`" "`0%`" => "next step";
+    max_failed_before_halt: Percentage, "`10%`" "`0%`" => "next step" -> proof.max_failed;
     /// the same for hosts that timed out
-    max_timeout_before_halt: Percentage, "`100%`" "`10%`" => "next step";
+    max_timeout_before_halt: Percentage, "`100%`" "`10%`" => "next step" -> proof.max_timeout;
     /// more failed hosts than this, of those that ended, halt the group, from `min_ended` on
-    max_failed_of_ended: Percentage, "`50%`" "`100%`" => "next step";
+    max_failed_of_ended: Percentage, "`50%`" "`100%`" => "next step" -> proof.max_failed_of_ended;
     /// 169: with more silent hosts the group is not done
-    max_silent: Percentage, "`10%`" => "next step";
+    max_silent: Percentage, "`10%`" => "next step" -> proof.max_silent;
     /// from a host's `started` to its `switched`; then it has timed out
-    timeout_seconds: Whole(30, 900), "off" "`60`" => "next step";
+    timeout_seconds: Whole(30, 900), "off" "`60`" => "next step" -> proof.timeout_seconds;
     /// a host that began and sends no report for a report interval and this long has failed; 0: off
-    failure_seconds: Whole(0, 900), "`0`" => "next step";
+    failure_seconds: Whole(0, 900), "`0`" => "next step" -> proof.failure_seconds;
     /// fewer failed hosts than this halt nothing
-    min_failed_before_halt: Whole(1, HOSTS), "`1`" => "next step";
+    min_failed_before_halt: Whole(1, HOSTS), "`1`" => "next step" -> proof.min_failed;
     /// see `max_failed_of_ended`
-    min_ended: Whole(1, HOSTS), "`20`" => "next step";
+    min_ended: Whole(1, HOSTS), "`20`" => "next step" -> proof.min_ended;
     /// what a halt does: nobody more is told; or also, those that were told go back to the start version
-    on_halt: Words(&["stop", "rollback"]), "`stop`" => "next step";
+    on_halt: Words(&["stop", "rollback"]), "`stop`" => "next step" -> proof.on_halt;
 }
 MEMBERS = "A group: `agents`" {
     /// over labels of the host's SSH service

@@ -37,6 +37,13 @@ fn hundredths(text: &str) -> Option<u32> {
     u32::try_from(scalar::integer(whole)?).ok()?.checked_mul(100)?.checked_add(parts)
 }
 
+/// Of a key that need not be there.
+impl<T: KeyValue> KeyValue for Option<T> {
+    fn read(place: &ResourceReader<'_>, kind: &KeyKind) -> Option<Self> {
+        place.read(kind).map(Some)
+    }
+}
+
 impl KeyValue for u8 {
     fn read(place: &ResourceReader<'_>, kind: &KeyKind) -> Option<Self> {
         Self::try_from(place.read::<u32>(kind)?).ok()

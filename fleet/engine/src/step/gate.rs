@@ -43,11 +43,9 @@ pub(crate) fn closed(rollout: &Rollout, index: usize, now: Timestamp) -> Option<
     if let Some(blackout) = group.blackout(now) {
         return Some(Why::Blackout { reason: blackout.reason.clone() });
     }
-    if let Some((group, _)) = wait_end(rollout, index, now).filter(|(_, end)| *end > now && !is_time_based) {
-        return Some(Why::WaitHours { group });
-    }
-    if let Some((group, _)) = soak_end(rollout, index, now).filter(|(_, end)| *end > now) {
-        return Some(Why::SoakHours { group });
+    let waits = waits(rollout, index, now).into_iter().find(|(_, end)| *end > now);
+    if let Some((why, _)) = waits {
+        return Some(why);
     }
     if !rollout.without_windows {
         if !is_time_based && !gate.opening.is_open(now, WINDOW) {
@@ -75,25 +73,28 @@ pub(crate) fn before(rollout: &Rollout, index: usize) -> Vec<&GroupStatus> {
     }
 }
 
-/// When the hours since the start of the group before it are over. One that was marked as done without a start counts from
-/// there.
-pub(crate) fn wait_end(rollout: &Rollout, index: usize, now: Timestamp) -> Option<(String, Timestamp)> {
-    let wait = rollout.groups.get(index)?.policy.gate.wait_hours;
-    let previous = rollout.groups.get(index.checked_sub(1)?)?;
-    let from = previous.start_time.or(previous.done_time).filter(|_| wait > 0)?;
-    Some((previous.policy.name.clone(), rollout.listening(now).end_of_wait(from, wait)))
-}
-
-/// When the hours since the groups before it were done are over.
-pub(crate) fn soak_end(rollout: &Rollout, index: usize, now: Timestamp) -> Option<(String, Timestamp)> {
-    let soak = rollout.groups.get(index)?.policy.gate.soak_hours;
+/// What it waits for by the clock since something of the groups before it, and until when.
+pub(crate) fn waits(rollout: &Rollout, index: usize, now: Timestamp) -> Vec<(Why, Timestamp)> {
+    let since = |from: Option<Timestamp>, hours: u32| {
+        from.filter(|_| hours > 0).map(|from| rollout.listening(now).end_of_wait(from, hours))
+    };
+    let Some(group) = rollout.groups.get(index) else { return Vec::new() };
+    let name = |group: &GroupStatus| group.policy.name.clone();
+    let previous = index.checked_sub(1).and_then(|before| rollout.groups.get(before));
+    // One that was marked as done without a start counts from there.
+    let started = previous.filter(|_| rollout.strategy != Strategy::TimeBased).and_then(|previous| {
+        let end = since(previous.start_time.or(previous.done_time), group.policy.gate.wait_hours)?;
+        Some((Why::WaitHours { group: name(previous) }, end))
+    });
     let before = match rollout.strategy {
-        Strategy::HaltOnError => rollout.groups.get(index.checked_sub(1)?).into_iter().collect(),
+        Strategy::HaltOnError => previous.into_iter().collect(),
         Strategy::TimeBased | Strategy::Requires => before(rollout, index),
     };
-    let last = before.into_iter().filter(|group| group.done_time.is_some()).max_by_key(|group| group.done_time)?;
-    let from = last.done_time.filter(|_| soak > 0)?;
-    Some((last.policy.name.clone(), rollout.listening(now).end_of_wait(from, soak)))
+    let last = before.into_iter().filter(|group| group.done_time.is_some()).max_by_key(|group| group.done_time);
+    let soaked = last.and_then(|last| {
+        Some((Why::SoakHours { group: name(last) }, since(last.done_time, group.policy.gate.soak_hours)?))
+    });
+    started.into_iter().chain(soaked).collect()
 }
 
 /// Whether the rollout began while the window that is open now was open: then the group waits for the next one.

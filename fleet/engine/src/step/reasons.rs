@@ -107,9 +107,8 @@ pub(crate) fn earliest_start(rollout: &Rollout, index: usize, now: Timestamp) ->
         from =
             from.max(starts.saturating_add(hours(waits)).ok()?).max(ends.saturating_add(hours(gate.soak_hours)).ok()?);
     }
-    for end in [gate::wait_end(rollout, index, now), gate::soak_end(rollout, index, now)].into_iter().flatten() {
-        from = from.max(end.1);
-    }
+    let waits = gate::waits(rollout, index, now);
+    from = waits.into_iter().fold(from, |from, (_, end)| from.max(end));
     opens(rollout, group, from, now)
 }
 
