@@ -19,7 +19,7 @@ pub(super) struct HeldGroups {
     /// Who belonged to them.
     rules: Vec<Membership>,
     /// The id of that rollout.
-    rollout: u128,
+    pub(super) rollout: u128,
 }
 
 impl HeldGroups {
@@ -31,7 +31,7 @@ impl HeldGroups {
     }
 
     /// Who is in a held group stands still with it. An assignment beats what the host was a member of.
-    fn find(&self, host: &MembershipFacts<'_>, is_assigned: bool, place: GroupPlace) -> Option<&str> {
+    pub(super) fn find(&self, host: &MembershipFacts<'_>, is_assigned: bool, place: GroupPlace) -> Option<&str> {
         let own = self.groups.get_key_value(host.group).filter(|(_, at)| is_assigned || at.is_none());
         let rules = self.rules.iter().filter(|_| !is_assigned).filter_map(|rule| rule.holds(host));
         let is_elsewhere = |name: &&str| self.groups.get(*name).is_some_and(|at| *at != Some(place));
@@ -51,35 +51,5 @@ impl RolloutState {
         fleet.arrange(rollout);
         let groups = self.holds.groups.iter().map(|name| (name.clone(), rollout.place_named(name))).collect();
         fleet.hold_groups(HeldGroups { groups, rules: self.holds.rules.clone(), rollout: rollout.id }, rollout, now);
-    }
-}
-
-impl Fleet {
-    /// The group whose hold holds `host`, though the host is not in it now.
-    pub(crate) fn held_by(&self, host: &Host) -> Option<&str> {
-        self.held.by(host, &self.names)
-    }
-
-    /// Whether the hold of another group holds somebody unknown at `place` who declares `group`.
-    pub(crate) fn holds_unknown(&self, group: &str, place: GroupPlace) -> bool {
-        self.held.find(&MembershipFacts { group, labels: None, names: &self.names }, false, place).is_some()
-    }
-
-    /// These groups are held from now on, and no others. Hosts that are let go again arrive anew.
-    fn hold_groups(&mut self, held: HeldGroups, rollout: &Rollout, now: Timestamp) {
-        if self.held == held {
-            return;
-        }
-        let is_same_rollout = self.held.rollout == rollout.id;
-        self.held = held;
-        for at in 0..self.hosts.len() {
-            let Some(host) = self.hosts.get_mut(at) else { continue };
-            let is_held = self.held.by(host, &self.names).is_some();
-            if host.flags.held_by_group && !is_held && is_same_rollout {
-                self.change(at, Some(rollout), now, |_| {});
-            } else {
-                host.flags.held_by_group = is_held;
-            }
-        }
     }
 }

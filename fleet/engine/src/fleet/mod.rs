@@ -1,29 +1,38 @@
 //! The hosts: what is known of each, and how that changes.
 
-mod arrivals;
-mod free;
+mod events;
 mod held;
-mod marks;
-mod places;
-mod reports;
-mod update_ids;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
+use protocol::Version;
 use protocol::report::DEFAULT_INTERVAL;
 
-use crate::host::{ArrivalNumber, Flags, GroupPlace, Host, HostId};
+use crate::host::{ArrivalNumber, Flags, GroupPlace, Host, HostFailure, HostId, Last};
 use crate::index::Index;
 use crate::label_set::{LabelSets, Labels};
+use crate::membership::MembershipFacts;
 use crate::moment::Moment;
 use crate::names::{Name, NameTable};
+use crate::order;
 use crate::resource::counts_are_good;
-use crate::rollout::Rollout;
+use crate::rollout::{GroupStatus, Rollout};
 use crate::tally::HostState;
 
-use places::Arranged;
-pub use reports::{HostChange, HostReport};
+pub use events::{HostChange, HostReport};
+use held::HeldGroups;
+
+/// Most update ids that are remembered though their hosts have others now.
+const MOST_FORMER: usize = 100_000;
+/// Indexed update ids that no host has any more, beyond as many as there are hosts twice.
+const MOST_LEFT_BEHIND: usize = 1024;
+/// Fewer names than this that nobody has are not worth a walk through all hosts.
+const FEW: usize = 1024;
+/// Nor is less than one name for so many hosts: the walk costs each new name as much, however many hosts there are.
+const HOSTS_A_NAME: usize = 8;
 
 /// All hosts that are known.
 #[derive(Debug, Clone)]
@@ -41,7 +50,7 @@ pub struct Fleet {
     /// Update ids that hosts had before the one that they have.
     former: HashMap<u128, u32>,
     /// Groups by whose names hosts are held.
-    held: held::HeldGroups,
+    held: HeldGroups,
     /// Groups that hosts stay in though they declare others: the number of the rollout, and the group.
     stays: HashMap<HostId, (u64, Name)>,
     labels: LabelSets,
@@ -68,7 +77,7 @@ impl Default for Fleet {
             by_id: Index::default(),
             by_update_id: Index::default(),
             former: HashMap::new(),
-            held: held::HeldGroups::default(),
+            held: HeldGroups::default(),
             stays: HashMap::new(),
             labels: LabelSets::default(),
             used_names: 0,
@@ -83,6 +92,14 @@ impl Default for Fleet {
 
 /// Hosts by group and version, as another server counts them (`autoupdate_agent_report`).
 pub type ReportedCounts = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// A rollout for which all hosts were ordered and placed.
+#[derive(Debug, Clone, Copy)]
+struct Arranged {
+    id: u128,
+    start: Name,
+    target: Name,
+}
 
 #[derive(Debug, Clone)]
 struct HostCounts {
@@ -208,4 +225,234 @@ impl Fleet {
             }
         }
     }
+
+    /// The names of the rollout's start and target version; none: no host has been heard of it.
+    pub(crate) fn versions(&self, rollout: &Rollout) -> (Name, Name) {
+        if let Some(arranged) = self.arranged.filter(|arranged| arranged.id == rollout.id) {
+            return (arranged.start, arranged.target);
+        }
+        let name = |version: &Version| self.names.find(&version.to_string()).unwrap_or(Name::NONE);
+        (name(&rollout.start), name(&rollout.target))
+    }
+
+    /// Orders and places all hosts for `rollout`, if that was not done yet.
+    pub fn arrange(&mut self, rollout: &Rollout) {
+        if self.arranged.is_some_and(|arranged| arranged.id == rollout.id) {
+            return;
+        }
+        let [start, target] = [&rollout.start, &rollout.target].map(|version| self.names.keep(&version.to_string()));
+        self.arranged = Some(Arranged { id: rollout.id, start, target });
+        // Many hosts have labels, names and versions in common: each case is decided once.
+        let mut places: HashMap<(Name, Name, usize), GroupPlace> = HashMap::new();
+        let mut below: HashMap<Name, bool> = HashMap::new();
+        let names = &self.names;
+        for host in &mut self.hosts {
+            host.key = order::key(host.id, rollout.id);
+            let case = (host.assigned, host.declared, host.labels.address());
+            let stays = self.stays.get(&host.id).filter(|(number, _)| *number == rollout.number);
+            host.place = match stays.and_then(|(_, group)| rollout.place_named(names.text(*group))) {
+                Some(place) => place,
+                None => *places.entry(case).or_insert_with(|| rollout.place_of(host, names)),
+            };
+            let version = host.version;
+            host.is_below_start = *below.entry(version).or_insert_with(|| is_below(Some(names.text(version)), rollout));
+        }
+    }
+
+    /// After a change of name, labels or assignment: the host moves if it was not let go yet, and did not fail.
+    pub(super) fn move_on(&mut self, at: usize, rollout: Option<&Rollout>, before: Option<HostState>) {
+        let (Some(rollout), Some(host)) = (rollout, self.hosts.get(at)) else { return };
+        let has_failed = matches!(before, Some(HostState::Failed | HostState::TimedOut));
+        let is_marked = host.mark.is_some_and(|mark| u64::from(mark.rollout) == rollout.number);
+        let is_let_go =
+            before == Some(HostState::LetGo) && rollout.group(host.place).is_some_and(GroupStatus::is_capped);
+        let place = rollout.place_of(host, &self.names);
+        if place == host.place {
+            return;
+        }
+        if is_marked || is_let_go || has_failed {
+            if let Some(group) = rollout.group(host.place) {
+                let (id, name) = (host.id, self.names.keep(&group.policy.name));
+                self.stays.insert(id, (rollout.number, name));
+                self.note_change(at);
+            }
+            return;
+        }
+        self.arrivals += 1;
+        let arrivals = ArrivalNumber::of(self.arrivals);
+        if let Some(host) = self.hosts.get_mut(at) {
+            (host.place, host.arrival, host.joined) = (place, arrivals, arrivals);
+        }
+    }
+
+    /// The group that a host stays in for a rollout, though it declares another.
+    pub(crate) fn stays(&self, id: HostId) -> Option<(u64, &str)> {
+        self.stays.get(&id).map(|(number, group)| (*number, self.names.text(*group)))
+    }
+
+    /// Notes in which group a host stays, as a store kept it.
+    pub(crate) fn set_stays(&mut self, id: HostId, number: u64, group: &str) {
+        let group = self.names.keep(group);
+        self.stays.insert(id, (number, group));
+    }
+
+    /// The host whose updater has this id.
+    pub fn by_update_id(&self, id: u128) -> Option<&Host> {
+        self.hosts.get(self.at_update_id(id)?)
+    }
+
+    fn at_update_id(&self, id: u128) -> Option<usize> {
+        let known = self.by_update_id.find(id, |at| self.hosts.get(at).map(|host| host.update_id));
+        known.or_else(|| self.former.get(&id).map(|at| *at as usize))
+    }
+
+    pub(crate) fn take_update_id(&mut self, at: usize, update_id: u128) {
+        if update_id == 0 || self.hosts.get(at).is_some_and(|host| host.update_id == update_id) {
+            return;
+        }
+        // Whoever had it first keeps it: a copy of a host takes nothing away from it.
+        let known = self.at_update_id(update_id);
+        if known.is_some_and(|known| known != at) {
+            return;
+        }
+        let Some(host) = self.hosts.get_mut(at) else { return };
+        let before = std::mem::replace(&mut host.update_id, update_id);
+        if before != 0 {
+            // A host that changes its id with each question must not fill the memory.
+            if self.former.len() >= MOST_FORMER {
+                self.former.clear();
+            }
+            self.former.insert(before, u32::try_from(at).unwrap_or(u32::MAX));
+        }
+        self.index_update_id(update_id, at);
+        self.note_change(at);
+        // Slots of ids that no host has any more stay.
+        if self.by_update_id.len() > 2 * self.hosts.len() + MOST_LEFT_BEHIND {
+            self.index_update_ids();
+        }
+    }
+
+    pub(super) fn index_update_id(&mut self, id: u128, at: usize) {
+        self.by_update_id.insert(id, at, |at| self.hosts.get(at).map(|host| host.update_id));
+    }
+
+    /// Indexes the update ids that hosts have, and no others.
+    fn index_update_ids(&mut self) {
+        self.by_update_id = Index::default();
+        for at in 0..self.hosts.len() {
+            if let Some(id) = self.hosts.get(at).map(|host| host.update_id).filter(|id| *id != 0) {
+                self.index_update_id(id, at);
+            }
+        }
+    }
+
+    /// Frees the names that nobody has where they may be more than those that somebody has. No name may be in hand.
+    pub(crate) fn free_names_if_many(&mut self) {
+        if self.names.len() > 2 * self.used_names + self.hosts.len() / HOSTS_A_NAME + FEW {
+            self.free_names();
+        }
+    }
+
+    /// Frees the names that nobody has; the others stay as they are. No name may be in hand.
+    pub fn free_names(&mut self) {
+        self.labels.clean();
+        let mut used = self.names.unused();
+        let arranged = self.arranged.map(|Arranged { id: _, start, target }| [start, target]);
+        let stays = self.stays.values().map(|(_, group)| *group);
+        for name in arranged.into_iter().flatten().chain(stays).chain(self.labels.names()) {
+            used.mark(name);
+        }
+        for name in self.hosts.iter().flat_map(Host::names) {
+            used.mark(name);
+        }
+        for host in self.hosts.iter().filter(|host| !host.only_asks()) {
+            used.mark(host.declared);
+        }
+        let mut of_questions = 0;
+        for host in self.hosts.iter().filter(|host| host.only_asks()) {
+            of_questions += usize::from(used.mark(host.declared));
+        }
+        self.names.keep_only(&used);
+        (self.used_names, self.names_of_questions) = (self.names.len(), of_questions);
+    }
+
+    /// Names of groups that only hosts declare that only ask; such that nobody has any more may be among them.
+    pub fn names_of_questions(&self) -> usize {
+        self.names_of_questions
+    }
+
+    /// The name of a group that a question has, which anybody may ask.
+    pub(super) fn keep_of_question(&mut self, group: &str) -> Name {
+        self.names_of_questions += usize::from(self.names.find(group).is_none());
+        self.names.keep(group)
+    }
+
+    /// The group whose hold holds `host`, though the host is not in it now.
+    pub(crate) fn held_by(&self, host: &Host) -> Option<&str> {
+        self.held.by(host, &self.names)
+    }
+
+    /// Whether the hold of another group holds somebody unknown at `place` who declares `group`.
+    pub(crate) fn holds_unknown(&self, group: &str, place: GroupPlace) -> bool {
+        self.held.find(&MembershipFacts { group, labels: None, names: &self.names }, false, place).is_some()
+    }
+
+    /// These groups are held from now on, and no others. Hosts that are let go again arrive anew.
+    fn hold_groups(&mut self, held: HeldGroups, rollout: &Rollout, now: Timestamp) {
+        if self.held == held {
+            return;
+        }
+        let is_same_rollout = self.held.rollout == rollout.id;
+        self.held = held;
+        for at in 0..self.hosts.len() {
+            let Some(host) = self.hosts.get_mut(at) else { continue };
+            let is_held = self.held.by(host, &self.names).is_some();
+            if host.flags.held_by_group && !is_held && is_same_rollout {
+                self.change(at, Some(rollout), now, |_| {});
+            } else {
+                host.flags.held_by_group = is_held;
+            }
+        }
+    }
+}
+
+impl Host {
+    /// Nobody vouches for it: what it declares, anybody may have made up.
+    fn only_asks(&self) -> bool {
+        self.enrolled.is_none() && !self.reports
+    }
+
+    /// Its names, but for those of its labels and the group that it declares. A field that is added has to be considered here.
+    fn names(&self) -> impl Iterator<Item = Name> {
+        let Self {
+            id: _,
+            update_id: _,
+            labels: _,
+            declared: _,
+            assigned,
+            version,
+            flags: _,
+            heard: _,
+            arrival: _,
+            joined: _,
+            is_below_start: _,
+            enrolled: _,
+            reports: _,
+            last,
+            failure,
+            mark: _,
+            told_back: _,
+            key: _,
+            place: _,
+        } = self;
+        let last = last.map(|Last { outcome: _, to, code, at: _, is_of_the_way: _ }| [to, code]);
+        let failure = failure.map(|HostFailure { to, code, at: _ }| [to, code]);
+        [*assigned, *version].into_iter().chain(last.into_iter().flatten()).chain(failure.into_iter().flatten())
+    }
+}
+
+/// Whether `version` comes before the rollout's start version.
+pub(crate) fn is_below(version: Option<&str>, rollout: &Rollout) -> bool {
+    let version = version.and_then(|version| version.parse::<Version>().ok());
+    version.is_some_and(|version| version.precedes(&rollout.start))
 }

@@ -267,3 +267,18 @@ fn hosts_with_new_labels_in_each_report_and_askers_with_new_groups_leave_what_th
     life.fleet.question(1, Some("another"), 0, None, Timestamp::UNIX_EPOCH);
     assert_eq!((life.fleet.names.len(), life.fleet.names_of_questions()), before);
 }
+
+#[test]
+fn a_host_that_changes_its_update_id_with_each_question_fills_no_memory() {
+    let (now, mut fleet) = (Timestamp::UNIX_EPOCH, Fleet::default());
+    fleet.question(1, Some("dev"), 7, None, now);
+    for update_id in 1_000..301_000 {
+        fleet.question(2, Some("dev"), update_id, None, now);
+    }
+    let known = fleet.by_update_id.len() + fleet.former.len();
+    assert!(known <= MOST_FORMER + 2 * 2 + MOST_LEFT_BEHIND + 1, "{known}");
+    let slots = fleet.by_update_id.len();
+    assert!(slots <= MOST_LEFT_BEHIND + 5, "{slots} slots");
+    let found = |id| fleet.by_update_id(id).map(|host| host.id);
+    assert_eq!((found(7), found(300_999), found(300_998)), (Some(1), Some(2), Some(2)));
+}

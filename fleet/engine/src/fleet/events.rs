@@ -1,21 +1,54 @@
-//! Arrivals: hosts that are heard of for the first time, come back, are expected, put back from a store, or forgotten.
+//! What happens to hosts: they arrive, report and ask, are told to update, and are forgotten.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
+use protocol::report::code;
 
-use super::Fleet;
-use crate::host::{ArrivalNumber, EnrolmentMark, Host, HostId};
+use super::{Fleet, is_below};
+use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark, Outcome};
 use crate::index::Index;
 use crate::moment::Moment;
 use crate::names::Name;
 use crate::order;
-use crate::rollout::Rollout;
+use crate::rollout::{GroupStatus, Rollout, State};
 use crate::tally::{HostState, TallyContext};
 
 /// Most hosts on which somebody decided before they were heard of: a person's list, and no load.
 const MOST_EXPECTED: usize = 10_000;
+
+/// What a host reports; what is absent stays as it is known.
+#[derive(Debug, Clone, Default)]
+pub struct HostReport {
+    /// Its UUID.
+    pub host: HostId,
+    /// Its updater's id; 0: none.
+    pub update_id: u128,
+    /// The group that it declares.
+    pub group: Option<String>,
+    /// What it runs.
+    pub version: Option<String>,
+    /// Its labels.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Whether its updater is pinned.
+    pub pinned: Option<bool>,
+    /// Whether its updater is disabled.
+    pub disabled: Option<bool>,
+    /// Its last change.
+    pub last: Option<HostChange>,
+}
+
+/// A host's last change, as a report has it.
+#[derive(Debug, Clone)]
+pub struct HostChange {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The version that it was to.
+    pub to: String,
+    /// The code of its error; empty: none.
+    pub code: String,
+}
 
 impl Fleet {
     /// Hosts and moves so far.
@@ -169,6 +202,118 @@ impl Fleet {
         self.free_names();
         gone
     }
+
+    /// Takes a report of an enrolled host.
+    pub fn report(&mut self, report: &HostReport, rollout: Option<&Rollout>, now: Timestamp) {
+        let at = self.arrive(report.host, rollout, now);
+        self.enrol(report.host);
+        let group = report.group.as_ref().map(|group| self.names.keep(group));
+        let labels = report.labels.as_ref().map(|labels| self.keep_labels(labels));
+        let version = report.version.as_ref().map(|version| self.names.keep(version));
+        let is_below_start = rollout.is_some_and(|rollout| is_below(report.version.as_deref(), rollout));
+        let last = report.last.as_ref().map(|change| Last {
+            outcome: change.outcome,
+            to: self.names.keep(&change.to),
+            code: self.names.keep(&change.code),
+            at: Moment::of(now),
+            is_of_the_way: code::is_of_the_way(&change.code),
+        });
+        self.take_update_id(at, report.update_id);
+        let wanted = self.look(at, rollout, now).map(|look| look.wanted);
+        let has_part = self.state(at, rollout, now) != Some(HostState::Excluded);
+        self.change(at, rollout, now, |host| {
+            host.reports = true;
+            host.version = version.unwrap_or(host.version);
+            host.is_below_start = version.map_or(host.is_below_start, |_| is_below_start);
+            host.flags.pinned = report.pinned.unwrap_or(host.flags.pinned);
+            host.flags.disabled = report.disabled.unwrap_or(host.flags.disabled);
+            host.declared = group.unwrap_or(host.declared);
+            host.labels = labels.unwrap_or_else(|| std::mem::take(&mut host.labels));
+            if let Some(last) = last {
+                host.take(last, wanted, has_part || !host.flags.is_held());
+            }
+        });
+        if let Some(rollout) = rollout {
+            self.follow(at, rollout, now);
+        }
+        self.free_names_if_many();
+    }
+
+    /// Takes a question: the host is known from now on, and its version is not.
+    pub fn question(
+        &mut self,
+        id: HostId,
+        group: Option<&str>,
+        update_id: u128,
+        rollout: Option<&Rollout>,
+        now: Timestamp,
+    ) {
+        let at = self.arrive(id, rollout, now);
+        self.take_update_id(at, update_id);
+        // The group of a host that reports is what it reports.
+        let group = group.filter(|_| self.hosts.get(at).is_some_and(|host| !host.reports));
+        let group = group.map(|group| self.keep_of_question(group));
+        self.change(at, rollout, now, |host| {
+            if !host.reports {
+                host.declared = group.unwrap_or(host.declared);
+            }
+        });
+        self.free_names_if_many();
+    }
+
+    /// Marks a host as told at `now` to update; `back`: to the start version. Its turn had come when it was answered: what was decided
+    /// since, a halt or a hold, takes nothing of that back.
+    pub fn tell(&mut self, id: HostId, rollout: &Rollout, back: bool, now: Timestamp) {
+        let may_be_told = |host: &Host| host.enrolled.is_some() || !self.is_proven;
+        let Some(at) = self.at(id).filter(|at| self.hosts.get(*at).is_some_and(may_be_told)) else { return };
+        let told = Moment::of(now);
+        let takes = self.look(at, Some(rollout), now).zip(self.hosts.get(at)).is_some_and(|(look, host)| {
+            let is_as_it_goes = back == (look.group.state == State::RolledBack);
+            let wanted = if back { look.start } else { look.target };
+            let is_new = || host.version != wanted && look.any_mark(host).is_none_or(|mark| mark.told < told);
+            let flags = Flags { held: false, held_by_group: false, ..host.flags };
+            let state =
+                if host.flags.is_held() { look.state(&Host { flags, ..host.clone() }) } else { look.state(host) };
+            match state {
+                HostState::LetGo if is_as_it_goes => true,
+                HostState::Told => is_as_it_goes && look.goes_the_other_way(host),
+                HostState::LetGo | HostState::Pending | HostState::Silent => is_new(),
+                HostState::Excluded | HostState::Updated | HostState::Failed | HostState::TimedOut => false,
+            }
+        });
+        if let Some(host) = self.hosts.get_mut(at).filter(|_| takes) {
+            (host.mark, host.told_back) = (Some(Mark::told(rollout.number, told)), back);
+            self.note_change(at);
+        }
+    }
+
+    /// What a report means for the rollout that the host was told of.
+    pub(crate) fn follow(&mut self, at: usize, rollout: &Rollout, now: Timestamp) {
+        self.note_change(at);
+        let Some(look) = self.look(at, Some(rollout), now) else { return };
+        let Some(host) = self.hosts.get_mut(at) else { return };
+        let is_over = look.timed_out_at(host).is_some();
+        let (version, last, told) = (host.version, host.last, look.told_version(host));
+        let Some(mark) = host.mark.as_mut().filter(|mark| u64::from(mark.rollout) == rollout.number) else { return };
+        let last = last.filter(|last| last.to == told && last.at >= mark.told);
+        match last.map(|last| last.outcome) {
+            Some(Outcome::Started) if !is_over => mark.started = mark.started.or(Some(look.now)),
+            Some(Outcome::Switched) if !is_over => mark.switched = mark.switched.or(Some(look.now)),
+            Some(Outcome::Started | Outcome::Switched) => {}
+            _ if version == told => mark.arrived = mark.arrived.or(Some(look.now)),
+            _ => {}
+        }
+    }
+
+    pub(super) fn look<'a>(&self, at: usize, rollout: Option<&'a Rollout>, now: Timestamp) -> Option<TallyContext<'a>> {
+        let rollout = rollout?;
+        let group = rollout.group(self.hosts.get(at)?.place)?;
+        Some(TallyContext::new(rollout, group, self, now))
+    }
+
+    pub(super) fn state(&self, at: usize, rollout: Option<&Rollout>, now: Timestamp) -> Option<HostState> {
+        Some(self.look(at, rollout, now)?.state(self.hosts.get(at)?))
+    }
 }
 
 impl Host {
@@ -186,13 +331,44 @@ impl Host {
     pub(crate) fn new(id: HostId, heard: Moment, arrival: ArrivalNumber) -> Self {
         Self { id, heard, arrival, joined: arrival, ..Self::default() }
     }
+
+    /// Keeps its last change, and a failure that is new: not in place of that of the version that is `wanted` of it now, and none of
+    /// a host that an operator holds and that was not told to update (`counts`).
+    fn take(&mut self, last: Last, wanted: Option<Name>, counts: bool) {
+        self.last = Some(last);
+        let has_failed = |wanted: Name| self.failure.is_some_and(|before| before.to == wanted && last.to != wanted);
+        if !counts || !last.outcome.is_failure() || last.is_of_the_way || wanted.is_some_and(has_failed) {
+            return;
+        }
+        let is_told_since = |before: &HostFailure| self.mark.is_some_and(|mark| mark.told > before.at);
+        let is_known = self.failure.is_some_and(|before| before.to == last.to && !is_told_since(&before));
+        if !is_known {
+            self.failure = Some(HostFailure { to: last.to, code: last.code, at: last.at });
+        }
+    }
+}
+
+// Here, and not beside the type, which knows one group and no fleet.
+impl<'a> TallyContext<'a> {
+    /// Of `group` at `now`.
+    pub fn new(rollout: &'a Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
+        let (start, target) = fleet.versions(rollout);
+        let wanted = if group.state == State::RolledBack { start } else { target };
+        let is_frozen = group.blackout(now).is_some() || group.is_changed().is_some();
+        let listening = rollout.listening(now);
+        let (rollout, now) = (rollout.number, Moment::of(now));
+        Self { rollout, group, wanted, start, target, now, listening, is_frozen, admits_strangers: !fleet.is_proven }
+    }
+}
+
+impl Mark {
+    fn told(rollout: u64, told: Moment) -> Self {
+        Self { rollout: u32::try_from(rollout).unwrap_or(u32::MAX), told, ..Self::default() }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::fleet::{HostChange, HostReport};
-    use crate::host::Outcome;
-
     use super::*;
 
     #[test]
