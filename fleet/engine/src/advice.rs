@@ -56,23 +56,23 @@ pub enum OnAgent {
 
 /// Everything that advice rests on.
 struct Desk<'a> {
-    book: &'a RolloutState,
-    shelf: &'a ResourceSet,
+    state: &'a RolloutState,
+    resources: &'a ResourceSet,
     rollout: &'a Rollout,
 }
 
 impl RolloutState {
-    /// What would change the reason of the group at `index` at `now`. A command is one that this book accepts.
-    pub fn advice(&self, shelf: &ResourceSet, fleet: &Fleet, index: usize, now: Timestamp) -> Option<Advice> {
+    /// What would change the reason of the group at `index` at `now`. A command is one that this state accepts.
+    pub fn advice(&self, resources: &ResourceSet, fleet: &Fleet, index: usize, now: Timestamp) -> Option<Advice> {
         let rollout = self.rollout.as_ref()?;
-        let desk = Desk { book: self, shelf, rollout };
+        let desk = Desk { state: self, resources, rollout };
         desk.of_group(index, rollout.groups.len()).filter(|advice| self.accepts(advice, fleet, now))
     }
 
     /// The same of the reason in `answer`, which `host` would be given; `None`: it was never heard of.
     pub fn host_advice(
         &self,
-        shelf: &ResourceSet,
+        resources: &ResourceSet,
         fleet: &Fleet,
         host: Option<&Host>,
         answer: &HostAnswer,
@@ -81,7 +81,7 @@ impl RolloutState {
         let Some(rollout) = &self.rollout else {
             return Some(Advice::Write(Kind::Version.as_str().to_owned()));
         };
-        let desk = Desk { book: self, shelf, rollout };
+        let desk = Desk { state: self, resources, rollout };
         desk.of_host(fleet, host, answer).filter(|advice| self.accepts(advice, fleet, now))
     }
 
@@ -130,12 +130,12 @@ impl Desk<'_> {
             Why::Blackout { .. } | Why::MaxInFlight { .. } | Why::Rate { .. } => self.edit_groups(group),
             Why::Approval { .. } => Some(Advice::Command(approve(group))),
             Why::WaitingForCanaries { .. } => self.start(group, true),
-            Why::NobodyOnTheWay { .. } => Some(Advice::Command(self.book.end_of_hold(Some(&group.policy.name)))),
+            Why::NobodyOnTheWay { .. } => Some(Advice::Command(self.state.end_of_hold(Some(&group.policy.name)))),
             Why::NoReports { .. } if group.state == State::Canary => self.start(group, true),
             Why::NoReports { .. } | Why::Empty | Why::Shrunk { .. } | Why::UpdateInProgress { .. } => {
                 Some(Advice::Command(Command::MarkDone { groups: name(group) }))
             }
-            Why::RolledBack if self.book.holds.has(&group.policy.name) || self.book.blocked.is_some() => {
+            Why::RolledBack if self.state.holds.has(&group.policy.name) || self.state.blocked.is_some() => {
                 Some(self.end_of_halt(group))
             }
             Why::RolledBack if self.rollout.strategy == Strategy::TimeBased => Some(edit(Kind::Version)),
@@ -156,7 +156,7 @@ impl Desk<'_> {
         };
         match &answer.reason.why {
             Why::Held if host.is_some_and(|host| host.flags.held) => Some(Advice::Host(OnHost::Release)),
-            Why::Held => Some(Advice::Command(self.book.end_of_hold(host.and_then(|host| fleet.held_by(host))))),
+            Why::Held => Some(Advice::Command(self.state.end_of_hold(host.and_then(|host| fleet.held_by(host))))),
             Why::Pinned => Some(Advice::Agent(OnAgent::Unpin)),
             Why::HostDisabled => Some(Advice::Agent(OnAgent::Enable)),
             // Who is told to update is kept by its own refusal alone.
@@ -183,28 +183,28 @@ impl Desk<'_> {
     }
 
     fn end_of_halt(&self, group: &GroupStatus) -> Advice {
-        if self.book.blocked.is_some() {
+        if self.state.blocked.is_some() {
             return self.block();
         }
         // An immediate rollout has no groups to name.
         let is_named = self.rollout.find(&group.policy.name).is_some();
-        Advice::Command(self.book.end_of_hold(is_named.then_some(group.policy.name.as_str())))
+        Advice::Command(self.state.end_of_hold(is_named.then_some(group.policy.name.as_str())))
     }
 
     /// For hosts without a group: any halted group stops them, and what stops everything.
     fn end_of_halt_elsewhere(&self) -> Option<Advice> {
-        if self.book.blocked.is_some() {
+        if self.state.blocked.is_some() {
             return Some(self.block());
         }
-        if self.book.holds.all {
-            return Some(Advice::Command(self.book.end_of_hold(None)));
+        if self.state.holds.all {
+            return Some(Advice::Command(self.state.end_of_hold(None)));
         }
         self.rollout.groups.iter().find(|group| group.halt.is_some()).map(|group| self.end_of_halt(group))
     }
 
     /// The release of the target, which is blocked.
     fn block(&self) -> Advice {
-        let name = self.shelf.release_of(&self.rollout.target).unwrap_or_default();
+        let name = self.resources.release_of(&self.rollout.target).unwrap_or_default();
         Advice::Edit(vec![format!("{}/{name}", Kind::Release)])
     }
 
@@ -229,8 +229,8 @@ impl Desk<'_> {
 
     /// The resources whose mode is not enabled: the lowest counts, so all of them.
     fn modes(&self) -> Advice {
-        let mut kinds = self.shelf.kinds_below_enabled();
-        if self.book.target.as_ref().is_some_and(|target| target.mode != Mode::Enabled) {
+        let mut kinds = self.resources.kinds_below_enabled();
+        if self.state.target.as_ref().is_some_and(|target| target.mode != Mode::Enabled) {
             kinds.push(Kind::Version);
         }
         Advice::Edit(kinds.into_iter().map(|kind| kind.as_str().to_owned()).collect())
@@ -238,10 +238,10 @@ impl Desk<'_> {
 
     /// The resource that has the group, where it still does: pace and freezes act at once.
     fn edit_groups(&self, group: &GroupStatus) -> Option<Advice> {
-        let policy = self.book.policy.as_ref()?;
+        let policy = self.state.policy.as_ref()?;
         let (groups, _) = policy.groups(self.rollout.schedule);
         let is_there = groups.iter().any(|wanted| wanted.name == group.policy.name);
-        self.shelf.kind_of_groups().filter(|_| is_there).map(edit)
+        self.resources.kind_of_groups().filter(|_| is_there).map(edit)
     }
 }
 

@@ -196,7 +196,7 @@ impl Holds {
         was_held
     }
 
-    /// Holds what another book held too.
+    /// Holds what another state held too.
     pub fn join(&mut self, other: &Self) {
         self.groups.extend(other.groups.iter().cloned());
         self.reach.extend(other.reach.clone());

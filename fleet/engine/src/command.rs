@@ -113,9 +113,9 @@ impl RolloutState {
     /// # Errors
     /// Why it was refused.
     pub fn command(&mut self, command: &Command, fleet: &Fleet, now: Timestamp) -> Result<(), CommandRefusal> {
-        let mut book = self.clone();
-        book.act(command, fleet, now)?;
-        *self = book;
+        let mut state = self.clone();
+        state.act(command, fleet, now)?;
+        *self = state;
         Ok(())
     }
 

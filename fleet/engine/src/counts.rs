@@ -44,8 +44,8 @@ pub struct Tally {
     #[serde(default)]
     pub(crate) gone: u64,
     /// Hosts that only ask, and take a slot.
-    #[serde(default)]
-    pub(crate) strangers: u64,
+    #[serde(default, rename = "strangers")]
+    pub(crate) unknown: u64,
     /// Let go or told once in this rollout, whatever became of them.
     pub(crate) ever_let_go: u64,
     /// By whom it is judged whether the group is done.
@@ -103,6 +103,6 @@ impl Tally {
 
     /// All hosts that take one.
     pub(crate) fn slots(&self) -> u64 {
-        self.in_flight() + self.strangers
+        self.in_flight() + self.unknown
     }
 }

@@ -195,8 +195,8 @@ pub struct GroupStatus {
     /// See [`RolloutPass`].
     pub(crate) pass_to: u64,
     /// That of hosts that only ask: they stand behind all others.
-    #[serde(default)]
-    pub(crate) strangers: RolloutPass,
+    #[serde(default, rename = "strangers")]
+    pub(crate) unknown: RolloutPass,
     /// How far those are let go again that failed or timed out before this attempt.
     #[serde(rename = "retry")]
     pub retry_cursor: Option<Cursor>,
@@ -466,12 +466,12 @@ impl GroupStatus {
     /// Begins to let hosts go anew.
     pub(crate) fn restart_passes(&mut self) {
         (self.cursor, self.complete_to) = (None, 0);
-        self.strangers.restart();
+        self.unknown.restart();
     }
 
     /// The pass that `host` is let go by.
     pub(crate) fn pass_of(&self, host: &Host) -> RolloutPass {
-        if host.enrolled.is_some() { self.pass() } else { self.strangers }
+        if host.enrolled.is_some() { self.pass() } else { self.unknown }
     }
 
     /// That of its enrolled hosts.

@@ -64,7 +64,7 @@ pub struct TallyContext<'a> {
     /// A freeze, or a change that nobody approved, keeps those that were not told.
     pub is_frozen: bool,
     /// Hosts that only ask may be let go one after the other.
-    pub(crate) admits_strangers: bool,
+    pub(crate) admits_unknown: bool,
 }
 
 impl TallyContext<'_> {
@@ -336,12 +336,12 @@ impl Tally {
         let state = look.state(host);
         let may_start = matches!(look.group.state, State::Unstarted | State::RolledBack);
         let asked_before = may_start || host.arrival.get() <= look.group.counted_to;
-        let asks = !host.reports && (host.enrolled.is_some() || look.admits_strangers);
+        let asks = !host.reports && (host.enrolled.is_some() || look.admits_unknown);
         self.asking += u64::from(asks && asked_before);
         self.ever_let_go += u64::from(look.any_mark(host).is_some() || state == HostState::LetGo);
         // Nobody waits for who only asks.
         if host.enrolled.is_none() && state != HostState::Excluded {
-            self.strangers += u64::from(matches!(state, HostState::LetGo | HostState::Told));
+            self.unknown += u64::from(matches!(state, HostState::LetGo | HostState::Told));
             return;
         }
         let is_counted = look.is_counted(host);

@@ -357,7 +357,7 @@ impl<'a> TallyContext<'a> {
         let is_frozen = group.blackout(now).is_some() || group.is_changed().is_some();
         let listening = rollout.listening(now);
         let (rollout, now) = (rollout.number, Moment::of(now));
-        Self { rollout, group, wanted, start, target, now, listening, is_frozen, admits_strangers: !fleet.is_proven }
+        Self { rollout, group, wanted, start, target, now, listening, is_frozen, admits_unknown: !fleet.is_proven }
     }
 }
 

@@ -113,11 +113,11 @@ struct Life {
 }
 
 fn rollout() -> Rollout {
-    let (mut shelf, mut book) = (ResourceSet::default(), RolloutState::default());
+    let (mut resources, mut state) = (ResourceSet::default(), RolloutState::default());
     let spec = json!({ "agent_version": "2.0.0", "agent_start_version": "1.0.0" });
-    shelf.put_json(&json!({ "kind": "autoupdate_version", "version": "v1", "spec": spec }), 1, &mut book).unwrap();
-    book.step(&mut Fleet::default(), Timestamp::UNIX_EPOCH);
-    book.rollout.unwrap()
+    resources.put_json(&json!({ "kind": "autoupdate_version", "version": "v1", "spec": spec }), 1, &mut state).unwrap();
+    state.step(&mut Fleet::default(), Timestamp::UNIX_EPOCH);
+    state.rollout.unwrap()
 }
 
 fn version(number: u8) -> String {

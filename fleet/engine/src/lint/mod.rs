@@ -66,9 +66,9 @@ impl Known {
     }
 }
 
-/// Advice for everything on a shelf.
-pub fn of(shelf: &ResourceSet, known: &Known) -> Vec<Advice> {
-    shelf.all().flat_map(|resource| of_resource(resource, known)).collect()
+/// Advice for all resources.
+pub fn of(resources: &ResourceSet, known: &Known) -> Vec<Advice> {
+    resources.all().flat_map(|resource| of_resource(resource, known)).collect()
 }
 
 /// Advice for one resource, in the order of its lines.

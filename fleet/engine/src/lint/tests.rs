@@ -193,15 +193,15 @@ fn versions_and_modes_say_what_they_forget() {
 
 #[test]
 fn a_shelf_gives_the_advice_of_all_that_stands_on_it() {
-    let (mut shelf, mut book) = (ResourceSet::default(), crate::book::RolloutState::default());
-    assert_eq!(of(&shelf, &Known::default()), []);
+    let (mut resources, mut state) = (ResourceSet::default(), crate::book::RolloutState::default());
+    assert_eq!(of(&resources, &Known::default()), []);
     let text = format!(
         "{}---\nkind: autoupdate_version\nspec: {{agents: {{start_version: 1.0.0, target_version: 1.1.0}}}}\n",
         v2("      - {name: dev}\n")
     );
-    shelf.put_all(resource::read(&text).unwrap(), &mut book).unwrap();
+    resources.put_all(resource::read(&text).unwrap(), &mut state).unwrap();
     let kinds: Vec<(String, &str)> =
-        of(&shelf, &Known::default()).into_iter().map(|advice| (advice.kind, advice.code)).collect();
+        of(&resources, &Known::default()).into_iter().map(|advice| (advice.kind, advice.code)).collect();
     let expected = [("config", "no_canary"), ("config", "last_group_at_once"), ("version", "mode_disabled")];
     assert_eq!(kinds, expected.map(|(kind, code)| (format!("autoupdate_{kind}"), code)));
 }

@@ -95,25 +95,25 @@ impl ResourceSet {
     ///
     /// # Errors
     /// Why not; then nothing changed.
-    pub fn put_json(&mut self, json: &serde_json::Value, line: usize, book: &mut RolloutState) -> Result<(), Refused> {
+    pub fn put_json(&mut self, json: &serde_json::Value, line: usize, state: &mut RolloutState) -> Result<(), Refused> {
         let resource = read_json(json, line).map_err(|faults| Refused::Faults(faults.to_string()))?;
-        self.put(resource, book)
+        self.put(resource, state)
     }
 
     /// Takes `resource`; the next step acts by it.
     ///
     /// # Errors
     /// Why not; then nothing changed.
-    pub fn put(&mut self, resource: Resource, book: &mut RolloutState) -> Result<(), Refused> {
-        self.put_all(vec![resource], book)
+    pub fn put(&mut self, resource: Resource, state: &mut RolloutState) -> Result<(), Refused> {
+        self.put_all(vec![resource], state)
     }
 
     /// Takes all of `resources` as one change, or nothing.
     ///
     /// # Errors
     /// Why not; then nothing changed.
-    pub fn put_all(&mut self, resources: Vec<Resource>, book: &mut RolloutState) -> Result<(), Refused> {
-        self.put_for(resources, book, None)
+    pub fn put_all(&mut self, resources: Vec<Resource>, state: &mut RolloutState) -> Result<(), Refused> {
+        self.put_for(resources, state, None)
     }
 
     /// The same for this fleet: a new target is refused that hosts cannot reach from what they run (FLEET §9).
@@ -123,16 +123,16 @@ impl ResourceSet {
     pub fn put_all_for(
         &mut self,
         resources: Vec<Resource>,
-        book: &mut RolloutState,
+        state: &mut RolloutState,
         fleet: &Fleet,
     ) -> Result<(), Refused> {
-        self.put_for(resources, book, Some(fleet))
+        self.put_for(resources, state, Some(fleet))
     }
 
     fn put_for(
         &mut self,
         resources: Vec<Resource>,
-        book: &mut RolloutState,
+        state: &mut RolloutState,
         fleet: Option<&Fleet>,
     ) -> Result<(), Refused> {
         let mut next = self.clone();
@@ -143,13 +143,13 @@ impl ResourceSet {
             |resource: &&Resource| self.resources.get(&key(resource)).is_none_or(|stored| !stored.means(resource));
         let news: Vec<(Kind, String)> = resources.iter().filter(is_news).map(key).collect();
         next.put_back(resources);
-        let mut settled = book.clone();
+        let mut settled = state.clone();
         next.settle(is_version.then(|| self.wanted()), fleet, &mut settled)?;
         next.one_release_a_version()?;
         next.known_groups(&news, &settled)?;
         next.good_channels(&news)?;
         next.room_in_channels(&news)?;
-        (*self, *book) = (next, settled);
+        (*self, *state) = (next, settled);
         Ok(())
     }
 
@@ -157,7 +157,7 @@ impl ResourceSet {
     ///
     /// # Errors
     /// There is none.
-    pub fn remove(&mut self, kind: &str, book: &mut RolloutState) -> Result<(), Refused> {
+    pub fn remove(&mut self, kind: &str, state: &mut RolloutState) -> Result<(), Refused> {
         let (kind, name) = kind.split_once('/').unwrap_or((kind, ""));
         let unknown = || Refused::NotFound(format!("{kind:?} is no kind of resource"));
         let kind = Kind::named(kind).ok_or_else(unknown)?;
@@ -166,7 +166,7 @@ impl ResourceSet {
         if next.resources.remove(&(kind, name.to_owned())).is_none() {
             return Err(Refused::NotFound(format!("there is no {kind} {name}").trim_end().to_owned()));
         }
-        next.settle((kind == Kind::Version).then(|| self.wanted()), None, book)?;
+        next.settle((kind == Kind::Version).then(|| self.wanted()), None, state)?;
         *self = next;
         Ok(())
     }
@@ -177,7 +177,7 @@ impl ResourceSet {
         &self,
         before: Option<Option<&AgentVersions>>,
         fleet: Option<&Fleet>,
-        book: &mut RolloutState,
+        state: &mut RolloutState,
     ) -> Result<(), Refused> {
         let wanted = self.wanted();
         let dialect = wanted.map_or(PolicyDialect::V2, |wanted| wanted.dialect);
@@ -185,7 +185,7 @@ impl ResourceSet {
         let is_as_before = match (before, wanted) {
             (Some(before), Some(wanted)) => before == Some(wanted),
             (Some(_), None) => false,
-            (None, _) => book.target.is_some(),
+            (None, _) => state.target.is_some(),
         };
         if let Some(new) = wanted.filter(|_| !is_as_before) {
             if let Some(reason) = self.block_of(&new.target) {
@@ -194,16 +194,16 @@ impl ResourceSet {
             }
             fleet.map_or(Ok(()), |fleet| self.can_reach(&new.target, fleet))?;
         }
-        let start = match (&book.target, is_as_before) {
+        let start = match (&state.target, is_as_before) {
             // What was found when this target came stays.
             (Some(target), true) => Some(target.start.clone()),
-            (Some(target), false) => book.last_done.clone().or_else(|| Some(target.target.clone())),
-            (None, _) => book.last_done.clone(),
+            (Some(target), false) => state.last_done.clone().or_else(|| Some(target.target.clone())),
+            (None, _) => state.last_done.clone(),
         };
         let target = wanted.map(|wanted| wanted.target(start.as_ref().unwrap_or(&wanted.target)));
         let way = |target: &RolloutTarget| (target.start.clone(), target.target.clone());
         // Whose way stays is no news: its mode can be written though its start was blocked since.
-        if let Some(new) = target.as_ref().filter(|new| book.target.as_ref().map(way) != Some(way(new)))
+        if let Some(new) = target.as_ref().filter(|new| state.target.as_ref().map(way) != Some(way(new)))
             && let Some(reason) = self.block_of(&new.start)
         {
             return Err(Refused::Conflict(format!(
@@ -211,10 +211,10 @@ impl ResourceSet {
                 new.start
             )));
         }
-        book.target = target;
-        book.blocks = self.blocks();
-        book.blocked = wanted.and_then(|wanted| self.block_of(&wanted.target)).map(str::to_owned);
-        book.policy = policy;
+        state.target = target;
+        state.blocks = self.blocks();
+        state.blocked = wanted.and_then(|wanted| self.block_of(&wanted.target)).map(str::to_owned);
+        state.policy = policy;
         Ok(())
     }
 

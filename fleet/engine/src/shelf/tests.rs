@@ -7,24 +7,24 @@ use crate::resource::read;
 
 const TARGET: &str = "kind: autoupdate_version\nspec: {agent_version: 17.3.0, agent_start_version: 17.2.0}\n";
 
-/// A shelf with what `texts` say, all of it taken.
-fn shelf(texts: &[&str]) -> (ResourceSet, RolloutState) {
-    let (mut shelf, mut book) = (ResourceSet::default(), RolloutState::default());
+/// A resources with what `texts` say, all of it taken.
+fn resources(texts: &[&str]) -> (ResourceSet, RolloutState) {
+    let (mut resources, mut state) = (ResourceSet::default(), RolloutState::default());
     for text in texts {
-        shelf.put_all(read(text).unwrap(), &mut book).unwrap();
+        resources.put_all(read(text).unwrap(), &mut state).unwrap();
     }
-    (shelf, book)
+    (resources, state)
 }
 
 /// Why `text` is refused beside `texts`, for hosts that run these versions; nothing changes by it.
 fn refused_for(texts: &[&str], text: &str, versions: &[&str]) -> Option<String> {
-    let (mut shelf, mut book) = shelf(texts);
-    let before = (shelf.clone(), book.clone());
+    let (mut resources, mut state) = resources(texts);
+    let before = (resources.clone(), state.clone());
     let fleet = fleet(versions);
-    match shelf.put_all_for(read(text).unwrap(), &mut book, &fleet) {
+    match resources.put_all_for(read(text).unwrap(), &mut state, &fleet) {
         Ok(()) => None,
         Err(Refused::Conflict(message)) => {
-            assert_eq!((shelf, book), before, "{message}");
+            assert_eq!((resources, state), before, "{message}");
             Some(message)
         }
         Err(other) => panic!("{other:?}"),
@@ -86,11 +86,11 @@ fn a_channel_names_a_group_that_there_is() {
     // A channel that is there already keeps nobody from another policy.
     assert_eq!(refused(&[policy, &channel("dev")], &policy.replace("dev", "test")), None);
     // A group of the rollout that the policy has no more.
-    let (mut shelf, mut book) = shelf(&[policy, TARGET]);
-    book.step(&mut Fleet::default(), Timestamp::UNIX_EPOCH);
-    shelf.put_all(read(&policy.replace("dev", "test")).unwrap(), &mut book).unwrap();
-    shelf.put_all(read(&channel("dev")).unwrap(), &mut book).unwrap();
-    assert!(shelf.put_all(read(&channel("all2")).unwrap(), &mut book).is_err());
+    let (mut resources, mut state) = resources(&[policy, TARGET]);
+    state.step(&mut Fleet::default(), Timestamp::UNIX_EPOCH);
+    resources.put_all(read(&policy.replace("dev", "test")).unwrap(), &mut state).unwrap();
+    resources.put_all(read(&channel("dev")).unwrap(), &mut state).unwrap();
+    assert!(resources.put_all(read(&channel("all2")).unwrap(), &mut state).is_err());
 }
 
 #[test]
@@ -98,24 +98,24 @@ fn what_was_written_can_be_written_again_whatever_has_become_of_its_group_versio
     let policy = "kind: autoupdate_config\nspec: {agents: {mode: enabled, strategy: halt-on-error, schedules: \
                   {regular: [{name: dev}, {name: prod}]}}}";
     let fixed = "kind: fleet_channel\nmetadata: {name: fixed}\nspec: {static_version: 17.2.9}";
-    let (mut shelf, mut book) = shelf(&[policy, TARGET, &channel("dev"), fixed]);
+    let (mut resources, mut state) = resources(&[policy, TARGET, &channel("dev"), fixed]);
     let all = || read(&format!("{}\n---\n{fixed}", channel("dev"))).unwrap();
     // The group leaves the policy, and the rollout that still had it is another's now; the version is blocked.
-    shelf.put_all(read(&policy.replace("dev", "test")).unwrap(), &mut book).unwrap();
-    shelf.put_all(read(&TARGET.replace("17.3.0", "17.4.0")).unwrap(), &mut book).unwrap();
-    book.step(&mut Fleet::default(), Timestamp::UNIX_EPOCH);
-    assert!(!book.group_names().contains(&"dev"));
+    resources.put_all(read(&policy.replace("dev", "test")).unwrap(), &mut state).unwrap();
+    resources.put_all(read(&TARGET.replace("17.3.0", "17.4.0")).unwrap(), &mut state).unwrap();
+    state.step(&mut Fleet::default(), Timestamp::UNIX_EPOCH);
+    assert!(!state.group_names().contains(&"dev"));
     let blocked = release("bad", &json!({ "version": "17.2.9", "blocked": { "reason": "x" } }));
-    shelf.put_all(read(&blocked).unwrap(), &mut book).unwrap();
-    let before = (shelf.clone(), book.clone());
-    shelf.put_all(all(), &mut book).unwrap();
-    assert_eq!((&shelf, &book), (&before.0, &before.1));
+    resources.put_all(read(&blocked).unwrap(), &mut state).unwrap();
+    let before = (resources.clone(), state.clone());
+    resources.put_all(all(), &mut state).unwrap();
+    assert_eq!((&resources, &state), (&before.0, &before.1));
     // What it would mean from now on is asked.
     let critical = |text: &str| {
         text.replace("spec: {", "spec: {critical: true, ").replace("\"spec\":{", "\"spec\":{\"critical\":true,")
     };
     for text in [critical(&channel("dev")), critical(fixed)] {
-        assert!(shelf.put_all(read(&text).unwrap(), &mut book).is_err(), "{text}");
+        assert!(resources.put_all(read(&text).unwrap(), &mut state).is_err(), "{text}");
     }
     let mut crowd = ResourceSet::default();
     let of = |number: usize| {
@@ -166,15 +166,15 @@ fn nobody_goes_past_a_barrier_or_leaves_a_dead_end() {
 #[test]
 fn hosts_that_are_kept_from_updates_and_unknown_versions_keep_no_target() {
     let release = plain(&json!({ "version": "17.3.0", "requires_from": ["17.2.0"] }));
-    let (mut shelf, mut book) = shelf(&[&release]);
+    let (mut resources, mut state) = resources(&[&release]);
     let mut fleet = fleet(&["17.1.0"]);
     fleet.question(9, Some("dev"), 0, None, Timestamp::UNIX_EPOCH);
-    assert!(shelf.put_all_for(read(TARGET).unwrap(), &mut book, &fleet).is_err());
+    assert!(resources.put_all_for(read(TARGET).unwrap(), &mut state, &fleet).is_err());
     fleet.decide(1, None, Timestamp::UNIX_EPOCH, |flags| flags.held = true);
-    shelf.put_all_for(read(TARGET).unwrap(), &mut book, &fleet).unwrap();
+    resources.put_all_for(read(TARGET).unwrap(), &mut state, &fleet).unwrap();
     // The same target again, though a host has come that cannot reach it: it is rolled out already.
     fleet.decide(1, None, Timestamp::UNIX_EPOCH, |flags| flags.held = false);
-    shelf.put_all_for(read(TARGET).unwrap(), &mut book, &fleet).unwrap();
+    resources.put_all_for(read(TARGET).unwrap(), &mut state, &fleet).unwrap();
 }
 
 #[test]
@@ -192,10 +192,10 @@ fn a_channel_has_at_most_so_many_releases() {
     assert_eq!(refused(&[&full], &many(900, 901, "beta")), None);
     assert!(refused(&[], &many(0, MOST_IN_CHANNEL + 1, "stable")).is_some());
     // A store that has more than that is taken, and whatever is no release can be written.
-    let mut shelf = ResourceSet::default();
-    shelf.put_back(read(&many(0, MOST_IN_CHANNEL + 5, "stable")).unwrap());
-    let mut book = RolloutState::default();
-    shelf.put_all(read(TARGET).unwrap(), &mut book).unwrap();
-    shelf.remove("fleet_release/r3", &mut book).unwrap();
-    assert!(shelf.put_all(read(&many(900, 901, "stable")).unwrap(), &mut book).is_err());
+    let mut resources = ResourceSet::default();
+    resources.put_back(read(&many(0, MOST_IN_CHANNEL + 5, "stable")).unwrap());
+    let mut state = RolloutState::default();
+    resources.put_all(read(TARGET).unwrap(), &mut state).unwrap();
+    resources.remove("fleet_release/r3", &mut state).unwrap();
+    assert!(resources.put_all(read(&many(900, 901, "stable")).unwrap(), &mut state).is_err());
 }

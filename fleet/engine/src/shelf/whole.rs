@@ -66,8 +66,8 @@ impl ResourceSet {
     }
 
     /// A `fleet_channel` that is `news` names a group of the policy or of the rollout.
-    pub(super) fn known_groups(&self, news: &[(Kind, String)], book: &RolloutState) -> Result<(), Refused> {
-        let known = book.group_names();
+    pub(super) fn known_groups(&self, news: &[(Kind, String)], state: &RolloutState) -> Result<(), Refused> {
+        let known = state.group_names();
         for (kind, name) in news {
             let Some(Resource::Channel(channel)) = self.get(*kind, name) else { continue };
             if let ChannelSource::Group(group) = &channel.model.source

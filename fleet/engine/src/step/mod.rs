@@ -25,7 +25,7 @@ use crate::tally::TallyContext;
 const HALTED: usize = 100;
 
 impl RolloutState {
-    /// One step at `now`, which is never before the last one. The same book, fleet and time give the same book.
+    /// One step at `now`, which is never before the last one. The same state, fleet and time give the same state.
     pub fn step(&mut self, fleet: &mut Fleet, now: Timestamp) {
         let now = self.last_step.map_or(now, |last| last.max(now));
         self.note_step(fleet.heard(), fleet.interval, now);

@@ -76,7 +76,7 @@ struct FreeSlots {
     /// Enrolled hosts.
     enrolled: WaitingLine,
     /// Hosts that only ask, behind them.
-    strangers: WaitingLine,
+    unknown: WaitingLine,
 }
 
 /// Who waits for a pass.
@@ -94,7 +94,7 @@ fn waiting(rollout: &Rollout, free: &[usize], fleet: &Fleet, now: Timestamp) -> 
         .map(|free| FreeSlots {
             again: First::new(*free),
             enrolled: WaitingLine::new(*free),
-            strangers: WaitingLine::new(*free),
+            unknown: WaitingLine::new(*free),
         })
         .collect();
     let may_wait =
@@ -121,7 +121,7 @@ fn waiting(rollout: &Rollout, free: &[usize], fleet: &Fleet, now: Timestamp) -> 
 impl FreeSlots {
     fn add(&mut self, look: &TallyContext<'_>, host: &Host) {
         let group = look.group;
-        let is_stranger = host.enrolled.is_none();
+        let is_unknown = host.enrolled.is_none();
         let state = look.state(host);
         let waits = match state {
             HostState::Pending => true,
@@ -129,13 +129,13 @@ impl FreeSlots {
             _ => false,
         };
         let goes = group.state != State::RolledBack || look.goes_back(host);
-        if !waits || !goes || look.has_departed(host) || (is_stranger && !look.admits_strangers) {
+        if !waits || !goes || look.has_departed(host) || (is_unknown && !look.admits_unknown) {
             return;
         }
-        match (look.is_retried(host), is_stranger) {
+        match (look.is_retried(host), is_unknown) {
             (true, true) => {}
             (true, false) => self.again.add(Cursor::of(host)),
-            (false, true) => self.strangers.add(&group.strangers, host),
+            (false, true) => self.unknown.add(&group.unknown, host),
             (false, false) => self.enrolled.add(&group.pass(), host),
         }
     }
@@ -221,7 +221,7 @@ impl GroupStatus {
         let mut pass = self.pass();
         free -= pass.advance(waiting.enrolled, free, arrivals);
         (self.cursor, self.complete_to, self.pass_to) = (pass.cursor, pass.complete_to, pass.pass_to);
-        free -= self.strangers.advance(waiting.strangers, free, arrivals);
+        free -= self.unknown.advance(waiting.unknown, free, arrivals);
         let granted = u64::try_from(before - free).unwrap_or(u64::MAX);
         if let Some(rate) = &mut self.rate {
             rate.granted += granted;

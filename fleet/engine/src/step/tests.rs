@@ -53,7 +53,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn book(rate: Option<u32>, canaries: u32) -> RolloutState {
+fn state(rate: Option<u32>, canaries: u32) -> RolloutState {
     let group = |name: &str| {
         let mut group = json!({ "name": name, "max_in_flight": "20%", "start_hour": 12, "canary_count": canaries,
             "max_failed_before_halt": "60%", "failure_seconds": 300,
@@ -63,16 +63,16 @@ fn book(rate: Option<u32>, canaries: u32) -> RolloutState {
         }
         group
     };
-    let (mut shelf, mut book) = (ResourceSet::default(), RolloutState::default());
+    let (mut resources, mut state) = (ResourceSet::default(), RolloutState::default());
     let groups = json!({ "agent_auto_update_groups": { "regular": GROUPS.map(group) } });
     let version = json!({ "agent_version": "2.0.0", "agent_start_version": "1.0.0" });
     for (kind, spec) in [("cluster_maintenance_config", groups), ("autoupdate_version", version)] {
-        shelf.put_json(&json!({ "kind": kind, "version": "v1", "spec": spec }), 1, &mut book).unwrap();
+        resources.put_json(&json!({ "kind": kind, "version": "v1", "spec": spec }), 1, &mut state).unwrap();
     }
-    book
+    state
 }
 
-fn act(op: &Op, book: &mut RolloutState, fleet: &mut Fleet, now: Timestamp) {
+fn act(op: &Op, state: &mut RolloutState, fleet: &mut Fleet, now: Timestamp) {
     match op {
         Op::Report { host, group, version, outcome } => {
             let last = outcome.map(|outcome| HostChange { outcome, to: "2.0.0".to_owned(), code: "broken".to_owned() });
@@ -84,15 +84,15 @@ fn act(op: &Op, book: &mut RolloutState, fleet: &mut Fleet, now: Timestamp) {
                 last,
                 ..HostReport::default()
             };
-            fleet.report(&report, book.rollout.as_ref(), now);
+            fleet.report(&report, state.rollout.as_ref(), now);
         }
-        Op::Ask { host } => drop(book.ask(fleet, &Question { host: Some(*host), ..Question::default() }, now)),
+        Op::Ask { host } => drop(state.ask(fleet, &Question { host: Some(*host), ..Question::default() }, now)),
         Op::Exclude { host, is_out } => {
-            fleet.decide(*host, book.rollout.as_ref(), now, |flags| flags.held = *is_out);
+            fleet.decide(*host, state.rollout.as_ref(), now, |flags| flags.held = *is_out);
         }
-        Op::Command(command) => drop(book.command(command, fleet, now)),
+        Op::Command(command) => drop(state.command(command, fleet, now)),
         Op::Cap { group, percent } => {
-            book.policy.as_mut().unwrap().regular[*group].pace.max_in_flight = Percent::new(*percent).unwrap();
+            state.policy.as_mut().unwrap().regular[*group].pace.max_in_flight = Percent::new(*percent).unwrap();
         }
     }
 }
@@ -176,19 +176,19 @@ proptest! {
         caps in prop::collection::vec(1_u8..100, 3),
         is_listening in select(vec![true, true, false]),
     ) {
-        let (mut book, mut fleet) = (book(rate, canaries), Fleet::default());
+        let (mut state, mut fleet) = (state(rate, canaries), Fleet::default());
         let mut now: Timestamp = "2026-01-05T11:58:00Z".parse().unwrap();
         for (later, op) in &ops {
             // Hosts are listened to all the time, but where that is what is tried.
             let end = now + SignedDuration::from_secs(*later);
             while is_listening && now + SignedDuration::from_mins(15) < end {
                 now += SignedDuration::from_mins(15);
-                book.step(&mut fleet, now);
+                state.step(&mut fleet, now);
             }
             now = end;
-            act(op, &mut book, &mut fleet, now);
-            book.step(&mut fleet, now);
-            let rollout = book.rollout.clone().unwrap();
+            act(op, &mut state, &mut fleet, now);
+            state.step(&mut fleet, now);
+            let rollout = state.rollout.clone().unwrap();
             // What was not counted again was what it is.
             let mut counted = rollout.clone();
             counted.count(&fleet, now);
@@ -219,10 +219,10 @@ proptest! {
             }
             // The verdict on each host is what it would be answered.
             let mut hosts = fleet.hosts().iter();
-            book.verdicts(&fleet, now, |host, answer| {
+            state.verdicts(&fleet, now, |host, answer| {
                 let question = Question { host: Some(host.id), ..Question::default() };
                 assert_eq!(hosts.next().map(|host| host.id), Some(host.id));
-                assert_eq!(book.answer(&fleet, &question, now).as_ref(), Some(answer));
+                assert_eq!(state.answer(&fleet, &question, now).as_ref(), Some(answer));
             });
             prop_assert!(hosts.next().is_none());
         }
@@ -230,15 +230,15 @@ proptest! {
 }
 
 /// Twenty hosts of `a` that report each quarter of an hour for two hours, with a step each minute.
-fn twenty(book: &mut RolloutState, fleet: &mut Fleet) -> Timestamp {
+fn twenty(state: &mut RolloutState, fleet: &mut Fleet) -> Timestamp {
     let begin: Timestamp = "2026-01-05T08:00:00Z".parse().unwrap();
     let mut now = begin;
     for minute in 0..120 {
         now = begin + SignedDuration::from_mins(minute);
         for host in (1..=20).filter(|host| minute % 15 == i64::try_from(*host).unwrap() % 15) {
-            report(host, "1.0.0", None, book, fleet, now);
+            report(host, "1.0.0", None, state, fleet, now);
         }
-        book.step(fleet, now);
+        state.step(fleet, now);
     }
     now
 }
@@ -247,20 +247,20 @@ fn report(
     host: HostId,
     version: &'static str,
     outcome: Option<Outcome>,
-    book: &mut RolloutState,
+    state: &mut RolloutState,
     fleet: &mut Fleet,
     now: Timestamp,
 ) {
-    act(&Op::Report { host, group: 0, version, outcome }, book, fleet, now);
+    act(&Op::Report { host, group: 0, version, outcome }, state, fleet, now);
 }
 
-fn group_a(book: &RolloutState) -> &GroupStatus {
-    &book.rollout.as_ref().unwrap().groups[0]
+fn group_a(state: &RolloutState) -> &GroupStatus {
+    &state.rollout.as_ref().unwrap().groups[0]
 }
 
-fn ask(host: HostId, book: &RolloutState, fleet: &mut Fleet, now: Timestamp) -> bool {
+fn ask(host: HostId, state: &RolloutState, fleet: &mut Fleet, now: Timestamp) -> bool {
     let question = Question { host: Some(host), group: "a".to_owned(), update_id: host + 100 };
-    book.ask(fleet, &question, now).unwrap().update
+    state.ask(fleet, &question, now).unwrap().update
 }
 
 /// FLEET §3: silence is counted only while somebody listens. The server was down for longer than a day, or an old store was put
@@ -268,21 +268,21 @@ fn ask(host: HostId, book: &RolloutState, fleet: &mut Fleet, now: Timestamp) -> 
 #[test]
 fn nobody_has_departed_because_the_server_did_not_listen() {
     for away in [SignedDuration::from_mins(46), SignedDuration::from_hours(25), SignedDuration::from_hours(9_000)] {
-        let (mut book, mut fleet) = (book(None, 2), Fleet::default());
-        let mut now = twenty(&mut book, &mut fleet) + away;
+        let (mut state, mut fleet) = (state(None, 2), Fleet::default());
+        let mut now = twenty(&mut state, &mut fleet) + away;
         let start = Command::Start { groups: vec!["a".to_owned()], force: false };
-        book.step(&mut fleet, now);
-        book.command(&start, &fleet, now).unwrap();
-        book.step(&mut fleet, now);
-        let group = group_a(&book);
+        state.step(&mut fleet, now);
+        state.command(&start, &fleet, now).unwrap();
+        state.step(&mut fleet, now);
+        let group = group_a(&state);
         assert_eq!((group.state, group.initial_count, group.tally.counted), (State::Canary, 20, 20), "{away}");
         // None was heard of lately, so each may be a canary when it comes, and only two are.
         now += SignedDuration::from_mins(10);
         for host in 1..=20 {
-            report(host, "1.0.0", None, &mut book, &mut fleet, now);
+            report(host, "1.0.0", None, &mut state, &mut fleet, now);
         }
-        book.step(&mut fleet, now);
-        let told = (1..=20).filter(|host| ask(*host, &book, &mut fleet, now)).count();
+        state.step(&mut fleet, now);
+        let told = (1..=20).filter(|host| ask(*host, &state, &mut fleet, now)).count();
         assert_eq!(told, 2, "{away}");
     }
 }
@@ -290,66 +290,66 @@ fn nobody_has_departed_because_the_server_did_not_listen() {
 /// A gap ends no wait for hosts, and what was over before it stays over.
 #[test]
 fn a_time_in_which_nobody_listened_is_no_time_out() {
-    let (mut book, mut fleet) = (book(None, 0), Fleet::default());
-    let proof = &mut book.policy.as_mut().unwrap().regular[0].proof;
+    let (mut state, mut fleet) = (state(None, 0), Fleet::default());
+    let proof = &mut state.policy.as_mut().unwrap().regular[0].proof;
     (proof.max_timeout, proof.timeout_seconds) = (Percent::new(100).unwrap(), None);
-    let mut now = twenty(&mut book, &mut fleet);
-    book.command(&Command::Start { groups: vec!["a".to_owned()], force: false }, &fleet, now).unwrap();
-    book.step(&mut fleet, now);
+    let mut now = twenty(&mut state, &mut fleet);
+    state.command(&Command::Start { groups: vec!["a".to_owned()], force: false }, &fleet, now).unwrap();
+    state.step(&mut fleet, now);
     // A fifth of twenty.
-    let told: Vec<HostId> = (1..=20).filter(|host| ask(*host, &book, &mut fleet, now)).collect();
+    let told: Vec<HostId> = (1..=20).filter(|host| ask(*host, &state, &mut fleet, now)).collect();
     assert_eq!(told.len(), 4);
     // One begins, and says nothing more: it fails by silence (`failure_seconds`).
-    report(told[0], "1.0.0", Some(Outcome::Started), &mut book, &mut fleet, now);
-    book.step(&mut fleet, now);
+    report(told[0], "1.0.0", Some(Outcome::Started), &mut state, &mut fleet, now);
+    state.step(&mut fleet, now);
     let counts =
-        |book: &RolloutState| (group_a(book).tally.told, group_a(book).tally.failed, group_a(book).tally.timed_out);
+        |state: &RolloutState| (group_a(state).tally.told, group_a(state).tally.failed, group_a(state).tally.timed_out);
     // The sixteen others are heard of each quarter of an hour.
-    let live = |minutes: i64, book: &mut RolloutState, fleet: &mut Fleet, now: &mut Timestamp| {
+    let live = |minutes: i64, state: &mut RolloutState, fleet: &mut Fleet, now: &mut Timestamp| {
         for minute in 0..minutes {
             *now += SignedDuration::from_mins(1);
             for host in
                 (1..=20).filter(|host| !told.contains(host) && i64::try_from(*host).unwrap() % 15 == minute % 15)
             {
-                report(host, "1.0.0", None, book, fleet, *now);
+                report(host, "1.0.0", None, state, fleet, *now);
             }
-            book.step(fleet, *now);
+            state.step(fleet, *now);
         }
     };
-    live(19, &mut book, &mut fleet, &mut now);
-    assert_eq!(counts(&book), (4, 0, 0));
+    live(19, &mut state, &mut fleet, &mut now);
+    assert_eq!(counts(&state), (4, 0, 0));
     now += SignedDuration::from_hours(30);
     // Also where somebody is heard of before the next step.
-    report(told[1], "1.0.0", None, &mut book, &mut fleet, now);
-    book.step(&mut fleet, now);
-    assert_eq!(counts(&book), (4, 0, 0));
-    live(15, &mut book, &mut fleet, &mut now);
-    assert_eq!(counts(&book), (4, 0, 0), "each has its occasion first");
-    live(30, &mut book, &mut fleet, &mut now);
-    assert_eq!(counts(&book), (3, 1, 0), "an interval and five minutes in which somebody listened");
-    live(60, &mut book, &mut fleet, &mut now);
-    assert_eq!(counts(&book), (0, 1, 3), "an hour and its jitter");
+    report(told[1], "1.0.0", None, &mut state, &mut fleet, now);
+    state.step(&mut fleet, now);
+    assert_eq!(counts(&state), (4, 0, 0));
+    live(15, &mut state, &mut fleet, &mut now);
+    assert_eq!(counts(&state), (4, 0, 0), "each has its occasion first");
+    live(30, &mut state, &mut fleet, &mut now);
+    assert_eq!(counts(&state), (3, 1, 0), "an interval and five minutes in which somebody listened");
+    live(60, &mut state, &mut fleet, &mut now);
+    assert_eq!(counts(&state), (0, 1, 3), "an hour and its jitter");
     now += SignedDuration::from_hours(30);
-    book.step(&mut fleet, now);
-    assert_eq!(counts(&book), (0, 1, 3));
+    state.step(&mut fleet, now);
+    assert_eq!(counts(&state), (0, 1, 3));
 }
 
 #[test]
 fn a_groups_curve_has_each_host_at_its_time() {
-    let (mut book, mut fleet) = (book(None, 0), Fleet::default());
-    let begin = twenty(&mut book, &mut fleet);
-    book.command(&Command::Start { groups: vec!["a".to_owned()], force: false }, &fleet, begin).unwrap();
-    book.step(&mut fleet, begin);
-    let told: Vec<HostId> = (1..=20).filter(|host| ask(*host, &book, &mut fleet, begin)).collect();
+    let (mut state, mut fleet) = (state(None, 0), Fleet::default());
+    let begin = twenty(&mut state, &mut fleet);
+    state.command(&Command::Start { groups: vec!["a".to_owned()], force: false }, &fleet, begin).unwrap();
+    state.step(&mut fleet, begin);
+    let told: Vec<HostId> = (1..=20).filter(|host| ask(*host, &state, &mut fleet, begin)).collect();
     // In whole seconds: a step of the curve is a minute's third here, or less.
     let minute = |minute| begin + SignedDuration::from_mins(minute);
-    report(told[0], "2.0.0", Some(Outcome::Updated), &mut book, &mut fleet, minute(3));
-    report(told[1], "2.0.0", Some(Outcome::Updated), &mut book, &mut fleet, minute(5));
-    report(told[2], "1.0.0", Some(Outcome::Failed), &mut book, &mut fleet, minute(9));
+    report(told[0], "2.0.0", Some(Outcome::Updated), &mut state, &mut fleet, minute(3));
+    report(told[1], "2.0.0", Some(Outcome::Updated), &mut state, &mut fleet, minute(5));
+    report(told[2], "1.0.0", Some(Outcome::Failed), &mut state, &mut fleet, minute(9));
     for at in 1..=60 {
-        book.step(&mut fleet, minute(at));
+        state.step(&mut fleet, minute(at));
     }
-    let rollout = book.rollout.as_ref().unwrap();
+    let rollout = state.rollout.as_ref().unwrap();
     let mut sketch = Sketch::of(&rollout.groups[0]).unwrap();
     let look = TallyContext::new(rollout, &rollout.groups[0], &fleet, minute(60));
     fleet.hosts().iter().filter(|host| host.place == GroupPlace::Group(0)).for_each(|host| sketch.add(&look, host));
@@ -365,7 +365,7 @@ fn a_groups_curve_has_each_host_at_its_time() {
 /// A hold as earlier versions kept it, whose group the rollout had no more: it lasts, through later policies too.
 #[test]
 fn what_an_earlier_version_kept_of_a_hold_lasts_until_run() {
-    let put = |groups: &[&str], patch: u32, shelf: &mut ResourceSet, book: &mut RolloutState| {
+    let put = |groups: &[&str], patch: u32, resources: &mut ResourceSet, state: &mut RolloutState| {
         let group = |name: &&str| json!({ "name": name, "days": ["*"], "start_hour": 12 });
         let groups: Vec<_> = groups.iter().map(group).collect();
         let config = json!({ "agents": { "mode": "enabled", "strategy": "time-based",
@@ -373,39 +373,43 @@ fn what_an_earlier_version_kept_of_a_hold_lasts_until_run() {
         let version = json!({ "agents": { "start_version": "1.0.0", "target_version": format!("2.0.{patch}"),
             "schedule": "regular", "mode": "enabled" } });
         for (kind, spec) in [("autoupdate_config", config), ("autoupdate_version", version)] {
-            shelf.put_json(&json!({ "kind": kind, "version": "v1", "spec": spec }), 1, book).unwrap();
+            resources.put_json(&json!({ "kind": kind, "version": "v1", "spec": spec }), 1, state).unwrap();
         }
     };
     let by_rest = json!({ "takes_rest": true });
     let by_label = json!({ "members": { "node": null, "instance": "group == \"other\"" } });
     for (reach, held) in [(by_rest, [false, true, true]), (by_label, [false, true, false])] {
-        let (mut shelf, mut book, mut fleet) = (ResourceSet::default(), RolloutState::default(), Fleet::default());
-        put(&["dev", "fast"], 0, &mut shelf, &mut book);
+        let (mut resources, mut state, mut fleet) = (ResourceSet::default(), RolloutState::default(), Fleet::default());
+        put(&["dev", "fast"], 0, &mut resources, &mut state);
         let kept = json!({ "all": false, "groups": ["production"], "reach": { "production": reach }, "released": [] });
-        book.holds = serde_json::from_value(kept).unwrap();
+        state.holds = serde_json::from_value(kept).unwrap();
         let mut now: Timestamp = "2026-01-05T08:00:00Z".parse().unwrap();
-        let mut told = |book: &mut RolloutState, time: &str| -> Vec<bool> {
+        let mut told = |state: &mut RolloutState, time: &str| -> Vec<bool> {
             now = format!("2026-01-{time}:00Z").parse().unwrap();
             let hosts = [(1, "dev"), (2, "other"), (3, "")];
             for (host, group) in hosts {
                 let (group, version) = (Some(group.to_owned()), Some("1.0.0".to_owned()));
-                fleet.report(&HostReport { host, group, version, ..HostReport::default() }, book.rollout.as_ref(), now);
+                fleet.report(
+                    &HostReport { host, group, version, ..HostReport::default() },
+                    state.rollout.as_ref(),
+                    now,
+                );
             }
-            book.step(&mut fleet, now);
+            state.step(&mut fleet, now);
             let asks =
                 |(host, group): (HostId, &str)| Question { host: Some(host), group: group.to_owned(), update_id: 0 };
-            hosts.map(|host| book.ask(&mut fleet, &asks(host), now).unwrap().update).to_vec()
+            hosts.map(|host| state.ask(&mut fleet, &asks(host), now).unwrap().update).to_vec()
         };
-        told(&mut book, "05T08:00");
+        told(&mut state, "05T08:00");
         // As it comes from the store, and goes there.
-        book = serde_json::from_str(&serde_json::to_string(&book).unwrap()).unwrap();
+        state = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
         let free = held.map(|is_held| !is_held);
-        assert_eq!(told(&mut book, "05T12:01"), free, "{reach}");
-        put(&["dev", "other", "last"], 1, &mut shelf, &mut book);
-        told(&mut book, "06T08:00");
-        assert_eq!(told(&mut book, "06T12:01"), free, "{reach}: another policy");
+        assert_eq!(told(&mut state, "05T12:01"), free, "{reach}");
+        put(&["dev", "other", "last"], 1, &mut resources, &mut state);
+        told(&mut state, "06T08:00");
+        assert_eq!(told(&mut state, "06T12:01"), free, "{reach}: another policy");
         let run = Command::Run { groups: vec!["production".to_owned()], all: false };
-        book.command(&run, &Fleet::default(), "2026-01-06T12:02:00Z".parse().unwrap()).unwrap();
-        assert_eq!(told(&mut book, "06T12:03"), [true; 3], "{reach}: run");
+        state.command(&run, &Fleet::default(), "2026-01-06T12:02:00Z".parse().unwrap()).unwrap();
+        assert_eq!(told(&mut state, "06T12:03"), [true; 3], "{reach}: run");
     }
 }
