@@ -8,7 +8,8 @@ use crate::text::serde_as_text;
 
 /// A strict semantic version; a leading `v` is accepted on input and never stored (SPEC §1).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version(semver::Version);
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Version(#[cfg_attr(feature = "schema", schemars(with = "String"))] semver::Version);
 
 impl Version {
     /// Whether it comes before `other` in the order of semver, in which build metadata (`+…`) has no part: of two versions

@@ -2,6 +2,7 @@
 //! only time or hosts can change it, there is none.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::HostAnswer;
@@ -17,7 +18,7 @@ use crate::shelf::ResourceSet;
 use crate::step::gate;
 
 /// What would change a reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Advice {
     /// A command.
@@ -33,7 +34,7 @@ pub enum Advice {
 }
 
 /// A decision on a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnHost {
     /// Ends its hold.
@@ -43,7 +44,7 @@ pub enum OnHost {
 }
 
 /// What the updater is told on the host itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnAgent {
     /// It is no longer pinned.

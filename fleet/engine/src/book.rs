@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Days, WindowOpening, Zone};
@@ -54,7 +55,7 @@ pub struct RolloutState {
 }
 
 /// What stopped everything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HaltCause {
     /// An operator.
@@ -84,7 +85,7 @@ impl HaltCause {
 }
 
 /// What is stopped, each by its name. It survives a new target and a restart; `run` of that name ends it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Holds {
     /// Every group.
     pub all: bool,
@@ -98,9 +99,11 @@ pub struct Holds {
     pub groups: BTreeSet<String>,
     /// Who belonged to them, in each rollout that had them since: the policy may forget a group whose hold lasts, or call others so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub rules: Vec<Membership>,
     /// What versions before this kept of that, until there is a rollout.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub reach: BTreeMap<String, HoldMembers>,
     /// Groups that were let go again, by name, while all others are held.
     pub released: BTreeSet<String>,

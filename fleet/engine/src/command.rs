@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::book::{HaltCause, RolloutState};
@@ -13,7 +14,7 @@ use crate::reason::HaltRule;
 use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
 
 /// A command.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
     /// Starts groups before their time; `force`: without canaries, and although a freeze lasts.
@@ -56,7 +57,7 @@ pub enum Command {
     Approve {
         /// Names of groups.
         groups: Vec<String>,
-        /// What was seen of them; `None`: as they are.
+        /// What was seen of them; absent: as they are.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<String>,
     },

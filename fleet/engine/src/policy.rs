@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use protocol::Version;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Blackout, Days, WindowOpening, Zone};
@@ -13,7 +14,7 @@ use crate::labels::Expression;
 use crate::percent::Percent;
 
 /// Whether hosts are updated. The lower of two rules: disabled, then suspended, then enabled (Managed Updates v2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Hosts are told the target, and not to update.
@@ -26,7 +27,7 @@ pub enum Mode {
 }
 
 /// How soon a version is rolled out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Schedule {
     /// By groups and their windows.
@@ -39,7 +40,7 @@ pub enum Schedule {
 }
 
 /// Which rules lead from group to group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// Managed Updates v2: one group after the other.

@@ -1,10 +1,11 @@
 //! Why a group or a host waits: values with a stable code, not sentences (FLEET §6).
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Who can change it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Who {
     /// A person.
@@ -17,7 +18,7 @@ pub enum Who {
 
 named! { code[&] self:
 /// Why.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "code")]
 pub enum Why {
     /// There is no rollout.
@@ -178,7 +179,7 @@ pub enum Why {
 
 named! { name[] self:
 /// What halts a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum HaltRule {
     /// More hosts failed than allowed.
     FailedThreshold = "failed_threshold",

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Blackout, blackout_at};
@@ -124,7 +125,7 @@ impl Halt {
 }
 
 /// What an external check said last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GateAnswer {
     /// The group may start.

@@ -2,10 +2,9 @@
 
 use fleet_engine::host::HostId;
 use fleet_store::StoreReader;
-use fleet_wire::api::{ApiError, Code, Explained, History};
+use fleet_wire::api::{ApiError, Code, Explained, History, ReportedChange};
 use fleet_wire::rollout::AgentRollout;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::app::App;
 use crate::failure::ApiFailure;
@@ -64,19 +63,16 @@ pub(crate) async fn with_history(app: &App, id: HostId, mut explained: Explained
 }
 
 fn history(kept: fleet_store::EnrolmentHistory) -> History {
-    let json = |text: String| serde_json::from_str::<Value>(&text).unwrap_or_default();
     let (since, enrolled) = kept.enrolled.unzip();
     let (reported, report) = kept.report.unzip();
-    let change = |(at, text): (Timestamp, String)| {
-        let mut change = json(text);
-        change["reported"] = at.to_string().into();
-        change
+    let change = |(reported, text): (Timestamp, String)| {
+        Some(ReportedChange { change: serde_json::from_str(&text).ok()?, reported })
     };
     History {
         enrolled: enrolled.unwrap_or_default(),
         since,
         reported,
-        report: report.map(json),
-        changes: kept.changes.into_iter().map(change).collect(),
+        report: report.and_then(|text| serde_json::from_str(&text).ok()),
+        changes: kept.changes.into_iter().filter_map(change).collect(),
     }
 }

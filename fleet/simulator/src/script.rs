@@ -10,7 +10,8 @@ use fleet_engine::resource;
 use fleet_engine::shelf::{self, ResourceSet};
 use fleet_engine::tally::TallyContext;
 use fleet_wire::answers::graph::{self, Catalogue};
-use fleet_wire::answers::{ids, show};
+use fleet_wire::answers::{find, ids};
+use fleet_wire::api::ToldHost;
 use fleet_wire::rollout::AgentRollout;
 use fleet_wire::text;
 use jiff::{SignedDuration, Timestamp};
@@ -319,7 +320,7 @@ impl World {
         self.book.meet(&mut self.fleet, &question, now);
         self.step(now);
         let answer = self.book.ask(&mut self.fleet, &question, now).ok_or_else(no_rollout)?;
-        Ok(json!({ "at": text::second(now), "find": show::find(&answer) }))
+        Ok(json!({ "at": text::second(now), "find": find::Flat::of(&answer, &find::Cluster::default(), &[]) }))
     }
 
     fn graph(&mut self, question: &Value, now: Timestamp) -> Result<Value, LineRefusal> {
@@ -344,7 +345,7 @@ impl World {
             (Some(_), Some(state)) => state.name(),
         };
         let advice = self.book.host_advice(&self.shelf, &self.fleet, known, &answer, now);
-        let explained = show::explain(host, state, &answer, answer.since(known), advice.as_ref());
+        let explained = ToldHost::of(host, state, &answer, answer.since(known), advice.as_ref());
         Ok(json!({ "at": text::second(now), "explain": explained }))
     }
 }

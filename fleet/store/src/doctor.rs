@@ -6,6 +6,7 @@ use std::path::Path;
 use fleet_engine::book::{HaltCause, RolloutState};
 use jiff::{SignedDuration, Timestamp, Unit};
 use rusqlite::Connection;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::column::parse;
@@ -24,7 +25,7 @@ const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
 const OLD_BACKUP: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingLevel {
     /// As it should be.
@@ -36,7 +37,7 @@ pub enum FindingLevel {
 }
 
 /// Something that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// How bad it is.
     pub level: FindingLevel,

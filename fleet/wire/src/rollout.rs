@@ -6,18 +6,22 @@ use fleet_engine::advice::Advice;
 use fleet_engine::book::{Holds, RolloutState};
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::HostId;
-use fleet_engine::policy::{Schedule, Strategy};
+use fleet_engine::policy::{Mode, Schedule, Strategy};
 use fleet_engine::rollout::{Canary, GroupStatus, Rollout};
 use fleet_engine::shelf::ResourceSet;
 use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::ids;
 use crate::reason::Reason;
 use crate::text;
 
+/// States of groups, and of a rollout.
+const STATES: [&str; 6] = ["unstarted", "canary", "active", "done", "rolledback", "halted"];
+
 /// A rollout.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AgentRollout {
     /// `autoupdate_agent_rollout`.
@@ -33,7 +37,7 @@ pub struct AgentRollout {
 }
 
 /// Which it is.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RolloutMetadata {
     /// `autoupdate-agent-rollout`.
@@ -50,7 +54,7 @@ pub struct RolloutMetadata {
 }
 
 /// What it shall do.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RolloutSpec {
     /// Where hosts come from, and go back to.
@@ -58,10 +62,13 @@ pub struct RolloutSpec {
     /// Where they shall go.
     pub target_version: String,
     /// `regular`, `critical` or `immediate`.
+    #[schemars(with = "Schedule")]
     pub schedule: String,
     /// `enabled`, `suspended` or `disabled`.
+    #[schemars(with = "Mode")]
     pub autoupdate_mode: String,
     /// How its groups follow each other.
+    #[schemars(with = "Strategy")]
     pub strategy: String,
     /// As Go writes it, `2h0m0s`; of the strategy `time-based`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,14 +76,16 @@ pub struct RolloutSpec {
 }
 
 /// How far it is.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RolloutStatus {
     /// Its groups, in their order.
     pub groups: Vec<RolloutGroup>,
-    /// RFC 3339.
+    /// When it began; null: it did not yet.
+    #[schemars(extend("format" = "date-time"))]
     pub start_time: Option<String>,
     /// In which state it is; in the words of Managed Updates v2, or `halted`.
+    #[schemars(extend("enum" = STATES))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Of a rollout without groups: why it is as it is.
@@ -88,13 +97,13 @@ pub struct RolloutStatus {
 }
 
 /// What keeps every host from updating, beside a rollout or without one.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Stops {
     /// What is held.
     #[serde(skip_serializing_if = "is_nothing")]
     pub holds: Holds,
-    /// That the store does not answer; `None`: it does.
+    /// That the store does not answer; absent: it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store_unavailable: Option<Reason>,
     /// A stop waits for the store.
@@ -103,15 +112,15 @@ pub struct Stops {
 }
 
 /// The same as `GET /v1/fleet/holds` answers: with the keys of what is held in one object.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct StopsAlone {
     /// What is held.
     #[serde(flatten)]
     pub holds: Holds,
-    /// See [`Stops`].
+    /// That the store does not answer; absent: it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_unavailable: Option<Reason>,
-    /// See [`Stops`].
+    /// A stop waits for the store: until it is decided, no host is told to update.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stop_waits: bool,
 }
@@ -127,16 +136,19 @@ fn is_nothing(holds: &Holds) -> bool {
 }
 
 /// A group.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RolloutGroup {
     /// Its name.
     pub name: String,
     /// In which state it is; in the words of Managed Updates v2, or `halted`.
+    #[schemars(extend("enum" = STATES))]
     pub state: String,
-    /// RFC 3339.
+    /// When it began; null: it did not yet.
+    #[schemars(extend("format" = "date-time"))]
     pub start_time: Option<String>,
-    /// RFC 3339.
+    /// When its state changed last.
+    #[schemars(extend("format" = "date-time"))]
     pub last_update_time: Option<String>,
     /// The code of why its state changed last.
     pub last_update_reason: String,
@@ -146,9 +158,9 @@ pub struct RolloutGroup {
     pub config_start_hour: u8,
     /// Hours after the start of the group before it.
     pub config_wait_hours: u32,
-    /// The groups that it requires (RFD 0169); `None`: the server does not say.
+    /// The groups that it requires (RFD 0169); absent: the server does not say.
     pub config_requires: Option<Vec<String>>,
-    /// It takes hosts of no other group; `None`: v2's rule.
+    /// It takes hosts of no other group; absent: v2's rule.
     pub catch_all: Option<bool>,
     /// Hosts that were counted in it when it started.
     pub initial_count: u64,
@@ -174,7 +186,7 @@ pub struct RolloutGroup {
     pub excluded_count: u64,
     /// Counted from 1; `run` and `rollback` begin another one.
     pub attempt: u32,
-    /// Why it is as it is; `None`: the server does not say.
+    /// Why it is as it is; absent: the server does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<Reason>,
     /// The role whose approval it needs; empty: none.
@@ -195,7 +207,7 @@ pub struct RolloutGroup {
 }
 
 /// A canary.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RolloutCanary {
     /// Its updater's id.

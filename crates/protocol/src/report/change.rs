@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// What became of a host's last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It has begun.
@@ -48,6 +49,7 @@ impl Outcome {
 
 /// A host's last change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// The version before; empty: none was installed.
     #[serde(default)]

@@ -34,8 +34,10 @@ pub const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 /// What a host says of itself: its whole state, so that the next report makes good a lost one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// The agent's host UUID.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "uuid")))]
     pub host: String,
     /// The updater's own id, a UUID.
     pub update_id: String,
@@ -48,7 +50,7 @@ pub struct Report {
     /// The update group; empty: none.
     #[serde(default)]
     pub group: String,
-    /// At most [`MAX_LABELS`].
+    /// At most 64 ([`MAX_LABELS`]).
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Which versions are here.
@@ -85,6 +87,7 @@ pub struct Report {
 
 /// Which versions are on a host; an empty text: none, or not known.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Versions {
     /// What the links lead to.
     #[serde(default)]
@@ -109,6 +112,7 @@ impl Versions {
 
 /// What a server says to a report that it does not take, where another one would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GoOn {
     /// The server's epoch.
     pub epoch: u64,

@@ -6,8 +6,9 @@ use super::MAX_NUMBER;
 
 /// Reports are wanted: `fleet.report`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Wanted {
-    /// The epoch in which they are numbered; at most [`MAX_NUMBER`].
+    /// The epoch in which they are numbered; at most 2⁵³ - 1.
     pub epoch: u64,
     /// How often a host reports that has nothing new to say, seconds.
     pub interval_seconds: u32,

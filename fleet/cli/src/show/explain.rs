@@ -4,9 +4,8 @@ use std::io::Write;
 
 use fleet_wire::api::{Explained, History, HostView};
 use fleet_wire::reason::advice::accept;
-use serde_json::Value;
 
-use super::reason::{Reason, ReasonSubject};
+use super::reason::ReasonSubject;
 use super::reported;
 use super::text::{clean, time, time_to_come};
 use crate::console::Palette;
@@ -18,22 +17,15 @@ use crate::failure::Failure;
 /// Those of `out`.
 pub(crate) fn text(out: &mut dyn Write, explained: &Explained, look: &Palette) -> Result<(), Failure> {
     let answer = &explained.answer;
-    let of = |key: &str| answer.get(key).and_then(Value::as_str).unwrap_or_default();
-    let group = of("group");
-    writeln!(out, "Host: {}", clean(of("host")))?;
-    writeln!(out, "Group: {}", or_none(group))?;
-    writeln!(out, "State: {}", or_none(of("state")))?;
-    let updates = answer.get("update").and_then(Value::as_bool).unwrap_or_default();
-    let version = or_none(of("version"));
-    writeln!(out, "Told: {}", if updates { format!("update to {version}") } else { format!("no update ({version})") })?;
-    let mut reason = Reason::read(answer.get("why").unwrap_or(&Value::Null));
-    reason.until = None;
-    writeln!(out, "Why: {}", reason.line(ReasonSubject::Host(of("host")), &look.zone))?;
-    let until = match of("until") {
-        "" => "no time is known".to_owned(),
-        until => format!("{} at the earliest", time_to_come(until, &look.zone)),
-    };
-    writeln!(out, "Until: {until}")?;
+    writeln!(out, "Host: {}", clean(&answer.host))?;
+    writeln!(out, "Group: {}", or_none(&answer.group))?;
+    writeln!(out, "State: {}", or_none(&answer.state))?;
+    let version = or_none(&answer.version);
+    let told = if answer.update { format!("update to {version}") } else { format!("no update ({version})") };
+    writeln!(out, "Told: {told}")?;
+    writeln!(out, "Why: {}", answer.why.line(ReasonSubject::Host(&answer.host), &look.zone))?;
+    let until = answer.until.as_ref().map(|until| format!("{} at the earliest", time_to_come(until, &look.zone)));
+    writeln!(out, "Until: {}", until.unwrap_or_else(|| "no time is known".to_owned()))?;
     if explained.known.is_none() {
         writeln!(out, "Known: no, this host was never heard of")?;
     }

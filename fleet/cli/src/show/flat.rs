@@ -65,7 +65,7 @@ fn word(group: &RolloutGroup) -> (&'static str, Option<String>) {
         "halted" => ("failed", group.last_update_time.clone()),
         "rolledback" => ("rolled back", group.last_update_time.clone()),
         "canary" | "active" => ("in progress", group.start_time.clone()),
-        _ => ("scheduled", group.reason().until),
+        _ => ("scheduled", group.reason().until.flatten()),
     }
 }
 

@@ -98,7 +98,7 @@ impl Bed {
         let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
         let told = self.snapshot.ask(&question, None, crate::clock::now()).unwrap();
         let answer = told.answer(self.snapshot.confirmed()).unwrap();
-        let explained = self.keeper.explain(host).unwrap().answer["why"]["code"].as_str().unwrap().to_owned();
+        let explained = json!(self.keeper.explain(host).unwrap())["why"]["code"].as_str().unwrap().to_owned();
         (answer.reason.why.clone(), explained)
     }
 

@@ -9,9 +9,10 @@ use fleet_engine::host::{GroupPlace, Host, HostId};
 use fleet_engine::reason::Why;
 use fleet_engine::resource::{Kind, Resource};
 use fleet_engine::tally::{HostState, TallyContext};
-use fleet_wire::answers::{find, ids, show};
+use fleet_wire::answers::{find, ids};
 use fleet_wire::api::{
-    ApiError, Code, Explained, HostList, HostView as Shown, HostsQuery, KeptResource, MAX_PAGE, PAGE,
+    ApiError, Code, Explained, HOST_STATES, HostList, HostView as Shown, HostsQuery, KeptResource, MAX_PAGE, PAGE,
+    ToldHost,
 };
 use fleet_wire::reason::Reason;
 use fleet_wire::rollout::{AgentRollout, Stops, StopsAlone};
@@ -20,10 +21,6 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::CoreState;
-
-/// What [`HostsQuery::state`] may be.
-const STATES: [&str; 9] =
-    ["excluded", "updated", "failed", "timed_out", "told", "silent", "let_go", "pending", "unassigned"];
 
 /// A group, as its page shows it.
 pub(crate) struct GroupLook {
@@ -155,10 +152,8 @@ impl CoreState {
         let state = known.map_or("unknown", |host| self.state(host, now));
         let advice = self.book.host_advice(&self.shelf, &self.fleet, known, &answer, now);
         let since = if is_good { answer.since(known) } else { Some(answer.reason.since) };
-        let mut answer = show::explain(&ids::text(id), state, &answer, since, advice.as_ref());
-        if let (false, Some(ahead)) = (is_good, self.snapshot.ahead()) {
-            answer["why"]["clock_behind"] = text::second(ahead).into();
-        }
+        let mut answer = ToldHost::of(&ids::text(id), state, &answer, since, advice.as_ref());
+        answer.why.clock_behind = self.snapshot.ahead().filter(|_| !is_good).map(text::second);
         Ok(Explained { known: known.map(|host| self.shown(host, now)), history: None, answer })
     }
 
@@ -167,7 +162,8 @@ impl CoreState {
         let now = self.now();
         let known = self.fleet.host(id);
         let state = known.map_or("unknown", |host| self.state(host, now));
-        let answer = json!({ "host": ids::text(id), "state": state, "why": { "code": Why::NoRollout.code() } });
+        let why = Reason { until: None, ..Reason::now(Why::NoRollout) };
+        let answer = ToldHost { host: ids::text(id), state: state.to_owned(), why, ..ToldHost::default() };
         Explained { known: known.map(|host| self.shown(host, now)), history: None, answer }
     }
 
@@ -177,8 +173,8 @@ impl CoreState {
     /// The question names no state, no group or no UUID.
     pub(crate) fn hosts(&self, query: &HostsQuery) -> Result<HostList, ApiError> {
         let bad = |message: String| ApiError::new(Code::BadRequest, message);
-        if let Some(state) = query.state.as_deref().filter(|state| !STATES.contains(state)) {
-            return Err(bad(format!("there is no state {state:?}: states are {}", STATES.join(", "))));
+        if let Some(state) = query.state.as_deref().filter(|state| !HOST_STATES.contains(state)) {
+            return Err(bad(format!("there is no state {state:?}: states are {}", HOST_STATES.join(", "))));
         }
         if let Some(group) = query.group.as_deref().filter(|group| !group.is_empty() && !self.is_declared(group)) {
             self.is_group(group)?;

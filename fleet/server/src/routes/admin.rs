@@ -9,11 +9,10 @@ use axum::{Json, Router};
 use fleet_engine::host::HostId;
 use fleet_wire::answers::ids;
 use fleet_wire::api::{
-    Act, Acted, ApiError, AuditEntry, AuditPage, Code, Decided, Explained, HostList, HostsQuery, KeptResource,
-    StateCounts, Verified, Write, WriteResult,
+    Act, Acted, ApiError, AuditEntry, AuditPage, AuditRange, Code, Decided, Explained, HostList, HostsQuery,
+    KeptResource, KnownHead, Removal, RolloutsQuery, StateCounts, Verified, Write, WriteResult,
 };
 use fleet_wire::rollout::{AgentRollout, StopsAlone};
-use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
@@ -80,14 +79,6 @@ async fn write(Operator(actor): Operator, State(app): State<App>, Whole(body): W
     Ok(Json(app.core.run(move |keeper| keeper.write(&actor, &write)).await?))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Removal {
-    id: String,
-    #[serde(default)]
-    dry_run: bool,
-}
-
 async fn remove(
     Operator(actor): Operator,
     State(app): State<App>,
@@ -111,13 +102,6 @@ async fn rollout(_: Viewer, State(app): State<App>) -> ApiResult<AgentRollout> {
     Ok(Json(app.core.run(|keeper| keeper.rollout()).await?))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Before {
-    before: Option<u64>,
-    limit: Option<u32>,
-}
-
 /// What is held, with a rollout and without one; and that the store does not answer.
 async fn holds(_: Viewer, State(app): State<App>) -> ApiResult<StopsAlone> {
     Ok(Json(app.core.run(|keeper| Ok(keeper.stops())).await?))
@@ -127,7 +111,7 @@ async fn holds(_: Viewer, State(app): State<App>) -> ApiResult<StopsAlone> {
 async fn rollouts(
     _: Viewer,
     State(app): State<App>,
-    ApiQuery(Before { before, limit }): ApiQuery<Before>,
+    ApiQuery(RolloutsQuery { before, limit }): ApiQuery<RolloutsQuery>,
 ) -> ApiResult<Vec<AgentRollout>> {
     let limit = limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
     let found = past::rollouts(&app, before, limit).await?;
@@ -164,16 +148,6 @@ async fn decide(
     Ok(Json(with_history(&app, id, explained).await?))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AuditRange {
-    #[serde(default)]
-    after: u64,
-    limit: Option<u32>,
-    #[serde(default)]
-    follow: bool,
-}
-
 async fn audit(_: Viewer, State(app): State<App>, ApiQuery(part): ApiQuery<AuditRange>) -> ApiResult<AuditPage> {
     let limit = part.limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
     let mut entries = past(&app, move |reader| reader.audit(part.after, limit + 1)).await?;
@@ -181,12 +155,6 @@ async fn audit(_: Viewer, State(app): State<App>, ApiQuery(part): ApiQuery<Audit
     let more = entries.len() > most;
     entries.truncate(most);
     Ok(Json(AuditPage { entries, more }))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KnownHead {
-    head: Option<String>,
 }
 
 async fn verify(_: Viewer, State(app): State<App>, ApiQuery(known): ApiQuery<KnownHead>) -> ApiResult<Verified> {

@@ -3,6 +3,7 @@
 mod access;
 mod admin;
 mod caller;
+mod document;
 mod health;
 mod public;
 mod reply;
@@ -37,6 +38,7 @@ pub(crate) fn all(app: App) -> Router {
         .merge(admin::routes())
         .merge(tokens::routes())
         .merge(pages::routes())
+        .route("/v1/openapi.json", get(document::document))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .fallback(nothing)

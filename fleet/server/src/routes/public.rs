@@ -15,6 +15,7 @@ use fleet_wire::answers::channel::{self, Origin, Style, Verb};
 use fleet_wire::answers::find::{self, FindQuestion, Form};
 use fleet_wire::answers::graph::{self, Catalogue};
 use fleet_wire::answers::{Reply, schedule};
+use fleet_wire::api::Code;
 use protocol::report::{QUESTION_HEADER, SignedQuestion};
 
 use super::reply::{HttpReply, not_found};
@@ -102,8 +103,7 @@ async fn install_script(State(app): State<App>, RawQuery(query): RawQuery) -> Ht
     match &app.install_script {
         Some(script) => HttpReply(script.reply(&query.unwrap_or_default())),
         None => HttpReply(Reply::error(
-            404,
-            "not_found",
+            Code::NotFound,
             "this server does not know by which address hosts reach it: set public_addr in its configuration",
         )),
     }

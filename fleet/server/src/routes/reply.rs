@@ -4,6 +4,7 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use fleet_wire::answers::{Reply, ReplyBody};
+use fleet_wire::api::Code;
 
 /// A [`Reply`] as axum sends it.
 pub(super) struct HttpReply(pub(super) Reply);
@@ -27,5 +28,5 @@ impl IntoResponse for HttpReply {
 
 /// That there is nothing at a path.
 pub(super) fn not_found() -> Reply {
-    Reply::error(404, "not_found", "there is nothing at this path")
+    Reply::error(Code::NotFound, "there is nothing at this path")
 }

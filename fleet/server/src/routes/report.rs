@@ -7,8 +7,8 @@ use axum::routing::post;
 use axum::{Json, Router};
 use fleet_wire::api::{ApiError, Code, ErrorAnswer};
 use protocol::report::{GoOn, MAX_BODY};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
 use super::request::whole;
 use crate::app::App;
@@ -34,8 +34,17 @@ impl From<ApiError> for NotTaken {
     }
 }
 
-#[derive(Serialize)]
-struct ReportAnswer {
+/// A report that came.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ReportTaken {
+    /// `taken`: it is durable; `waiting`: an admin must accept the host.
+    #[schemars(extend("enum" = ["taken", "waiting"]))]
+    state: &'static str,
+}
+
+/// Why a report was not taken; of `other_epoch` and `old_sequence` with the numbers to go on from.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ReportRefused {
     #[serde(flatten)]
     refused: ErrorAnswer,
     #[serde(flatten)]
@@ -47,7 +56,7 @@ impl IntoResponse for NotTaken {
         let Self(error, go_on) = self;
         let code = error.code;
         let status = failure::status(code);
-        let mut response = (status, Json(ReportAnswer { refused: ErrorAnswer { error }, go_on })).into_response();
+        let mut response = (status, Json(ReportRefused { refused: ErrorAnswer { error }, go_on })).into_response();
         if code == Code::TooOften {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(TOO_OFTEN));
         }
@@ -70,7 +79,7 @@ async fn report(State(app): State<App>, headers: HeaderMap, request: Request) ->
     let ended = || Err(ApiError::new(Code::StoreUnavailable, "the server is ending"));
     kept.await.unwrap_or_else(|_| ended())?;
     let (status, state) = status;
-    Ok(no_store((status, Json(json!({ "state": state }))).into_response()))
+    Ok(no_store((status, Json(ReportTaken { state })).into_response()))
 }
 
 /// A header that is there once: of two, others on the way may see the other one.

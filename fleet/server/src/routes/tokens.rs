@@ -3,8 +3,7 @@
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
-use fleet_wire::api::{JoinToken, MadeToken, NewJoinToken, NewToken, Token};
-use serde::Deserialize;
+use fleet_wire::api::{JoinToken, MadeToken, NewJoinToken, NewToken, Token, TokenRemoval};
 use serde_json::{Value, json};
 
 use super::access::Admin;
@@ -27,12 +26,6 @@ async fn list(_: Admin, State(app): State<App>) -> ApiResult<Vec<Token>> {
 async fn make(Admin(actor): Admin, State(app): State<App>, Whole(body): Whole) -> ApiResult<MadeToken> {
     let new: NewToken = read_json(&body)?;
     Ok(Json(app.core.run(move |keeper| keeper.make_token(&actor, &new)).await?))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TokenRemoval {
-    id: String,
 }
 
 async fn remove(

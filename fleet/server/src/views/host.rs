@@ -1,10 +1,9 @@
 //! `/hosts/UUID`.
 
 use askama::Template;
-use fleet_wire::api::{AuditEntry, Explained, History};
+use fleet_wire::api::{AuditEntry, Explained, History, ToldHost};
 use fleet_wire::reason::{Reason, ReasonSubject};
 use fleet_wire::words::reported;
-use serde_json::Value;
 
 use super::audit::AuditRow;
 use super::frame::Frame;
@@ -28,22 +27,27 @@ pub(crate) struct HostPage {
 }
 
 impl HostPage {
-    fn text(&self, key: &str) -> &str {
-        let answer = self.explained.as_ref().ok().map(|explained| &explained.answer);
-        answer.and_then(|answer| answer.get(key)).and_then(Value::as_str).unwrap_or_default()
+    fn answer(&self) -> Option<&ToldHost> {
+        Some(&self.explained.as_ref().ok()?.answer)
+    }
+
+    fn group(&self) -> &str {
+        self.answer().map_or("", |answer| &answer.group)
+    }
+
+    fn state(&self) -> &str {
+        self.answer().map_or("", |answer| &answer.state)
     }
 
     fn told(&self) -> String {
-        let answer = self.explained.as_ref().ok().map(|explained| &explained.answer);
-        let updates = answer.and_then(|answer| answer.get("update")).and_then(Value::as_bool).unwrap_or_default();
-        let version = self.text("version");
-        if updates { format!("update to {version}") } else { format!("no update ({version})") }
+        self.answer().map_or_else(String::new, |ToldHost { update, version, .. }| {
+            if *update { format!("update to {version}") } else { format!("no update ({version})") }
+        })
     }
 
     fn waits(&self) -> Option<Waits> {
-        let answer = &self.explained.as_ref().ok()?.answer;
-        let mut reason = Reason::read(answer.get("why").unwrap_or(&Value::Null));
-        reason.until = answer.get("until").and_then(Value::as_str).map(str::to_owned);
+        let ToldHost { why, until, .. } = self.answer()?;
+        let reason = Reason { until: Some(until.clone()), ..why.clone() };
         Some(Waits::of(&reason, ReasonSubject::Host(&self.id)))
     }
 

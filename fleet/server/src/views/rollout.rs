@@ -47,7 +47,13 @@ impl Waits {
         Self {
             sentence: reason.sentence(),
             since: time(&reason.since).unwrap_or_default(),
-            until: reason.until.as_deref().map(|time| text::time_to_come(time, &TimeZone::UTC)).unwrap_or_default(),
+            until: reason
+                .until
+                .iter()
+                .flatten()
+                .next()
+                .map(|time| text::time_to_come(time, &TimeZone::UTC))
+                .unwrap_or_default(),
             advice: reason.advice(subject).unwrap_or_default(),
             is_moving: reason.is_moving(),
         }

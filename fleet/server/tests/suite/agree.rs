@@ -134,7 +134,7 @@ fn said(server: &Server, page: &Visitor<'_>, token: &str, host: &str) -> [String
     let explains = of(&explained["version"], &explained["update"], &explained["why"]["code"], &explained["until"]);
     // The page has sentences: those of what is explained.
     let mut reason = Reason::read(&explained["why"]);
-    reason.until = explained["until"].as_str().map(str::to_owned);
+    reason.until = Some(explained["until"].as_str().map(str::to_owned));
     let (version, update) = (text(&explained["version"]), explained["update"] == true);
     let told = if update { format!("update to {version}") } else { format!("no update ({version})") };
     let mut parts = vec![format!("<dd>{told}</dd>"), format!("<p class=\"why\">{}</p>", reason.sentence())];

@@ -6,10 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
 
+use crate::docs::DOCUMENT;
 use crate::support::{SOON, Server, dir, groups, misused, program, refused, request, rolling, start, version};
 
-/// Every route of the server.
-const API: &str = include_str!("../../../../docs/fleet-api.json");
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
 /// More than any body may have.
 const HUGE: usize = 3 << 20;
@@ -52,8 +51,8 @@ impl Answer {
 }
 
 /// Each path of the document with the methods that it has.
-fn paths() -> Vec<(String, BTreeSet<String>)> {
-    let api: Value = serde_json::from_str(API).unwrap();
+fn paths(server: &Server) -> Vec<(String, BTreeSet<String>)> {
+    let api = server.json(DOCUMENT);
     let of = |(path, methods): (&String, &Value)| {
         let methods = methods.as_object().unwrap().keys().map(|method| method.to_uppercase()).collect();
         (path.clone(), methods)
@@ -77,7 +76,7 @@ fn every_route_refuses_the_methods_that_it_has_not_and_names_those_that_it_has()
     let (_dir, server) = start();
     let token = started(&server);
     let mut asked = 0;
-    for (path, methods) in paths() {
+    for (path, methods) in paths(&server) {
         let addr = if path == "/metrics" { server.metrics } else { server.addr };
         for method in METHODS.into_iter().filter(|method| !methods.contains(*method)) {
             let answer = Answer::of(addr, method, &with(&path, "dev"), &token, "");
@@ -99,7 +98,7 @@ fn every_body_that_is_too_large_or_no_json_is_refused() {
     let huge = "x".repeat(HUGE);
     // Reports are signed, and nobody's by a token: they have tests of their own.
     let is_of_tokens = |path: &str| path != protocol::report::PATH;
-    let posts = paths().into_iter().filter(|(path, methods)| methods.contains("POST") && is_of_tokens(path));
+    let posts = paths(&server).into_iter().filter(|(path, methods)| methods.contains("POST") && is_of_tokens(path));
     let id = "00000000-0000-4000-8000-000000000001";
     let mut asked = 0;
     for (path, _) in posts {
@@ -127,7 +126,7 @@ fn names_that_are_none_are_refused_on_every_route_that_takes_one() {
     let (_dir, server) = start();
     let token = started(&server);
     let mut asked = 0;
-    for (path, methods) in paths().into_iter().filter(|(path, _)| path.contains('{')) {
+    for (path, methods) in paths(&server).into_iter().filter(|(path, _)| path.contains('{')) {
         for name in ["%ff", "%zz", "%", "%00", "..", "%2e%2e%2f%2e%2e%2fetc", "%E2%80%AE", "a%0d%0ab", &"x".repeat(600)]
         {
             for method in methods.iter() {

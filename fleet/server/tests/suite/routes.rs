@@ -109,7 +109,8 @@ fn says_nothing(answer: &Answer, what: &str) {
         assert!(!answer.body.contains(secret) && !answer.head.contains(secret), "{secret}: {what}");
     }
     let json: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-    assert!(!has_count(&json), "{what}");
+    // The document names them, and is the same for everybody.
+    assert!(json["openapi"].is_string() || !has_count(&json), "{what}");
     assert!(answer.header("set-cookie").is_none(), "{what}");
 }
 

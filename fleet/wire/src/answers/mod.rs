@@ -8,6 +8,5 @@ pub mod install_script;
 pub mod query;
 pub mod reply;
 pub mod schedule;
-pub mod show;
 
 pub use reply::{Reply, ReplyBody};

@@ -3,7 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use serde_json::json;
+use serde::Serialize;
+
+use crate::api::{ApiError, Code, ErrorAnswer};
 
 /// `application/json`.
 pub const JSON: &str = "application/json";
@@ -85,15 +87,19 @@ impl Reply {
         Self::with(200, content_type, body)
     }
 
-    /// An error as `{"error":{"code","message"}}` (FLEET §12). `code` is stable; `message` says what failed and what to do.
-    pub fn error(status: u16, code: &str, message: &str) -> Self {
-        let body = json!({ "error": { "code": code, "message": message } });
-        Self::with(status, JSON, body.to_string())
+    /// `body` as JSON: writing into memory does not fail.
+    pub fn json(status: u16, body: &impl Serialize) -> Self {
+        Self::with(status, JSON, serde_json::to_vec(body).unwrap_or_default())
+    }
+
+    /// An error. `message` says what failed and what to do.
+    pub fn error(code: Code, message: impl Into<String>) -> Self {
+        Self::json(code.status(), &ErrorAnswer { error: ApiError::new(code, message) })
     }
 
     /// 400 `bad_request`.
     pub(crate) fn bad_request(message: &str) -> Self {
-        Self::error(400, "bad_request", message)
+        Self::error(Code::BadRequest, message)
     }
 
     /// `body` with any status.

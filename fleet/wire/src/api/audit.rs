@@ -2,10 +2,11 @@
 //! /v1/fleet/events?after=SEQ` (`&follow=true`: the connection stays open): an [`AuditEntry`] a line.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A record: a decision of a person or of the engine, or one that was refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditEntry {
     /// Counted from 1.
     pub seq: u64,
@@ -36,7 +37,8 @@ pub struct AuditEntry {
 }
 
 /// Records, the oldest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AuditPage")]
 pub struct Page {
     /// At most as many as asked for.
     pub entries: Vec<AuditEntry>,
@@ -45,7 +47,7 @@ pub struct Page {
 }
 
 /// The newest record.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditHead {
     /// Its number; 0: there is none.
     pub seq: u64,
@@ -54,12 +56,34 @@ pub struct AuditHead {
 }
 
 /// Whether the chain is whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verified {
     /// How many records were looked at.
     pub records: u64,
     /// The newest one.
     pub head: AuditHead,
-    /// What is wrong, with the number of the record; `None`: nothing.
+    /// What is wrong, with the number of the record; null: nothing.
     pub fault: Option<String>,
+}
+
+/// Which records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AuditRange {
+    /// Behind this number.
+    #[serde(default)]
+    pub after: u64,
+    /// How many at most: 1000 at most. Absent: 100, of events 1000 at a time.
+    pub limit: Option<u32>,
+    /// The connection stays open, and brings those to come. Of events alone.
+    #[serde(default)]
+    pub follow: bool,
+}
+
+/// What is known of the chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KnownHead {
+    /// A hash that was stored elsewhere, 64 hex digits: it must be in the chain.
+    pub head: Option<String>,
 }

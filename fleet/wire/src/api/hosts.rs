@@ -3,16 +3,28 @@
 
 use std::collections::BTreeMap;
 
+use fleet_engine::advice::Advice;
+use fleet_engine::answer::HostAnswer;
 use jiff::Timestamp;
+use protocol::report::{Change, Report};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::reason::Reason;
+use crate::text::second;
+
+/// States of hosts that are known.
+pub const HOST_STATES: [&str; 9] =
+    ["excluded", "updated", "failed", "timed_out", "told", "silent", "let_go", "pending", "unassigned"];
+
 /// Which hosts; what is absent does not matter.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostsQuery {
     /// Of the group with this name, by which they update; empty: of none.
     pub group: Option<String>,
-    /// In this state: `excluded`, `updated`, `failed`, `timed_out`, `told`, `silent`, `let_go`, `pending`, `unassigned`.
+    /// In this state.
+    #[schemars(extend("enum" = HOST_STATES))]
     pub state: Option<String>,
     /// That run this version.
     pub version: Option<String>,
@@ -31,7 +43,7 @@ pub struct HostsQuery {
 }
 
 /// Hosts, by UUID.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostList {
     /// At most as many as asked for.
     pub hosts: Vec<HostView>,
@@ -40,9 +52,10 @@ pub struct HostList {
 }
 
 /// A host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostView {
     /// Its UUID.
+    #[schemars(extend("format" = "uuid"))]
     pub host: String,
     /// Its updater's id; empty: none.
     pub update_id: String,
@@ -56,7 +69,8 @@ pub struct HostView {
     pub labels: BTreeMap<String, String>,
     /// What it runs; empty: it does not say.
     pub version: String,
-    /// Its state, as in [`HostsQuery::state`].
+    /// Its state.
+    #[schemars(extend("enum" = HOST_STATES))]
     pub state: String,
     /// An operator holds it.
     pub held: bool,
@@ -64,7 +78,7 @@ pub struct HostView {
     pub pinned: bool,
     /// Its updater is disabled.
     pub disabled: bool,
-    /// When it was last heard of.
+    /// When it was last heard of; null: never.
     pub last_seen: Option<Timestamp>,
     /// What became of its last change: `updated`, `rolled_back`, …; empty: none is known.
     pub last_outcome: String,
@@ -87,54 +101,112 @@ pub struct HostView {
 }
 
 /// What a host said last, and its changes.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct History {
     /// How it enrolled: `open`, `token NAME`, `accepted by WHO`; empty: it did not.
     pub enrolled: String,
-    /// Since when.
+    /// Since when; null: it did not.
     pub since: Option<Timestamp>,
-    /// When its last report came.
+    /// When its last report came; null: never.
     pub reported: Option<Timestamp>,
-    /// Its last report, as `protocol::report::Report` is written; `None`: there is none.
-    pub report: Option<serde_json::Value>,
-    /// Its last changes, the newest first; each with `reported`.
-    pub changes: Vec<serde_json::Value>,
+    /// Its last report; null: there is none.
+    pub report: Option<Report>,
+    /// Its last 50 changes, the newest first.
+    pub changes: Vec<ReportedChange>,
+}
+
+/// A change of a host's version, and when it was reported.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportedChange {
+    /// As the host reported it.
+    #[serde(flatten)]
+    pub change: Change,
+    /// When the report came.
+    pub reported: Timestamp,
+}
+
+/// What a host would be told now, and why; and what is known of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Explained {
+    /// What is known of it; null: it was never heard of.
+    pub known: Option<HostView>,
+    /// What it reported; absent while the store does not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
+    /// What it would be told.
+    #[serde(flatten)]
+    pub answer: ToldHost,
 }
 
 /// What a host would be told now, and why.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Explained {
-    /// What is known of it; `None`: it was never heard of.
-    pub known: Option<HostView>,
-    /// What it reported; `None`: nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub history: Option<History>,
-    /// As `fleet_wire::answers::show::explain` writes it: `host`, `group`, `state`, `version`, `update`, `why`, `until`.
-    #[serde(flatten)]
-    pub answer: serde_json::Value,
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ToldHost {
+    /// Its UUID.
+    #[schemars(extend("format" = "uuid"))]
+    pub host: String,
+    /// The group by which it updates; empty: none.
+    pub group: String,
+    /// Its state, as in the list of hosts; `unknown`: it was never heard of.
+    #[schemars(extend("enum" = [&HOST_STATES[..], &["unknown"]].concat()))]
+    pub state: String,
+    /// What it is to run; empty: no rollout ever named a version.
+    pub version: String,
+    /// Whether it would be told to update now.
+    pub update: bool,
+    /// Why, and what would change it.
+    pub why: Reason,
+    /// The earliest time at which that could change; null: the clock changes nothing.
+    #[schemars(extend("format" = "date-time"))]
+    pub until: Option<String>,
+}
+
+impl ToldHost {
+    /// Of the engine's answer to a host in this state: since when its reason holds, where that is known, and what would change it.
+    pub fn of(host: &str, state: &str, answer: &HostAnswer, since: Option<Timestamp>, advice: Option<&Advice>) -> Self {
+        // A store that never confirmed anything has no time.
+        let since = since.filter(|since| *since > Timestamp::UNIX_EPOCH).map(second);
+        let why = Reason {
+            since,
+            // It stands beside it.
+            until: None,
+            advice: Some(advice.cloned()),
+            ..Reason::now(answer.reason.why.clone())
+        };
+        Self {
+            host: host.to_owned(),
+            group: answer.group.clone(),
+            state: state.to_owned(),
+            version: answer.version.to_string(),
+            update: answer.update,
+            why,
+            until: answer.reason.until.map(second),
+        }
+    }
 }
 
 /// An operator's decision on a host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Decided {
-    /// A UUID; sent twice, the decision is made once.
+    /// Made by the caller; sent twice, the decision is made once.
+    #[schemars(extend("format" = "uuid"))]
     pub id: String,
     /// What was decided.
     pub decision: Decision,
 }
 
 /// What is decided of a host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// It is not updated until it is released.
     Hold,
     /// It is updated again.
     Release,
-    /// It belongs to this group, whatever it declares; `None`: to its own again.
+    /// It belongs to this group, whatever it declares; null: to its own again.
     Assign(Option<String>),
-    /// The key that waits is its key, and what it reports counts from now on; with `Some`, only if it begins with these hex
+    /// The key that waits is its key, and what it reports counts from now on; with a text, only if it begins with these hex
     /// digits.
     Accept(Option<String>),
     /// It is struck off, and its key with it: if it comes back it is new.

@@ -15,10 +15,12 @@ pub const PAGE: u32 = 100;
 /// Most entries of a page.
 pub const MAX_PAGE: u32 = 1000;
 
-pub use audit::{AuditEntry, AuditHead, Page as AuditPage, Verified};
+pub use audit::{AuditEntry, AuditHead, AuditRange, KnownHead, Page as AuditPage, Verified};
 pub use fleet_engine::book::{HaltCause, Holds};
-pub use hosts::{Decided, Decision, Explained, History, HostList, HostView, HostsQuery};
+pub use hosts::{
+    Decided, Decision, Explained, HOST_STATES, History, HostList, HostView, HostsQuery, ReportedChange, ToldHost,
+};
 pub use refused::{ApiError, Code, ErrorAnswer};
-pub use resources::{Changed, Effects, How, KeptResource, Takes, Unwise, Write, WriteResult};
-pub use rollout::{Act, Acted, CountOf, Omission, StateCounts};
-pub use tokens::{JoinToken, MadeToken, NewJoinToken, NewToken, Role, Token};
+pub use resources::{Changed, Effects, How, KeptResource, Removal, Takes, Unwise, Write, WriteResult};
+pub use rollout::{Act, Acted, CountOf, Omission, RolloutsQuery, StateCounts};
+pub use tokens::{JoinToken, MadeToken, NewJoinToken, NewToken, Role, Token, TokenRemoval};

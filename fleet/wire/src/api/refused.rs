@@ -2,17 +2,18 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The body of an answer that refuses.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorAnswer {
     /// What went wrong.
     pub error: ApiError,
 }
 
 /// What went wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApiError {
     /// A stable code.
     pub code: Code,
@@ -20,80 +21,76 @@ pub struct ApiError {
     pub message: String,
 }
 
-/// Stable codes of errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Code {
-    /// There is no rollout, and none was done before.
-    NoRollout,
-    /// The question or command makes no sense as it is.
-    BadRequest,
-    /// A resource cannot be read, or its values are wrong.
-    BadResource,
-    /// There is no such thing.
-    NotFound,
-    /// It is there, or in that state, already.
-    AlreadyExists,
-    /// It does not go with something else, or must wait for it.
-    Conflict,
-    /// It was changed since it was read: read it again.
-    StaleRevision,
-    /// A report is of another epoch: the answer has the one to go on in.
-    OtherEpoch,
-    /// A report's number is not above the last one: the answer has that.
-    OldSequence,
-    /// A host's report has another key than before, or than one that waits.
-    KeyConflict,
-    /// A new host needs a join token.
-    JoinTokenNeeded,
-    /// The join token is not known, has expired or is used up.
-    JoinTokenRefused,
-    /// A report's signature is missing, or wrong.
-    BadSignature,
-    /// A host reports too often: the header `Retry-After` says when to come again.
-    TooOften,
-    /// This server takes no reports.
-    NotWanted,
-    /// The caller is not known.
-    Unauthenticated,
-    /// The caller may not do this.
-    Forbidden,
-    /// The path has other methods.
-    MethodNotAllowed,
-    /// The body did not come in time.
-    TooSlow,
-    /// The body is larger than allowed.
-    TooLarge,
-    /// Too many requests are in work: the header `Retry-After` says when to come again.
-    Overloaded,
-    /// The store does not answer.
-    StoreUnavailable,
-    /// A defect of the server.
-    Internal,
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $name:ident = $status:literal,)+) => {
+        /// Stable codes of errors.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Code { $($(#[doc = $doc])+ $name,)+ }
+
+        impl Code {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// Its HTTP status.
+            pub fn status(self) -> u16 {
+                match self { $(Self::$name => $status,)+ }
+            }
+        }
+    };
 }
 
-impl Code {
-    /// Its HTTP status.
-    pub fn status(self) -> u16 {
-        match self {
-            Self::BadRequest | Self::BadResource => 400,
-            Self::Unauthenticated | Self::BadSignature => 401,
-            Self::Forbidden | Self::JoinTokenNeeded | Self::JoinTokenRefused => 403,
-            Self::NoRollout | Self::NotFound | Self::NotWanted => 404,
-            Self::MethodNotAllowed => 405,
-            Self::TooSlow => 408,
-            Self::AlreadyExists
-            | Self::Conflict
-            | Self::StaleRevision
-            | Self::OtherEpoch
-            | Self::OldSequence
-            | Self::KeyConflict => 409,
-            Self::TooLarge => 413,
-            Self::TooOften => 429,
-            Self::Internal => 500,
-            Self::Overloaded | Self::StoreUnavailable => 503,
-        }
-    }
+codes! {
+    /// There is no rollout, and none was done before.
+    NoRollout = 404,
+    /// The question or command makes no sense as it is.
+    BadRequest = 400,
+    /// A resource cannot be read, or its values are wrong.
+    BadResource = 400,
+    /// There is no such thing.
+    NotFound = 404,
+    /// It is there, or in that state, already.
+    AlreadyExists = 409,
+    /// It does not go with something else, or must wait for it.
+    Conflict = 409,
+    /// It was changed since it was read: read it again.
+    StaleRevision = 409,
+    /// The hosts of this group may not update.
+    NoWindows = 404,
+    /// The server from which a channel is forwarded has given no usable answer within an hour.
+    ForwardFailed = 502,
+    /// A report is of another epoch: the answer has the one to go on in.
+    OtherEpoch = 409,
+    /// A report's number is not above the last one: the answer has that.
+    OldSequence = 409,
+    /// A host's report has another key than before, or than one that waits.
+    KeyConflict = 409,
+    /// A new host needs a join token.
+    JoinTokenNeeded = 403,
+    /// The join token is not known, has expired or is used up.
+    JoinTokenRefused = 403,
+    /// A report's signature is missing, or wrong.
+    BadSignature = 401,
+    /// A host reports too often: the header `Retry-After` says when to come again.
+    TooOften = 429,
+    /// This server takes no reports.
+    NotWanted = 404,
+    /// The caller is not known.
+    Unauthenticated = 401,
+    /// The caller may not do this.
+    Forbidden = 403,
+    /// The path has other methods.
+    MethodNotAllowed = 405,
+    /// The body did not come in time.
+    TooSlow = 408,
+    /// The body is larger than allowed.
+    TooLarge = 413,
+    /// Too many requests are in work: the header `Retry-After` says when to come again.
+    Overloaded = 503,
+    /// The store does not answer.
+    StoreUnavailable = 503,
+    /// A defect of the server.
+    Internal = 500,
 }
 
 impl ApiError {

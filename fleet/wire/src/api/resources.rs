@@ -1,10 +1,11 @@
 //! `GET /v1/fleet/resources/KIND` and `…/KIND/NAME`: a list of [`KeptResource`]. `POST /v1/fleet/resources` with [`Write`], and
 //! `DELETE /v1/fleet/resources/KIND/NAME` (`?id=UUID&dry_run=true`): [`WriteResult`].
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A resource as it is kept.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KeptResource {
     /// Its kind.
     pub kind: String,
@@ -15,16 +16,18 @@ pub struct KeptResource {
     /// The document as YAML, with the writer's comments.
     pub yaml: String,
     /// The document as JSON.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub json: serde_json::Value,
 }
 
 /// Resources to write: one change, all or nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Write {
-    /// A UUID; sent twice, the change is made once.
+    /// Made by the caller; sent twice, the change is made once.
+    #[schemars(extend("format" = "uuid"))]
     pub id: String,
-    /// Documents in YAML or JSON.
+    /// Documents in YAML or JSON; at most 1 MiB.
     pub text: String,
     /// What may be there already.
     pub how: How,
@@ -34,7 +37,7 @@ pub struct Write {
 }
 
 /// What may be there already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
     /// Nothing: `create`.
@@ -46,7 +49,7 @@ pub enum How {
 }
 
 /// What was written, or would be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WriteResult {
     /// Each resource, in the order of the text.
     pub changed: Vec<Changed>,
@@ -58,18 +61,18 @@ pub struct WriteResult {
 }
 
 /// Something that was written, and is legal and unwise, as `lint` says it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unwise {
     /// The kind of the resource.
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// The line of the text; absent: it is about something that is not written.
+    /// The line of the text; null: it is about something that is not written.
     #[serde(default)]
     pub line: Option<usize>,
     /// The key.
     pub key: String,
-    /// A stable code.
+    /// A stable code; docs/fleet-resources.md explains each.
     pub code: String,
     /// What is unwise.
     pub what: String,
@@ -78,7 +81,7 @@ pub struct Unwise {
 }
 
 /// A resource that was written or removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Changed {
     /// Its kind.
     pub kind: String,
@@ -93,7 +96,7 @@ pub struct Changed {
 }
 
 /// When a change acts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Takes {
     /// Nothing is different.
@@ -111,7 +114,7 @@ pub enum Takes {
 }
 
 /// What a change does to the fleet.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Effects {
     /// Hosts that are told to update, and were not.
     pub lets_go: u64,
@@ -122,4 +125,16 @@ pub struct Effects {
     pub stops: u64,
     /// The target was halted here before.
     pub halted_before: bool,
+}
+
+/// What a removal of a resource takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Removal {
+    /// Made by the caller; sent twice, the removal is made once.
+    #[schemars(extend("format" = "uuid"))]
+    pub id: String,
+    /// Only says what would happen.
+    #[serde(default)]
+    pub dry_run: bool,
 }

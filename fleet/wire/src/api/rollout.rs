@@ -4,15 +4,17 @@
 use fleet_engine::book::Holds;
 use fleet_engine::command::Command;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rollout::AgentRollout;
 
 /// A command.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Act {
-    /// A UUID; sent twice, the command acts once.
+    /// Made by the caller; sent twice, the command acts once.
+    #[schemars(extend("format" = "uuid"))]
     pub id: String,
     /// What to do.
     pub command: Command,
@@ -22,7 +24,7 @@ pub struct Act {
 }
 
 /// What became of a command.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Acted {
     /// The groups that it was carried out on.
     pub groups: Vec<String>,
@@ -39,7 +41,7 @@ pub struct Acted {
 }
 
 /// Hosts by group and version (`autoupdate_agent_report`).
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct StateCounts {
     /// When they were counted.
     pub at: Option<Timestamp>,
@@ -54,7 +56,7 @@ pub struct StateCounts {
 }
 
 /// Hosts of a group and version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CountOf {
     /// The group that they declare.
     pub group: String,
@@ -65,10 +67,20 @@ pub struct CountOf {
 }
 
 /// Hosts that are not counted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Omission {
     /// How many.
     pub count: u64,
     /// Why.
     pub reason: String,
+}
+
+/// Which rollouts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RolloutsQuery {
+    /// With a lower number.
+    pub before: Option<u64>,
+    /// How many; at most 1000, and 100 where it is absent.
+    pub limit: Option<u32>,
 }

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What somebody may do; each may do what those before it may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Look.
@@ -40,7 +41,7 @@ impl fmt::Display for Role {
 }
 
 /// A token, without its secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Token {
     /// Its name.
     pub name: String,
@@ -48,66 +49,78 @@ pub struct Token {
     pub role: Role,
     /// When it was made.
     pub created: Timestamp,
-    /// When it ends; `None`: never.
+    /// When it ends; null: never.
     pub expires: Option<Timestamp>,
 }
 
 /// A token to make.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
-    /// A UUID; sent twice, one token is made.
+    /// Made by the caller. Sent twice, one token is made: the second is refused, as the secret is shown once.
+    #[schemars(extend("format" = "uuid"))]
     pub id: String,
     /// Its name: letters, digits, `.`, `_` and `-`; unique.
     pub name: String,
     /// What it may do.
     pub role: Role,
-    /// When it ends; `None`: never.
+    /// When it ends; null: never.
     pub expires: Option<Timestamp>,
 }
 
 /// A join token, without its secret: hosts enrol with it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JoinToken {
     /// Its name.
     pub name: String,
     /// When it was made.
     pub created: Timestamp,
-    /// When it ends; `None`: never.
+    /// When it ends; null: never.
     pub expires: Option<Timestamp>,
-    /// How many hosts may still enrol with it; `None`: any number.
+    /// How many hosts may still enrol with it; null: any number.
     pub uses: Option<u64>,
-    /// The group of hosts that enrol with it, whatever they declare; `None`: their own.
+    /// The group of hosts that enrol with it, whatever they declare; null: their own.
     pub group: Option<String>,
     /// Labels of theirs, whatever they say of these.
     pub labels: BTreeMap<String, String>,
 }
 
 /// A join token to make.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewJoinToken {
-    /// A UUID.
+    /// Made by the caller, as that of a token.
+    #[schemars(extend("format" = "uuid"))]
     pub id: String,
     /// Its name: letters, digits, `.`, `_` and `-`; unique.
     pub name: String,
-    /// When it ends; `None`: never.
+    /// When it ends; null: never.
     pub expires: Option<Timestamp>,
-    /// How many hosts may enrol with it; `None`: any number.
+    /// How many hosts may enrol with it; null: any number.
     pub uses: Option<u64>,
-    /// See [`JoinToken::group`].
+    /// The group of hosts that enrol with it, whatever they declare; null: their own.
     pub group: Option<String>,
-    /// See [`JoinToken::labels`].
+    /// Labels of theirs, whatever they say of these.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
 
 /// A token that was made. It is shown this once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Made{T}")]
 pub struct MadeToken<T = Token> {
     /// What is kept of it.
     #[serde(flatten)]
     pub token: T,
     /// Its secret.
     pub secret: String,
+}
+
+/// What a removal of a token takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenRemoval {
+    /// Made by the caller; sent twice, the removal is made once.
+    #[schemars(extend("format" = "uuid"))]
+    pub id: String,
 }

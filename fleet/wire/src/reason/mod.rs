@@ -5,7 +5,8 @@ use fleet_engine::advice::Advice;
 use fleet_engine::reason::{self, HaltRule, Who, Why};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::text::{self, clean, hosts, second};
@@ -16,36 +17,45 @@ mod subject;
 pub use subject::ReasonSubject;
 
 /// A reason with its times, as the server says it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
     /// What keeps it.
     #[serde(flatten)]
     pub code: ReasonCode,
-    /// RFC 3339; `None`: not known.
+    /// Absent: nobody noted when that began.
+    #[schemars(extend("format" = "date-time"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// RFC 3339: the earliest end, where the clock brings one.
-    #[serde(default)]
-    pub until: Option<String>,
+    /// The earliest end; null: the clock brings none. Absent where it stands beside.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub until: Option<Option<String>>,
     /// Who can change it.
     #[serde(default)]
     pub who: Option<Who>,
-    /// RFC 3339: when the last decision was made, where the server's clock is behind that.
+    /// When the last decision was made, where the server's clock is behind that.
+    #[schemars(extend("format" = "date-time"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_behind: Option<String>,
-    /// What would change it; `Some(None)`: only time or hosts can; `None`: it was not asked for, or the server is older.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What would change it; null: only time or hosts can. Absent: the rollout is over.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub advice: Option<Option<Advice>>,
 }
 
 /// What keeps it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(with = "Why")]
 pub enum ReasonCode {
     /// This program knows it.
     Known(Why),
     /// Only a newer server does; with its numbers.
     Unknown(Map<String, Value>),
+}
+
+/// Whatever is there, also `null`.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
 }
 
 impl Default for ReasonCode {
@@ -57,12 +67,13 @@ impl Default for ReasonCode {
 impl Reason {
     /// Of the engine's.
     pub fn of(reason: &reason::WaitReason) -> Self {
-        Self { since: Some(second(reason.since)), until: reason.until.map(second), ..Self::now(reason.why.clone()) }
+        let until = Some(reason.until.map(second));
+        Self { since: Some(second(reason.since)), until, ..Self::now(reason.why.clone()) }
     }
 
     /// The same without times.
     pub fn now(why: Why) -> Self {
-        Self { who: Some(why.who()), code: ReasonCode::Known(why), ..Self::default() }
+        Self { who: Some(why.who()), until: Some(None), code: ReasonCode::Known(why), ..Self::default() }
     }
 
     /// That no host is told to update because the store has not confirmed what is answered since `confirmed`; a server that was
@@ -123,7 +134,7 @@ impl Reason {
         if let Some(since) = &self.since {
             line.push_str(&format!(", since {} UTC", text::time_of(since)));
         }
-        if let Some(until) = &self.until {
+        if let Some(Some(until)) = &self.until {
             line.push_str(&format!("; until {} at the earliest", text::time_to_come(until, zone)));
         }
         if let Some(advice) = self.advice(subject) {
@@ -137,6 +148,14 @@ impl Reason {
         let ReasonCode::Known(why) = &self.code else { return None };
         Some(advice::text(self.advice.as_ref()?.as_ref()?, why, subject))
     }
+}
+
+/// The schema of the codes alone.
+pub(crate) fn codes(of: &mut SchemaGenerator) -> Schema {
+    let why = Why::json_schema(of).to_value();
+    let variants = why["oneOf"].as_array().into_iter().flatten();
+    let codes: Vec<&Value> = variants.map(|variant| &variant["properties"]["code"]["const"]).collect();
+    json_schema!({ "type": "string", "enum": codes })
 }
 
 /// The hosts cannot all be to blame.

@@ -1,20 +1,8 @@
 //! What a host reported.
 
-use crate::api::History;
-use serde_json::Value;
+use crate::api::{History, ReportedChange};
 
 use crate::text::time;
-
-/// What is shown of a report: its name, and where it stands in the report.
-const SHOWN: [(&str, &str); 7] = [
-    ("Installed", "/versions/installed"),
-    ("Previous", "/versions/previous"),
-    ("Edition", "/edition"),
-    ("Updater", "/updater"),
-    ("Architecture", "/arch"),
-    ("System", "/os"),
-    ("Kernel", "/kernel"),
-];
 
 /// How it enrolled, when it reported, and what of itself; names and values, as they came.
 pub fn facts(history: &History) -> Vec<(&'static str, String)> {
@@ -25,20 +13,26 @@ pub fn facts(history: &History) -> Vec<(&'static str, String)> {
     }
     let Some(report) = &history.report else { return facts };
     facts.push(("Last report", history.reported.map_or_else(|| "never".to_owned(), |at| format!("{} UTC", time(at)))));
-    let of = |pointer: &str| report.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    facts.extend(SHOWN.iter().map(|(name, pointer)| (*name, of(pointer))).filter(|(_, value)| !value.is_empty()));
-    if report["recovery_pending"] == true {
+    let shown = [
+        ("Installed", &report.versions.installed),
+        ("Previous", &report.versions.previous),
+        ("Edition", &report.edition),
+        ("Updater", &report.updater),
+        ("Architecture", &report.arch),
+        ("System", &report.os),
+        ("Kernel", &report.kernel),
+    ];
+    facts.extend(shown.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())));
+    if report.recovery_pending {
         facts.push(("Recovery", "a run was cut short, and its recovery is due".to_owned()));
     }
     facts
 }
 
 /// `2026-01-05 12:00:00  1.2.3 -> 1.2.4  failed (unhealthy): the agent is not ready`.
-pub fn change(change: &Value) -> String {
-    let of = |key: &str| change.get(key).and_then(Value::as_str).unwrap_or_default();
-    let at = of("reported").parse().map_or_else(|_| of("reported").to_owned(), time);
-    let from = if of("from").is_empty() { "(none)" } else { of("from") };
-    let code = if of("code").is_empty() { String::new() } else { format!(" ({})", of("code")) };
-    let error = if of("error").is_empty() { String::new() } else { format!(": {}", of("error")) };
-    format!("{at}  {from} -> {}  {}{code}{error}", of("to"), of("outcome"))
+pub fn change(ReportedChange { change, reported }: &ReportedChange) -> String {
+    let from = if change.from.is_empty() { "(none)" } else { &change.from };
+    let code = if change.code.is_empty() { String::new() } else { format!(" ({})", change.code) };
+    let error = if change.error.is_empty() { String::new() } else { format!(": {}", change.error) };
+    format!("{}  {from} -> {}  {}{code}{error}", time(*reported), change.to, change.outcome.name())
 }

@@ -19,6 +19,7 @@ pub use forward::{Forward, Forwarded, read_critical, read_version};
 
 use crate::answers::query::{self, LONGEST_VALUE};
 use crate::answers::reply::{Reply, TEXT};
+use crate::api::Code;
 
 /// Channels that exist without a `fleet_channel` (RFD 0109).
 const PREDEFINED: [&str; 2] = ["default", "stable/cloud"];
@@ -150,7 +151,7 @@ pub fn group(style: Style, verb: Verb, answer: Option<&HostAnswer>, always: bool
 pub fn unknown(name: &str) -> Reply {
     let message =
         format!("there is no channel {name:?}, and no rollout with a group of that name: create a fleet_channel");
-    Reply::error(404, "not_found", &message)
+    Reply::error(Code::NotFound, message)
 }
 
 /// 502: the server that a channel is forwarded from gives no usable answer, and none of the last hour is there.
@@ -158,7 +159,7 @@ pub fn unreachable(name: &str) -> Reply {
     let message = format!(
         "channel {name:?} is forwarded, and its server has given no usable answer within an hour: check its forward_url"
     );
-    Reply::error(502, "forward_failed", &message)
+    Reply::error(Code::ForwardFailed, message)
 }
 
 /// `version`, or the servers' own where its major is larger than theirs.

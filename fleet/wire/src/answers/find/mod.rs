@@ -4,6 +4,7 @@
 //! [`protocol::find::Directive::write`] is held by tests.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use fleet_engine::answer::{HostAnswer, Question};
@@ -14,12 +15,14 @@ use jiff::Timestamp;
 use protocol::find::MAX_JITTER_SECONDS;
 use protocol::report::Wanted;
 use protocol::{Arch, Digest, Edition, Version};
+use schemars::JsonSchema;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::answers::ids;
 use crate::answers::query::Query;
 use crate::answers::reply::{JSON, Reply};
+use crate::api::Code;
 
 /// Room for a usual answer, bytes.
 const USUAL: usize = 512;
@@ -113,14 +116,14 @@ pub fn reply(form: Form, answer: &HostAnswer, cluster: &Cluster, digests: &Archi
     match written {
         Ok(()) => Reply::ok(JSON, body),
         // Writing into memory does not fail.
-        Err(error) => Reply::error(500, "internal", &error.to_string()),
+        Err(error) => Reply::error(Code::Internal, error.to_string()),
     }
 }
 
 /// The answer where no rollout ever named a version: 404 `no_rollout`.
 pub fn no_rollout() -> Reply {
     let message = "there is no rollout, and none was done before: write an autoupdate_version";
-    Reply::error(404, "no_rollout", message)
+    Reply::error(Code::NoRollout, message)
 }
 
 /// The answer of a server that has not reached its store since `since`: the same version, without an
@@ -135,18 +138,27 @@ pub fn code(why: &Why) -> &'static str {
 }
 
 /// RFD 0169's answer.
-#[derive(Serialize)]
-struct Flat<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FindFlat")]
+pub struct Flat<'a> {
+    /// What to run, or to install.
     agent_version: &'a Version,
+    /// Whether to update now.
     agent_auto_update: bool,
+    /// Longest random wait before the update.
+    #[schemars(range(max = MAX_JITTER_SECONDS))]
     agent_update_jitter_seconds: u32,
+    /// Absent: not configured.
+    #[schemars(extend("enum" = ["oss", "enterprise", "enterprise-fips"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     server_edition: Option<&'static str>,
+    /// What RFD 0169 does not have.
     fleet: Ours<'a>,
 }
 
 impl<'a> Flat<'a> {
-    fn of(answer: &'a HostAnswer, cluster: &'a Cluster, digests: &'a ArchiveDigests) -> Self {
+    /// Of the engine's answer.
+    pub fn of(answer: &'a HostAnswer, cluster: &'a Cluster, digests: &'a ArchiveDigests) -> Self {
         Self {
             agent_version: &answer.version,
             agent_auto_update: answer.update,
@@ -158,39 +170,60 @@ impl<'a> Flat<'a> {
 }
 
 /// The answer of today's proxies.
-#[derive(Serialize)]
-struct Nested<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FindNested")]
+pub struct Nested<'a> {
+    /// Of `/webapi/ping` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     auth: Option<Nothing>,
+    /// Of `/webapi/ping` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     proxy: Option<Nothing>,
+    /// The version of the Teleport servers; absent: not configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     server_version: Option<&'a Version>,
+    /// Absent: not configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     min_client_version: Option<&'a Version>,
+    /// Absent: not configured.
     #[serde(skip_serializing_if = "str::is_empty")]
     cluster_name: &'a str,
+    /// Absent: not configured.
+    #[schemars(extend("enum" = ["oss", "ent"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     edition: Option<&'static str>,
+    /// The edition is `enterprise-fips`.
     fips: bool,
+    /// Of `/webapi/ping` alone: the mode is not `disabled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     automatic_upgrades: Option<bool>,
+    /// What to run.
     auto_update: AutoUpdate<'a>,
+    /// What proxies do not have.
     fleet: Ours<'a>,
 }
 
 /// This server is neither an auth server nor a proxy, and says nothing of theirs.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FindNothing")]
 struct Nothing {}
 
-#[derive(Serialize)]
+/// What to run, as today's proxies say it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FindAutoUpdate")]
 struct AutoUpdate<'a> {
+    /// What clients such as `tsh` update to; absent: not configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     tools_version: Option<&'a Version>,
+    /// Whether they do; absent: not configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     tools_auto_update: Option<bool>,
+    /// What to run, or to install.
     agent_version: &'a Version,
+    /// Whether to update now.
     agent_auto_update: bool,
+    /// Longest random wait before the update.
+    #[schemars(range(max = MAX_JITTER_SECONDS))]
     agent_update_jitter_seconds: u32,
 }
 
@@ -218,15 +251,24 @@ impl<'a> Nested<'a> {
 }
 
 /// What is ours, in an object that other updaters disregard. To strangers a reason is a code and a time: no names, no counts.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FindFleet")]
 struct Ours<'a> {
+    /// Reports are wanted; absent: they are not.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<&'a Wanted>,
+    /// Number of the rollout; it grows.
     rollout: u64,
+    /// After a new attempt, updaters forget that they refused this target.
     attempt: u32,
+    /// Why.
     why: BareCode,
+    /// The earliest time at which that could change; null: the clock changes nothing.
+    #[schemars(with = "Option<Timestamp>")]
     until: Option<Second>,
+    /// SHA-256 of the archives, by edition and architecture (`oss/amd64`); absent: not known.
     #[serde(skip_serializing_if = "Archives::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>")]
     digests: Archives<'a>,
 }
 
@@ -243,8 +285,12 @@ impl<'a> Ours<'a> {
     }
 }
 
-#[derive(Serialize)]
+/// A reason without its numbers.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FindReason")]
 struct BareCode {
+    /// That of `Why`.
+    #[schemars(schema_with = "crate::reason::codes")]
     code: &'static str,
 }
 

@@ -6,7 +6,6 @@ use protocol::find::{Dialect, Directive};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::answers::show;
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -118,21 +117,6 @@ fn to_strangers_a_reason_is_a_code_and_a_time_without_names_and_counts() {
             assert!(!told.to_string().contains("secret") && !told.to_string().contains("prod"), "{told}");
         }
     }
-}
-
-#[test]
-fn the_flat_answer_is_the_one_that_scripts_show() {
-    for (update, why) in [(true, Why::LetGo), (false, Why::OutsideWindow)] {
-        let answer = answer("17.2.1", update, 60, why);
-        assert_eq!(ask(Form::Flat, &answer, &Cluster::default()), show::find(&answer));
-    }
-    let without_end = HostAnswer {
-        reason: WaitReason { why: Why::Held, since: at("2026-01-05T11:00:00Z"), until: None },
-        ..answer("17.2.1", false, 0, Why::Held)
-    };
-    let told = ask(Form::Flat, &without_end, &Cluster::default());
-    assert_eq!(told, show::find(&without_end));
-    assert_eq!(told["fleet"]["until"], Value::Null);
 }
 
 #[test]

@@ -10,6 +10,8 @@ mod tests;
 mod view;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
 pub use catalogue::Catalogue;
@@ -17,6 +19,7 @@ pub use question::{GraphArch, GraphDialect, GraphFault, GraphQuestion};
 pub use view::{GraphNode, UpdateGraph};
 
 use crate::answers::reply::{JSON, Reply, TEXT};
+use crate::api::Code;
 
 /// What the query behind the path (without its `?`) is answered at `now`. `accept`: the header of that name, where it was sent.
 pub fn reply(catalogue: &Catalogue, query: &str, accept: Option<&str>, now: Timestamp) -> Reply {
@@ -26,7 +29,7 @@ pub fn reply(catalogue: &Catalogue, query: &str, accept: Option<&str>, now: Time
         .and_then(|asked| catalogue.written(&asked, now));
     match graph {
         Ok(Ok(body)) => Reply::ok(JSON, body),
-        Ok(Err(error)) => Reply::error(500, "internal", &error.to_string()),
+        Ok(Err(error)) => Reply::error(Code::Internal, error.to_string()),
         Err(fault) => refused(dialect, &fault),
     }
 }
@@ -41,12 +44,21 @@ pub fn script(catalogue: &Catalogue, question: &Value, now: Timestamp) -> Result
     serde_json::to_value(&graph).map_err(|error| GraphFault::InvalidParams(error.to_string()))
 }
 
+/// What is wrong with a question.
+#[derive(Serialize, JsonSchema)]
+pub struct GraphError {
+    /// What kind of mistake.
+    #[schemars(extend("enum" = ["missing_params", "invalid_params", "invalid_content_type"]))]
+    kind: &'static str,
+    /// A sentence.
+    value: String,
+}
+
 /// Cincinnati names kind and value; Fedora CoreOS's server has an empty body.
 fn refused(dialect: GraphDialect, fault: &GraphFault) -> Reply {
     match dialect {
         GraphDialect::OpenShift => {
-            let body = serde_json::json!({ "kind": fault.kind(), "value": fault.to_string() });
-            Reply::with(fault.status(), JSON, body.to_string())
+            Reply::json(fault.status(), &GraphError { kind: fault.kind(), value: fault.to_string() })
         }
         GraphDialect::CoreOs => Reply::with(400, TEXT, Vec::new()),
     }

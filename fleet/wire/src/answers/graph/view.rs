@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fleet_engine::resource::{Phased, Release};
 use jiff::Timestamp;
 use protocol::Version;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::phase;
@@ -16,7 +17,7 @@ const CORE_OS: &str = "org.fedoraproject.coreos";
 const CHANNELS: &str = "io.openshift.upgrades.graph.release.channels";
 
 /// Versions, and which lead to which.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UpdateGraph {
     /// From the oldest version to the newest.
     pub nodes: Vec<GraphNode>,
@@ -26,7 +27,7 @@ pub struct UpdateGraph {
 }
 
 /// A version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GraphNode {
     /// The version, unique in its graph.
     pub version: String,

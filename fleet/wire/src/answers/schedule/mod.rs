@@ -13,10 +13,12 @@ use fleet_engine::names::NameTable;
 use fleet_engine::policy::{GroupPolicy, Mode, Policy, Schedule, Strategy, Unassigned, Ungrouped};
 use fleet_engine::rollout::Rollout;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::answers::query::Query;
-use crate::answers::reply::{JSON, Reply, TEXT};
+use crate::answers::reply::{Reply, TEXT};
+use crate::api::Code;
 use crate::text;
 
 /// How long a window is that names no length (Managed Updates v2, RFD 0109).
@@ -101,7 +103,7 @@ pub fn reply(question: &Question<'_>, windows: &Windows, now: Timestamp) -> Repl
             Some(text) => Reply::ok(TEXT, text),
             None => no_windows(&question.group),
         },
-        Kind::KubeController => Reply::ok(JSON, list(windows, now).to_string()),
+        Kind::KubeController => Reply::json(200, &list(windows, now)),
     }
 }
 
@@ -110,7 +112,7 @@ fn no_windows(group: &str) -> Reply {
     let message = format!(
         "hosts of group {group:?} have no maintenance window: updates are off, the group has no days, or they belong to no group"
     );
-    Reply::error(404, "no_windows", &message)
+    Reply::error(Code::NoWindows, message)
 }
 
 fn of_rollout(rollout: &Rollout, group: &str, names: &NameTable) -> Windows {
@@ -188,11 +190,29 @@ fn calendar(windows: &Windows) -> Option<String> {
     }
 }
 
-fn list(windows: &Windows, now: Timestamp) -> Value {
+/// The windows of the coming weeks, for the Kubernetes updater.
+#[derive(Serialize, JsonSchema)]
+pub struct WindowList {
+    /// The one that is open now included.
+    windows: Vec<WindowSpan>,
+}
+
+/// A window.
+#[derive(Serialize, JsonSchema)]
+struct WindowSpan {
+    /// When it opens.
+    #[schemars(with = "Timestamp")]
+    start: String,
+    /// When it closes.
+    #[schemars(with = "Timestamp")]
+    stop: String,
+}
+
+fn list(windows: &Windows, now: Timestamp) -> WindowList {
     let shown = spans(windows, now)
         .into_iter()
-        .map(|(start, stop)| json!({ "start": text::second(start), "stop": text::second(stop) }));
-    json!({ "windows": shown.collect::<Vec<Value>>() })
+        .map(|(start, stop)| WindowSpan { start: text::second(start), stop: text::second(stop) });
+    WindowList { windows: shown.collect() }
 }
 
 /// Beginning and end of each window of the coming weeks, the one that is open now included; freezes are cut out, and what

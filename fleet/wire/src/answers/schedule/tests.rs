@@ -6,8 +6,10 @@ use fleet_engine::calendar::{Days, Zone};
 use fleet_engine::fleet::Fleet;
 use fleet_engine::shelf::ResourceSet;
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use super::*;
+use crate::answers::reply::JSON;
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()

@@ -1,0 +1,362 @@
+//! `GET /v1/openapi.json`: the API as an OpenAPI 3.1 document. The paths stand here; what is taken and given is derived from its types.
+
+use std::sync::LazyLock;
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use fleet_store::Finding;
+use fleet_wire::answers::find::{Flat, Nested};
+use fleet_wire::answers::graph::{GraphError, UpdateGraph};
+use fleet_wire::answers::schedule::WindowList;
+use fleet_wire::api::{
+    Act, Acted, AuditEntry, AuditPage, AuditRange, Decided, ErrorAnswer, Explained, HostList, HostsQuery, JoinToken,
+    KeptResource, KnownHead, MadeToken, NewJoinToken, NewToken, Removal, Role, RolloutsQuery, StateCounts, Token,
+    TokenRemoval, Verified, Write, WriteResult,
+};
+use fleet_wire::rollout::{AgentRollout, StopsAlone};
+use protocol::report::Report;
+use schemars::generate::{Contract, SchemaSettings};
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::report::{ReportRefused, ReportTaken};
+
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
+/// Of everything that is done.
+const DONE: &str = "Done.";
+
+/// Parameters: where each stands (`?` behind it: it may be absent), its name, its type or words if it is no text, what it is.
+type Parameters = &'static [&'static str];
+
+const FIND: Parameters = &[
+    "query? host: UUID of the host. What is no UUID counts as no host.",
+    "query? group: The group that the host declares.",
+    "query? update_id: UUID of the updater, for canaries.",
+    "query? dry_run boolean: `true`: nobody updates by the answer. It is the same, and the host does not count as heard of.",
+];
+const GRAPH: Parameters = &[
+    "query? channel: OpenShift's.",
+    "query? arch: Architecture.",
+    "query? version: The version that the client runs.",
+    "query? id: Of a cluster.",
+    "query? stream: Fedora CoreOS's channel.",
+    "query? basearch: Fedora CoreOS's architecture.",
+    "query? rollout_wariness: 0 (first) to 1; not finite: 400.",
+    "query? node_uuid: Of the node.",
+];
+const SCHEDULE: Parameters = &["query kind systemd_timer|kube_controller: Another: 400.", "query? group: The group."];
+const SCRIPT: Parameters = &["query? group: Letters, digits, `.`, `_` and `-`."];
+const REPORT: Parameters = &[
+    "header teleport-fleet-signature: `v1`, the key and the signature in lower-case hex, with a blank between.",
+    "header? teleport-fleet-join: A join token.",
+];
+/// What stands in paths.
+const PLACES: [(&str, &str); 4] = [
+    ("{kind}", "path kind: Such as `autoupdate_config`; the plural does as well."),
+    ("{name}", "path name: Its name. Of a `fleet_channel` it may contain `/`."),
+    ("{id}", "path id uuid: The host's UUID; one that was never heard of is answered too."),
+    ("{channel}", "path channel: Its name; it may contain `/`."),
+];
+
+const GRAPH_NOTE: &str = "OpenShift's clients send `channel`; errors are `{\"kind\",\"value\"}`. Fedora CoreOS's send `stream` and \
+                          `basearch`; without one of them: 400 with an empty body.";
+const SCHEDULES: &str = "`systemd_timer`: an OnCalendar expression; `kube_controller`: windows of four weeks.";
+const FORWARD_NOTE: &str =
+    "502 `forward_failed` where the server it is forwarded from has given no usable answer within an hour.";
+const REPORT_NOTE: &str = "The body is signed with Ed25519 over `teleport-fleet report v1`, a line feed, and its very bytes. It is \
+                           answered when it is durable. At most 16 KiB; a key reports once in 10 s, six times at once.";
+const NOT_READY: &str = "It does not: its store has not confirmed what is answered for 30 s, or its clock is behind its last decision \
+                         (`store_unavailable`). Hosts are answered, and none may update.";
+const NOT_TAKEN: &str = "Not taken: another epoch, a number that is not above the last one (then the answer has both to go on from), or \
+                         another key.";
+
+/// The document.
+pub(super) async fn document() -> Response {
+    static TEXT: LazyLock<String> = LazyLock::new(|| Document::new().finish().to_string());
+    ([(header::CONTENT_TYPE, JSON), (header::CACHE_CONTROL, "no-store")], TEXT.as_str()).into_response()
+}
+
+/// What hosts ask and say.
+fn hosts(of: &mut Document) {
+    of.add(None, "get /v1/webapi/find", "findFlat", "What a host shall run (RFD 0169)")
+        .note("404 `no_rollout` where no rollout ever named a version. Nothing in the query is an error.")
+        .takes(FIND)
+        .gives::<Flat<'_>>();
+    of.add(None, "get /webapi/find", "findNested", "What a host shall run (today's proxies)")
+        .takes(FIND)
+        .gives::<Nested<'_>>();
+    of.add(None, "get /webapi/ping", "ping", "As /webapi/find, for clients that ask ping")
+        .takes(FIND)
+        .gives::<Nested<'_>>();
+    of.add(None, "post /v1/webapi/agents/report", "report", "A host's report, signed by its key")
+        .note(REPORT_NOTE)
+        .takes(REPORT)
+        .body::<Report>()
+        .answer::<ReportTaken>("200", "Taken.", JSON)
+        .answer::<ReportTaken>("202", "The host waits for an admin.", JSON)
+        .answer::<ReportRefused>("409", NOT_TAKEN, JSON);
+    let summary = "When the hosts of a group may update (RFD 0109)";
+    of.add(None, "get /v1/maintenance-schedule", "maintenanceSchedule", summary)
+        .note("404 `no_windows` where hosts may not update at all.")
+        .takes(SCHEDULE)
+        .answer::<String>("200", SCHEDULES, TEXT)
+        .gives::<WindowList>();
+    for (path, id) in [("get /v1/graph", "graph"), ("get /api/upgrades_info/v1/graph", "graphOpenShift")] {
+        of.add(None, path, id, "The update graph of a channel")
+            .note(GRAPH_NOTE)
+            .takes(GRAPH)
+            .gives::<UpdateGraph>()
+            .answer::<GraphError>("default", "Not answered.", JSON);
+    }
+}
+
+/// What else anybody may ask.
+fn public(of: &mut Document) {
+    const V1: &str = "/v1/{channel}";
+    const WEBAPI: &str = "/webapi/automaticupgrades/channel/{channel}";
+    of.add(None, "get /scripts/install.sh", "installScript", "The install script")
+        .note("404 where `public_addr` is not configured.")
+        .takes(SCRIPT)
+        .answer::<String>("200", DONE, "text/x-shellscript");
+    for (path, id, what) in [(V1, "V1", "without `v`, and with a line feed"), (WEBAPI, "Webapi", "with `v`")] {
+        of.add(None, &format!("get {path}/version"), &format!("channelVersion{id}"), "A channel's version (RFD 0109)")
+            .note(FORWARD_NOTE)
+            .answer::<String>("200", &format!("The version, {what}; or `none`."), TEXT);
+        let summary = "Whether a channel's version is to be installed at once";
+        of.add(None, &format!("get {path}/critical"), &format!("channelCritical{id}"), summary)
+            .note(FORWARD_NOTE)
+            .answer::<String>("200", "`yes` or `no`.", TEXT);
+    }
+    of.add(None, "get /v1/openapi.json", "openapi", "This document").gives::<Map<String, Value>>();
+    of.add(None, "get /healthz", "healthz", "The server answers").answer::<String>("200", DONE, TEXT);
+    of.add(None, "get /readyz", "readyz", "The server decides: its store has confirmed its answers within 30 s")
+        .answer::<String>("200", "It does; the text also says where everything is held.", TEXT)
+        .answer::<ErrorAnswer>("503", NOT_READY, JSON);
+    of.add(None, "get /metrics", "metrics", "Numbers for Prometheus")
+        .note("Only on the listener of `--metrics`, which also has /healthz and /readyz.")
+        .set("servers", json!([{ "url": "http://127.0.0.1:9443" }]))
+        .answer::<String>("200", DONE, "text/plain; version=0.0.4");
+}
+
+/// The admin API.
+fn fleet(of: &mut Document) {
+    let [viewer, operator, _] = Role::ALL.map(Some);
+    of.add(operator, "post /v1/fleet/resources", "writeResources", "Write resources, all of them or none")
+        .body::<Write>()
+        .gives::<WriteResult>();
+    of.add(viewer, "get /v1/fleet/resources/{kind}", "listResources", "The resources of a kind")
+        .gives::<Vec<KeptResource>>();
+    of.add(operator, "delete /v1/fleet/resources/{kind}", "removeOnlyResource", "Remove the only resource of a kind")
+        .query::<Removal>()
+        .gives::<WriteResult>();
+    of.add(viewer, "get /v1/fleet/resources/{kind}/{name}", "getResource", "One resource, as a list of one")
+        .gives::<Vec<KeptResource>>();
+    of.add(operator, "delete /v1/fleet/resources/{kind}/{name}", "removeResource", "Remove a resource")
+        .query::<Removal>()
+        .gives::<WriteResult>();
+    of.add(viewer, "get /v1/fleet/rollout", "getRollout", "The rollout, with the reason why each group is as it is")
+        .note("404 `no_rollout` where there is none.")
+        .gives::<AgentRollout>();
+    of.add(viewer, "get /v1/fleet/holds", "getHolds", "What is held, with a rollout and without one")
+        .gives::<StopsAlone>();
+    let summary = "The present rollout (`metadata.present`), and past ones as they were last; the newest first";
+    of.add(viewer, "get /v1/fleet/rollouts", "listRollouts", summary)
+        .query::<RolloutsQuery>()
+        .gives::<Vec<AgentRollout>>();
+    of.add(viewer, "get /v1/fleet/counts", "getCounts", "Hosts by group and version").gives::<StateCounts>();
+    let summary = "Start, mark done, roll back, halt, run, approve; or a gate's answer";
+    of.add(operator, "post /v1/fleet/commands", "act", summary).body::<Act>().gives::<Acted>();
+    of.add(viewer, "get /v1/fleet/hosts", "listHosts", "Hosts, by UUID").query::<HostsQuery>().gives::<HostList>();
+    of.add(viewer, "get /v1/fleet/hosts/{id}", "explainHost", "What a host would be told now, and why")
+        .gives::<Explained>();
+    of.add(operator, "post /v1/fleet/hosts/{id}", "decideHost", "Hold, release or assign a host")
+        .note("`accept` and `forget` need the role admin.")
+        .body::<Decided>()
+        .gives::<Explained>();
+    of.add(viewer, "get /v1/fleet/audit", "audit", "Records of decisions, the oldest first")
+        .query::<AuditRange>()
+        .gives::<AuditPage>();
+    of.add(viewer, "get /v1/fleet/audit/verify", "verifyAudit", "Whether the chain of hashes is whole")
+        .query::<KnownHead>()
+        .answer::<Verified>("200", "Also where it is not: see `fault`.", JSON);
+    of.add(viewer, "get /v1/fleet/events", "events", "Records, one JSON object a line")
+        .query::<AuditRange>()
+        .answer::<AuditEntry>("200", DONE, "application/jsonl");
+}
+
+/// What others may do, and the data.
+fn admin(of: &mut Document) {
+    let admin = Some(Role::Admin);
+    let whole = "A SQLite database. It holds digests of tokens, and no TLS keys.";
+    of.add(admin, "get /v1/fleet/backup", "backup", "A consistent copy of the data").answer::<String>(
+        "200",
+        whole,
+        "application/vnd.sqlite3",
+    );
+    of.add(admin, "get /v1/fleet/doctor", "doctor", "What is found in the data").gives::<Vec<Finding>>();
+    of.add(admin, "get /v1/fleet/tokens", "listTokens", "Tokens, without their secrets").gives::<Vec<Token>>();
+    of.add(admin, "post /v1/fleet/tokens", "makeToken", "Make a token").body::<NewToken>().gives::<MadeToken>();
+    let summary = "Remove a token: from then on nobody gets in with it";
+    of.add(admin, "delete /v1/fleet/tokens/{name}", "removeToken", summary)
+        .query::<TokenRemoval>()
+        .gives::<Map<String, Value>>();
+    of.add(admin, "get /v1/fleet/join-tokens", "listJoinTokens", "Join tokens, without their secrets")
+        .gives::<Vec<JoinToken>>();
+    of.add(admin, "post /v1/fleet/join-tokens", "makeJoinToken", "Make a join token, with which hosts enrol")
+        .body::<NewJoinToken>()
+        .gives::<MadeToken<JoinToken>>();
+    let summary = "Remove a join token: no host enrols with it any more; those that did stay";
+    of.add(admin, "delete /v1/fleet/join-tokens/{name}", "removeJoinToken", summary)
+        .query::<TokenRemoval>()
+        .gives::<Map<String, Value>>();
+}
+
+/// The document as it is made.
+struct Document {
+    /// Schemas of what is given.
+    given: SchemaGenerator,
+    /// Schemas of what is taken: what has a default may be absent.
+    taken: SchemaGenerator,
+    paths: Map<String, Value>,
+}
+
+/// An operation of the document.
+struct Operation<'a> {
+    given: &'a mut SchemaGenerator,
+    taken: &'a mut SchemaGenerator,
+    said: &'a mut Value,
+}
+
+impl Document {
+    fn new() -> Self {
+        let generator = |contract| {
+            let mut settings = SchemaSettings::draft2020_12();
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+            settings.contract = contract;
+            // What an older server leaves out means nothing here.
+            let without_default = RecursiveTransform(|schema: &mut Schema| drop(schema.remove("default")));
+            settings.with_transform(without_default).into_generator()
+        };
+        Self { given: generator(Contract::Serialize), taken: generator(Contract::Deserialize), paths: Map::new() }
+    }
+
+    /// An operation for callers of this role; `None`: for anybody.
+    fn add(&mut self, role: Option<Role>, route: &str, id: &str, summary: &str) -> Operation<'_> {
+        let (method, path) = route.split_once(' ').unwrap_or_default();
+        let mut said = json!({ "operationId": id, "summary": summary, "security": [] });
+        if let Some(role) = role {
+            said["x-role"] = json!(role);
+            said["security"] = json!([{ "token": [] }]);
+        }
+        let methods = self.paths.entry(path).or_insert_with(|| json!({}));
+        methods[method] = said;
+        let mut operation = Operation { given: &mut self.given, taken: &mut self.taken, said: &mut methods[method] };
+        let is_watched = matches!(path, "/healthz" | "/readyz" | "/metrics" | "/v1/openapi.json");
+        if !is_watched {
+            operation = operation.answer::<ErrorAnswer>("default", "Refused; nothing was changed.", JSON);
+        }
+        let places = PLACES.iter().filter(|(place, _)| path.contains(place));
+        places.fold(operation, |operation, (_, place)| operation.takes(&[place]))
+    }
+
+    fn finish(mut self) -> Value {
+        hosts(&mut self);
+        public(&mut self);
+        fleet(&mut self);
+        admin(&mut self);
+        let mut schemas = self.given.take_definitions(true);
+        schemas.extend(self.taken.take_definitions(true));
+        json!({
+            "openapi": "3.1.0",
+            "info": {
+                "title": "teleport-fleet",
+                "version": "1",
+                "summary": "Tells every host of a fleet which version to run, and everybody why.",
+                "description": "What hosts and updaters ask needs no credentials. Everything below /v1/fleet/ needs a token of the role \
+                                in `x-role` or a higher one, or the admin socket, whose users may do everything. See docs/fleet-api.md.",
+                "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+            },
+            "servers": [{ "url": "https://fleet.example.com" }],
+            "paths": self.paths,
+            "components": {
+                "securitySchemes": { "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "`teleport-fleet tokens create NAME --role ROLE`",
+                } },
+                "schemas": schemas,
+            },
+        })
+    }
+}
+
+impl Operation<'_> {
+    fn set(self, key: &str, value: Value) -> Self {
+        self.said[key] = value;
+        self
+    }
+
+    fn note(self, text: &str) -> Self {
+        self.set("description", text.into())
+    }
+
+    fn push(self, name: &str, place: &str, is_needed: bool, description: Value, schema: Value) -> Self {
+        let mut all = self.said["parameters"].as_array().cloned().unwrap_or_default();
+        all.push(json!({
+            "name": name, "in": place, "required": is_needed, "description": description, "schema": schema,
+        }));
+        self.set("parameters", all.into())
+    }
+
+    fn takes(self, parameters: &[&str]) -> Self {
+        parameters.iter().fold(self, |operation, parameter| {
+            let (head, description) = parameter.split_once(": ").unwrap_or_default();
+            let mut words = head.split(' ');
+            let mut word = || words.next().unwrap_or("string");
+            let (place, name) = (word(), word());
+            let schema = match word() {
+                "uuid" => json!({ "type": "string", "format": "uuid" }),
+                words if words.contains('|') => json!({ "enum": words.split('|').collect::<Vec<_>>() }),
+                kind => json!({ "type": kind }),
+            };
+            let (is_needed, place) = (!place.ends_with('?'), place.trim_end_matches('?'));
+            operation.push(name, place, is_needed, description.into(), schema)
+        })
+    }
+
+    /// Each field is a parameter of the query.
+    fn query<T: JsonSchema>(self) -> Self {
+        let schema = T::json_schema(self.taken).to_value();
+        let is_needed = |name: &String| schema["required"].as_array().is_some_and(|all| all.contains(&json!(name)));
+        schema["properties"].as_object().into_iter().flatten().fold(self, |operation, (name, field)| {
+            let mut field = field.clone();
+            let description = field.as_object_mut().and_then(|field| field.shift_remove("description")).into();
+            // A query has no null.
+            if let Some(kind) = field.pointer("/type/0").cloned() {
+                field["type"] = kind;
+            }
+            operation.push(name, "query", is_needed(name), description, field)
+        })
+    }
+
+    fn body<T: JsonSchema>(self) -> Self {
+        let schema = self.taken.subschema_for::<T>();
+        self.set("requestBody", json!({ "required": true, "content": { JSON: { "schema": schema } } }))
+    }
+
+    fn answer<T: JsonSchema>(self, status: &str, description: &str, kind: &str) -> Self {
+        let schema = self.given.subschema_for::<T>();
+        let answer = &mut self.said["responses"][status];
+        answer["description"] = description.into();
+        answer["content"][kind]["schema"] = schema.to_value();
+        self
+    }
+
+    fn gives<T: JsonSchema>(self) -> Self {
+        let said = self.said["responses"]["200"]["description"].as_str().unwrap_or(DONE).to_owned();
+        self.answer::<T>("200", &said, JSON)
+    }
+}
