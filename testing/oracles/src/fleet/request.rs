@@ -81,7 +81,9 @@ fn find_reply(world: &World, form: Form, query: &str) -> Reply {
 }
 
 fn of_channel(world: &World, style: Style, path: &str) -> Reply {
-    let Some((name, verb)) = channel::path(path) else { return Reply::error(404, "not_found", "nothing") };
+    let Some((name, verb)) = channel::path(path) else {
+        return Reply::error(fleet_wire::api::Code::NotFound, "nothing");
+    };
     let (origin, is_critical) = channel::origin(&name, |name| channel::defined(&world.shelf, name), true);
     match (origin, verb) {
         (Origin::Static(version), Verb::Version) => channel::version(style, version, None),
