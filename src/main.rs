@@ -28,17 +28,12 @@ fn main() -> ExitCode {
         .of(cli.global.root.as_deref(), cli.global.install_suffix.as_deref());
     let is_child = host.var(GUARD).is_some();
     let ran = Context::new(host, &cli.global).and_then(|mut context| teleport_update::run(&cli, &mut context));
-    match ran {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => {
-            voice.error(&error);
-            // Status 1 can be a loader's: the updater that handed over must know that this is ours.
-            ExitCode::from(match error.exit_status() {
-                1 if is_child => FAILED,
-                status => status,
-            })
-        }
-    }
+    let status = ran.unwrap_or_else(|error| {
+        voice.error(&error);
+        error.exit_status()
+    });
+    // Status 1 can be a loader's: the updater that handed over must know that this is ours.
+    ExitCode::from(if is_child && status == 1 { FAILED } else { status })
 }
 
 /// Help, the version, or what is wrong with the arguments. Whoever keeps that in a file is told if it is not all there.
