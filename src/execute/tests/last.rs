@@ -58,11 +58,11 @@ fn what_a_run_finds_puts_or_takes_away_is_its_own_and_what_else_stands_there_tel
         let of_old = Placement { was: Node::Link(bed.target("0.9.0")), now: Node::Absent, ..helper(bed) };
         vec![Step::Place(of_old), Step::Place(helper(bed))]
     };
-    type Steps<'a> = &'a dyn Fn(&Bed) -> Vec<Step>;
+    type Row<'a> = (&'a dyn Fn(&Bed) -> Vec<Step>, bool, &'a str, &'a [&'a str], &'a [&'a str]);
     // The steps, whether they were committed, at which name, and what may be there and what tells of others. Of a helper's name
     // the database says nothing, but what is another version's, or the agent's own, does; a name with two steps may be as either
     // has found or put it; after the commit an agent of others is a later matter; one that was set aside may be back.
-    let rows: [(Steps<'_>, bool, &str, &[&str], &[&str]); 6] = [
+    let rows: [Row<'_>; 6] = [
         (&both, false, "teleport", &["1.0.0", "2.0.0", "nothing"], &["3.0.0", "elsewhere", "a file"]),
         (&both, false, "tsh", &["its own", "nothing", "elsewhere", "a file"], &["3.0.0", "1.0.0"]),
         (&old_helper, false, "tsh", &["0.9.0", "its own", "nothing"], &["3.0.0"]),
