@@ -1,7 +1,6 @@
 //! The open connections: which has waited longest for its client, and whose time is over. The accept loop owns it.
 
-use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -17,7 +16,9 @@ pub(crate) struct ConnectionTable<K, V> {
     entries: HashMap<K, ConnectionEntry<V>>,
     /// In the order in which they were last seen to wait. No time here is after the true one, so the first whose time
     /// is still true has waited longest of all. What is no longer in `entries` is skipped.
-    order: BinaryHeap<Turn<K>>,
+    order: BTreeMap<(u64, u64), K>,
+    /// Turns so far: the second part of a place in the order.
+    turns: u64,
 }
 
 #[derive(Debug)]
@@ -28,7 +29,7 @@ struct ConnectionEntry<V> {
 
 impl<K: Copy + Eq + Hash, V> ConnectionTable<K, V> {
     pub(crate) fn new() -> Self {
-        Self { entries: HashMap::new(), order: BinaryHeap::new() }
+        Self { entries: HashMap::new(), order: BTreeMap::new(), turns: 0 }
     }
 
     /// Open connections.
@@ -40,11 +41,17 @@ impl<K: Copy + Eq + Hash, V> ConnectionTable<K, V> {
     pub(crate) fn insert(&mut self, key: K, state: Arc<PhaseCell>, value: V) {
         let since = state.look().waiting_since().unwrap_or(0);
         self.entries.insert(key, ConnectionEntry { state, value });
-        self.order.push(Turn { since, key });
+        self.take_turn(since, key);
         if self.order.len() > 2 * self.entries.len() + LOOKS {
             let entries = &self.entries;
-            self.order.retain(|turn| entries.contains_key(&turn.key));
+            self.order.retain(|_, key| entries.contains_key(key));
         }
+    }
+
+    /// Behind who waits since before `since`, microseconds since the epoch.
+    fn take_turn(&mut self, since: u64, key: K) {
+        self.turns += 1;
+        self.order.insert((since, self.turns), key);
     }
 
     /// A connection ended.
@@ -56,14 +63,14 @@ impl<K: Copy + Eq + Hash, V> ConnectionTable<K, V> {
     /// if all that were looked at are at work.
     pub(crate) fn take_oldest(&mut self, now: u64) -> Option<V> {
         for _ in 0..LOOKS {
-            let Turn { since: seen, key } = self.order.pop()?;
+            let ((seen, _), key) = self.order.pop_first()?;
             let Some(entry) = self.entries.get(&key) else { continue };
             let look = entry.state.look();
             let since = look.waiting_since();
             if since.is_some_and(|since| since <= seen) && entry.state.condemn(look) {
                 return self.entries.remove(&key).map(|entry| entry.value);
             }
-            self.order.push(Turn { since: since.unwrap_or(now).max(seen), key });
+            self.take_turn(since.unwrap_or(now).max(seen), key);
         }
         None
     }
@@ -82,35 +89,6 @@ impl<K: Copy + Eq + Hash, V> ConnectionTable<K, V> {
         self.entries.values_mut().map(|entry| &mut entry.value)
     }
 }
-
-/// A connection's place in the order.
-#[derive(Debug)]
-struct Turn<K> {
-    /// Microseconds since the epoch.
-    since: u64,
-    key: K,
-}
-
-impl<K> Ord for Turn<K> {
-    /// The earliest is the greatest: the heap gives it first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.since.cmp(&self.since)
-    }
-}
-
-impl<K> PartialOrd for Turn<K> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<K> PartialEq for Turn<K> {
-    fn eq(&self, other: &Self) -> bool {
-        self.since == other.since
-    }
-}
-
-impl<K> Eq for Turn<K> {}
 
 #[cfg(test)]
 mod tests {

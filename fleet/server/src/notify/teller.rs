@@ -63,9 +63,8 @@ impl Teller {
         meter: Arc<Meter>,
         webhook: Webhook,
     ) -> Self {
-        let now = Instant::now();
-        let (place, past, is_behind) = (None, Vec::new(), true);
-        let (past_of, lasting_due, head_due, kept) = (None, now, now, 0);
+        let (past_of, lasting_due, head_due) = (None, Instant::now(), Instant::now());
+        let (place, kept, is_behind, past) = (None, 0, true, Vec::new());
         let mut teller = Self {
             data,
             snapshot,

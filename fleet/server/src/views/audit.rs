@@ -25,20 +25,12 @@ pub(crate) struct AuditLogPage {
 /// A record, as a row.
 #[derive(Debug, Clone)]
 pub(crate) struct AuditRow {
-    /// Its number.
-    pub(crate) seq: u64,
+    /// The record.
+    pub(crate) entry: AuditEntry,
     /// `2025-01-15 02:00:00`.
     pub(crate) at: String,
-    /// Who.
-    pub(crate) who: String,
-    /// From where.
-    pub(crate) from: String,
     /// What.
     pub(crate) action: String,
-    /// On what.
-    pub(crate) subject: String,
-    /// Whether it was done.
-    pub(crate) done: bool,
     /// More of it.
     pub(crate) detail: String,
 }
@@ -55,16 +47,7 @@ impl AuditRow {
             }
             (other, None) => other.to_string(),
         };
-        Self {
-            seq: entry.seq,
-            at: text::time(entry.at),
-            who: entry.who.clone(),
-            from: entry.from.clone(),
-            action: entry.action.replace('_', " "),
-            subject: entry.subject.clone(),
-            done: entry.done,
-            detail,
-        }
+        Self { at: text::time(entry.at), action: entry.action.replace('_', " "), detail, entry: entry.clone() }
     }
 }
 

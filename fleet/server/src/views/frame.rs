@@ -47,7 +47,7 @@ impl Frame {
 }
 
 /// A button that leads to a confirmation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PageAction {
     /// What is done, as the form says it.
     pub(crate) verb: &'static str,
@@ -66,16 +66,16 @@ pub(crate) struct PageAction {
 impl PageAction {
     /// On a group.
     pub(crate) fn on_group(verb: &'static str, label: &'static str, group: &str) -> Self {
-        Self { verb, label, on: format!("group {group}"), group: group.to_owned(), host: String::new(), digest: None }
+        Self { verb, label, on: format!("group {group}"), group: group.to_owned(), ..Self::default() }
     }
 
     /// On the whole rollout.
     pub(crate) fn on_all(verb: &'static str, label: &'static str) -> Self {
-        Self { verb, label, on: "all groups".to_owned(), group: String::new(), host: String::new(), digest: None }
+        Self { verb, label, on: "all groups".to_owned(), ..Self::default() }
     }
 
     /// On a host.
     pub(crate) fn on_host(verb: &'static str, label: &'static str, host: &str) -> Self {
-        Self { verb, label, on: format!("host {host}"), group: String::new(), host: host.to_owned(), digest: None }
+        Self { verb, label, on: format!("host {host}"), host: host.to_owned(), ..Self::default() }
     }
 }

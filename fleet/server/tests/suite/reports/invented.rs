@@ -57,8 +57,10 @@ fn under_token_and_approve_invented_hosts_move_nothing_before_and_after_the_star
         assert_eq!(fail(&server, &hosts[..2], epoch), [200; 2]);
         assert_eq!(server.group("dev")["state"], "active", "{enrolment}");
         assert_eq!(fail(&server, &hosts[2..3], epoch), [200]);
-        server.steps();
-        server.until("the group goes back", || server.group("dev")["state"] == "rolledback");
+        server.until("the group goes back", || {
+            server.steps();
+            server.group("dev")["state"] == "rolledback"
+        });
         let report = server.agents(&["report"]);
         assert!(!report.contains("110"), "{enrolment}: {report}");
     }
