@@ -3,6 +3,7 @@
 
 pub mod answers;
 pub mod api;
+pub mod ids;
 pub mod reason;
 pub mod rollout;
 pub mod text;

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::answers::ids;
+use crate::ids;
 use crate::reason::Reason;
 use crate::text;
 

@@ -3,10 +3,10 @@
 pub mod channel;
 pub mod find;
 pub mod graph;
-pub mod ids;
 pub mod install_script;
 pub mod query;
 pub mod reply;
 pub mod schedule;
 
+pub use crate::ids;
 pub use reply::{Reply, ReplyBody};

@@ -19,10 +19,10 @@ use schemars::JsonSchema;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::answers::ids;
 use crate::answers::query::Query;
 use crate::answers::reply::{JSON, Reply};
 use crate::api::Code;
+use crate::ids;
 
 /// Room for a usual answer, bytes.
 const USUAL: usize = 512;

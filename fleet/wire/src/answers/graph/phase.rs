@@ -6,7 +6,7 @@ use protocol::Version;
 use sha2::{Digest, Sha256};
 
 use super::question::GraphQuestion;
-use crate::answers::ids;
+use crate::ids;
 
 /// The least wariness of a node that does not declare one: 0 is for those that do, the canaries.
 const LEAST: f64 = 1e-6;

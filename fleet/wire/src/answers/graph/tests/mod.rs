@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::phase::{throttle, wariness};
 use super::*;
-use crate::answers::ids;
+use crate::ids;
 
 /// When the phased rollouts of these tests begin.
 const START: i64 = 1_767_225_600;
