@@ -1,9 +1,10 @@
 //! `tokens`.
 
-use fleet_wire::api::{JoinToken, MadeToken, NewJoinToken, Role, Token};
+use fleet_wire::api::{JoinToken, MadeToken, NewJoinToken, NewToken, Token};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{id, path};
@@ -11,7 +12,6 @@ use crate::args::{Join, PrintFormat, TokensArgs, TokensVerb};
 use crate::client::{ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
-use crate::show::table::{TableCell, TextTable};
 use crate::show::{text, value};
 
 /// Where tokens are.
@@ -23,7 +23,10 @@ const JOIN_TOKENS: &str = "/v1/fleet/join-tokens";
 pub(super) fn run(tokens: &TokensArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     match &tokens.verb {
         None => list(client, screen),
-        Some(TokensVerb::Create { name, role, expires_in }) => create(name, *role, *expires_in, client, screen),
+        Some(TokensVerb::Create { name, role, expires_in }) => {
+            let new = NewToken { id: id(), name: name.clone(), role: *role, expires: end(*expires_in)? };
+            make::<Token>(TOKENS, (name, "token", &format!(" ({role})")), &new, client, screen)
+        }
         Some(TokensVerb::Rm { name }) => {
             remove(TOKENS, name, client)?;
             Ok(writeln!(screen.out(), "removed token {}", text::clean(name))?)
@@ -38,9 +41,7 @@ pub(super) fn run(tokens: &TokensArgs, client: &ApiClient, screen: &mut Screen<'
                 group: group.clone(),
                 labels: labels.iter().cloned().collect(),
             };
-            let made: MadeToken<JoinToken> = client.ask(&ApiCall::post(JOIN_TOKENS, &new)?)?;
-            let what = format!("join token {}", text::clean(name));
-            tell_or_remove(JOIN_TOKENS, name, &what, client, tell(&made, &made.secret, &what, screen))
+            make::<JoinToken>(JOIN_TOKENS, (name, "join token", ""), &new, client, screen)
         }
         Some(TokensVerb::Join { verb: Some(Join::Rm { name }) }) => {
             remove(JOIN_TOKENS, name, client)?;
@@ -57,46 +58,42 @@ fn remove(place: &str, name: &str, client: &ApiClient) -> Result<(), Failure> {
 
 fn list_join(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let tokens: Vec<JoinToken> = client.ask(&ApiCall::get(JOIN_TOKENS))?;
-    let mut table = TextTable::new(["Name", "Uses Left", "Group", "Labels", "Created", "Expires"]);
-    for token in &tokens {
+    value::list(screen, &tokens, ["Name", "Uses Left", "Group", "Labels", "Created", "Expires"], |token| {
         let labels: Vec<String> = token.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        table.row(vec![
-            TableCell::new(&token.name),
-            TableCell::new(&token.uses.map_or_else(|| "any number".to_owned(), |uses| uses.to_string())),
-            TableCell::new(token.group.as_deref().unwrap_or_default()),
-            TableCell::new(&labels.join(", ")),
-            TableCell::new(&text::time(token.created)),
-            TableCell::new(&token.expires.map_or_else(|| "never".to_owned(), text::time)),
-        ]);
-    }
-    value::show(screen, &tokens, |out, _| Ok(table.write(out, false)?))
+        let uses = token.uses.map_or_else(|| "any number".to_owned(), |uses| uses.to_string());
+        let group = token.group.clone().unwrap_or_default();
+        [token.name.clone(), uses, group, labels.join(", "), text::time(token.created), expires(token.expires)]
+    })
 }
 
 fn list(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let tokens: Vec<Token> = client.ask(&ApiCall::get(TOKENS))?;
-    let mut table = TextTable::new(["Name", "Role", "Created", "Expires"]);
-    for token in &tokens {
-        table.row(vec![
-            TableCell::new(&token.name),
-            TableCell::new(&token.role.to_string()),
-            TableCell::new(&text::time(token.created)),
-            TableCell::new(&token.expires.map_or_else(|| "never".to_owned(), text::time)),
-        ]);
-    }
-    value::show(screen, &tokens, |out, _| Ok(table.write(out, false)?))
+    value::list(screen, &tokens, ["Name", "Role", "Created", "Expires"], |token| {
+        [token.name.clone(), token.role.to_string(), text::time(token.created), expires(token.expires)]
+    })
 }
 
-fn create(
-    name: &str,
-    role: Role,
-    expires_in: Option<Span>,
+fn expires(end: Option<Timestamp>) -> String {
+    end.map_or_else(|| "never".to_owned(), text::time)
+}
+
+/// Makes a token, and gives its secret. One whose secret nobody could read is good for nobody: it is removed again.
+fn make<T: Serialize + DeserializeOwned>(
+    place: &str,
+    (name, what, more): (&str, &str, &str),
+    new: &impl Serialize,
     client: &ApiClient,
     screen: &mut Screen<'_, '_>,
 ) -> Result<(), Failure> {
-    let new = fleet_wire::api::NewToken { id: id(), name: name.to_owned(), role, expires: end(expires_in)? };
-    let made: MadeToken = client.ask(&ApiCall::post(TOKENS, &new)?)?;
-    let told = tell(&made, &made.secret, &format!("token {} ({role})", text::clean(name)), screen);
-    tell_or_remove(TOKENS, name, &format!("token {}", text::clean(name)), client, told)
+    let made: MadeToken<T> = client.ask(&ApiCall::post(place, new)?)?;
+    let what = format!("{what} {}", text::clean(name));
+    let Err(unread) = tell(&made, &made.secret, &format!("{what}{more}"), screen) else { return Ok(()) };
+    let why = if unread.is_closed() { "nobody reads the output" } else { &unread.message };
+    let message = match remove(place, name, client) {
+        Ok(()) => format!("the secret of {what} is lost, so it was removed: {why}"),
+        Err(failure) => format!("the secret of {what} is lost: {why}; remove it, as this failed: {failure}"),
+    };
+    Err(Failure::new(Failure::LOCAL, message))
 }
 
 fn end(after: Option<Span>) -> Result<Option<Timestamp>, Failure> {
@@ -120,21 +117,4 @@ fn tell(made: &impl Serialize, secret: &str, what: &str, screen: &mut Screen<'_,
         }
     }
     Ok(())
-}
-
-/// A token whose secret nobody could read is good for nobody: it is removed again.
-fn tell_or_remove(
-    place: &str,
-    name: &str,
-    what: &str,
-    client: &ApiClient,
-    told: Result<(), Failure>,
-) -> Result<(), Failure> {
-    let Err(unread) = told else { return Ok(()) };
-    let why = if unread.is_closed() { "nobody reads the output" } else { &unread.message };
-    let message = match remove(place, name, client) {
-        Ok(()) => format!("the secret of {what} is lost, so it was removed: {why}"),
-        Err(failure) => format!("the secret of {what} is lost: {why}; remove it, as this failed: {failure}"),
-    };
-    Err(Failure::new(Failure::LOCAL, message))
 }

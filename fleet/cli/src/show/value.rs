@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use yaml::Node;
 
+use super::table::{TableCell, TextTable};
 use super::text;
 use crate::args::PrintFormat;
 use crate::console::{Palette, Screen};
@@ -25,6 +26,21 @@ pub(crate) fn show(
         PrintFormat::Text => text(screen.out(), &look),
         format => write(screen.out(), format, value),
     }
+}
+
+/// A list: for people a table with a row for each of `items`.
+///
+/// # Errors
+/// Those of the output.
+pub(crate) fn list<T: Serialize, const N: usize>(
+    screen: &mut Screen<'_, '_>,
+    items: &[T],
+    titles: [&str; N],
+    row: impl Fn(&T) -> [String; N],
+) -> Result<(), Failure> {
+    let mut table = TextTable::new(titles);
+    items.iter().for_each(|item| table.row(row(item).iter().map(|cell| TableCell::new(cell)).collect()));
+    show(screen, items, |out, _| Ok(table.write(out, false)?))
 }
 
 /// Writes `value` as a document of its own; `Text` is written as YAML.
