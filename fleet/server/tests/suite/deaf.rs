@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::hostile::disk::sql;
-use crate::reports::host::{Host, epoch};
+use crate::reports::host::{Host, epoch, together};
 use crate::support::{Server, groups, start, version};
 
 /// Hosts that the group has.
@@ -26,15 +26,13 @@ fn hosts_of_a_server_that_was_down_for_a_day_are_let_go_by_canaries_all_the_same
     let (dir, server) = start();
     let policy = groups(&["dev", "prod"]).replace("name: dev,", "name: dev, canary_count: 2,");
     server.create(&format!("{policy}---\n{}", version("1.0.0", "1.1.0", "regular")));
-    let said = |server: &Server, host: &Host, number: u8| {
+    let said = |server: &Server, host: &Host| {
         let mut says = host.says(epoch(server), "1.0.0", None);
-        says["update_id"] = format!("50000000-0000-4000-8000-{number:012}").into();
+        says["update_id"] = host.id.replace("00000000-", "50000000-").into();
         assert_eq!(host.sends(server.addr, &says).0, 200);
     };
     let hosts: Vec<Host> = (1..=HOSTS).map(|number| Host::new(number, "dev")).collect();
-    for (number, host) in (1..).zip(&hosts) {
-        said(&server, host, number);
-    }
+    together(&hosts, |host| said(&server, host));
     assert_eq!(server.stop(), Some(0));
     if !make_older(dir.path()) {
         return;
@@ -43,9 +41,7 @@ fn hosts_of_a_server_that_was_down_for_a_day_are_let_go_by_canaries_all_the_same
     server.agents(&["start-update", "dev"]);
     let group = server.group("dev");
     assert_eq!((&group["state"], &group["initial_count"]), (&json!("canary"), &json!(HOSTS)), "{group}");
-    for (number, host) in (1..).zip(&hosts) {
-        said(&server, host, number);
-    }
+    together(&hosts, |host| said(&server, host));
     server.steps();
     server.until("both canaries are chosen", || server.group("dev")["canaries"].as_array().map(Vec::len) == Some(2));
     let canaries: Vec<Value> = server.group("dev")["canaries"].as_array().cloned().unwrap_or_default();

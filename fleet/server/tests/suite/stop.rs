@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::reports::host::{Host, epoch};
+use crate::reports::host::{Host, epoch, together};
 use crate::support::{SOON, Server, client, dir, done, groups, program, refused, rolling, version};
 
 /// Clients that ask all the time.
@@ -174,9 +174,7 @@ fn reporting(dir: &std::path::Path) -> (Server, u64, Vec<Host>) {
     server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
     let epoch = epoch(&server);
     let hosts: Vec<Host> = (1..=10).map(|number| Host::new(number, "dev")).collect();
-    for host in &hosts {
-        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
-    }
+    together(&hosts, |host| assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200));
     server.agents(&["start-update", "dev"]);
     for host in &hosts[..2] {
         server.until("its turn has come", || host.asks(&server, Some(epoch)).1);

@@ -100,6 +100,15 @@ impl Host {
     }
 }
 
+/// What all hosts do at the same time: a report is answered when it is in the store, together with the others.
+pub(crate) fn together<T: Send>(hosts: &[Host], each: impl Fn(&Host) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let each = &each;
+        let threads: Vec<_> = hosts.iter().map(|host| scope.spawn(move || each(host))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
 /// A report as it stands: status and answer.
 pub(crate) fn post(to: SocketAddr, headers: &str, body: &str) -> (u16, Value) {
     let (status, body) = request(to, "POST", PATH, headers, body);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::host::{Host, epoch};
+use super::host::{Host, epoch, together};
 use super::known;
 use crate::support::{Server, dir, groups, version};
 
@@ -17,17 +17,15 @@ fn with_hosts(dir: &std::path::Path, enrolment: &str) -> (Server, Vec<Host>, u64
     server.create(&format!("{config}---\n{}", version("1.0.0", "1.1.0", "regular")));
     let (secret, epoch) = (server.ok(&["tokens", "join", "create", "real"]).trim().to_owned(), epoch(&server));
     let hosts: Vec<Host> = (1..=REAL).map(|number| Host::new(number, "dev")).collect();
-    for host in &hosts {
-        assert_eq!(host.joins(server.addr, &host.says(epoch, "1.0.0", None), &secret).0, 200);
-    }
+    let joins = |host: &Host| host.joins(server.addr, &host.says(epoch, "1.0.0", None), &secret).0;
+    assert_eq!(together(&hosts, joins), [200; REAL as usize]);
     (server, hosts, epoch)
 }
 
 /// They fail, and say so; the statuses of their reports.
 fn fail(server: &Server, hosts: &[Host], epoch: u64) -> Vec<u16> {
-    let lie =
-        |host: &Host| host.sends(server.addr, &host.says(epoch, "1.0.0", Some(("rolled_back", "1.1.0", "lie")))).0;
-    hosts.iter().map(lie).collect()
+    let lie = Some(("rolled_back", "1.1.0", "lie"));
+    together(hosts, |host| host.sends(server.addr, &host.says(epoch, "1.0.0", lie)).0)
 }
 
 fn invented(numbers: std::ops::Range<u8>) -> Vec<Host> {
@@ -45,9 +43,8 @@ fn under_token_and_approve_invented_hosts_move_nothing_before_and_after_the_star
         assert_eq!(fail(&server, &late, epoch), [status; 20], "{enrolment}");
         assert_eq!(fail(&server, &early, epoch), [status; 20], "{enrolment}");
         // Nor do their successes: who is invented is present nowhere.
-        for host in &early {
-            assert_eq!(host.sends(server.addr, &host.says(epoch, "1.1.0", None)).0, status, "{enrolment}");
-        }
+        let succeeds = |host: &Host| host.sends(server.addr, &host.says(epoch, "1.1.0", None)).0;
+        assert_eq!(together(&early, succeeds), [status; 20], "{enrolment}");
         let before = server.group("dev");
         assert_eq!(before["state"], "active", "{enrolment}: {before}");
         let counts =
@@ -72,9 +69,7 @@ fn under_open_invented_hosts_count_that_were_there_before_the_start_and_no_other
     let dir = dir();
     let (server, hosts, epoch) = with_hosts(dir.path(), "open");
     let early = invented(100..105);
-    for host in &early {
-        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
-    }
+    assert_eq!(together(&early, |host| host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0), [200; 5]);
     server.agents(&["start-update", "dev"]);
     let late = invented(120..150);
     assert_eq!(fail(&server, &late, epoch), [200; 30]);

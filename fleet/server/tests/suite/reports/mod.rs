@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::{Server, dir, rolling};
-use host::{Host, epoch};
+use host::{Host, epoch, together};
 
 /// Two groups, the first of which was started by hand, from 1.0.0 to 1.1.0.
 fn started() -> (TempDir, Server) {
@@ -31,9 +31,7 @@ fn started_with(words: &[&str]) -> (TempDir, Server) {
 fn told_by(server: &Server, count: u8) -> (Vec<Host>, u64) {
     let epoch = epoch(server);
     let hosts: Vec<Host> = (1..=count).map(|number| Host::new(number, "dev")).collect();
-    for host in &hosts {
-        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
-    }
+    together(&hosts, |host| assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200));
     server.agents(&["start-update", "dev"]);
     for host in &hosts {
         server.until("its turn has come", || host.asks(server, Some(epoch)).1);
