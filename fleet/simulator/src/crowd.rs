@@ -15,6 +15,7 @@ use crate::forecast::HostShare;
 use fleet_wire::answers::ids;
 
 /// Hosts of one kind.
+#[derive(Clone)]
 pub(crate) struct ScriptHosts {
     /// Hosts.
     pub count: u32,
@@ -33,6 +34,7 @@ pub(crate) struct ScriptHosts {
 }
 
 /// All made-up hosts, and what each does next.
+#[derive(Clone)]
 pub(crate) struct Crowd {
     seed: u64,
     kinds: Vec<ScriptHosts>,
@@ -43,6 +45,7 @@ pub(crate) struct Crowd {
     named: Option<(Version, Arc<str>)>,
 }
 
+#[derive(Clone)]
 struct Member {
     id: HostId,
     update_id: u128,

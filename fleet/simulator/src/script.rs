@@ -48,6 +48,7 @@ pub fn run<E>(text: &str, seed: u64, mut out: impl FnMut(&str) -> Result<(), E>)
 }
 
 /// A script that has been played so far.
+#[derive(Clone)]
 pub struct Played {
     world: World,
     lines: usize,
@@ -84,6 +85,7 @@ fn shown(said: &Value) -> String {
     line
 }
 
+#[derive(Clone)]
 struct World {
     shelf: ResourceSet,
     book: RolloutState,

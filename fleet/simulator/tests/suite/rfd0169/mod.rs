@@ -1,18 +1,10 @@
 //! RFD 0169's groups: every field of its resources, and every rule of FLEET §3 about groups by label with a cap.
 
-mod exclude;
-mod fields;
 mod gates;
-mod halts;
-mod holds;
 mod lives;
-mod members;
 mod pace;
-mod proof;
 mod rollback;
-mod schedules;
 mod stops;
-mod versions;
 
 use fleet_simulator::Played;
 use serde_json::{Value, json};
@@ -101,14 +93,6 @@ impl Play {
         self.say(when, json!({ "report": { "host": host, "version": version, "last": last } }))
     }
 
-    fn starts(&mut self, when: &str, host: &str) -> &mut Self {
-        self.reports(when, host, "1.0.0", "started", "")
-    }
-
-    fn switches(&mut self, when: &str, host: &str) -> &mut Self {
-        self.reports(when, host, "2.0.0", "switched", "")
-    }
-
     fn updates(&mut self, when: &str, host: &str) -> &mut Self {
         self.reports(when, host, "2.0.0", "updated", "")
     }
@@ -142,10 +126,6 @@ impl Play {
         asked.map(|host| (*host).to_owned()).collect()
     }
 
-    fn explain(&mut self, when: &str, host: &str) -> Value {
-        self.say(when, json!({ "explain": { "host": host } })).last()["explain"].clone()
-    }
-
     fn status(&mut self, when: &str) -> Value {
         self.say(when, json!({ "status": {} })).last()
     }
@@ -161,14 +141,6 @@ impl Play {
     /// How many hosts of the group `name` are `what`: one of the counts of `status`.
     fn count(&mut self, when: &str, name: &str, what: &str) -> u64 {
         self.group(when, name)[format!("{what}_count")].as_u64().unwrap()
-    }
-
-    /// The error that `action` is answered with.
-    fn refused(&mut self, when: &str, action: Value) -> Value {
-        self.refusals += 1;
-        let last = self.say(when, action).last();
-        assert!(last["error"]["code"].is_string(), "it is refused, and not answered {last}");
-        last["error"].clone()
     }
 
     /// The last answer; no line was refused that should not have been.

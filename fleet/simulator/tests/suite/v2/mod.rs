@@ -6,26 +6,11 @@ use serde_json::{Value, json};
 
 use crate::support::{Script, group};
 
-mod additions;
-mod advice;
 mod answers;
-mod blocked_start;
 mod canaries;
-mod changes;
-mod config;
 mod counts;
-mod halt_on_error;
 mod holds;
-mod lines;
-mod modes;
-mod releases;
-mod stops;
-mod thresholds;
-mod time_based;
-mod transitions;
-mod version;
 mod why;
-mod windows;
 
 /// What hosts run before.
 const OLD: &str = "17.2.0";
@@ -171,9 +156,6 @@ trait Steps: Sized {
     /// Lets each of these hosts report from `group` that it runs `version`.
     fn hosts(self, when: &str, numbers: std::ops::RangeInclusive<u32>, group: &str, version: &str) -> Self;
 
-    /// Another server's counts: group, version, count.
-    fn counts(self, when: &str, counts: &[(&str, &str, u64)]) -> Self;
-
     /// The last answer, if no line before it was refused.
     fn answer(&self) -> Value;
 
@@ -197,9 +179,6 @@ trait Steps: Sized {
 
     /// The code why somebody who asks from `group` is told what he is told, and until when.
     fn why(&self, when: &str, group: &str) -> (String, Option<String>);
-
-    /// Code and message of the refusal of `action`.
-    fn refusal(&self, when: &str, action: Value) -> (String, String);
 }
 
 impl Steps for Script {
@@ -209,12 +188,6 @@ impl Steps for Script {
 
     fn hosts(self, when: &str, numbers: std::ops::RangeInclusive<u32>, group: &str, version: &str) -> Self {
         numbers.fold(self, |script, number| script.on(when, report(number, group, version)))
-    }
-
-    fn counts(self, when: &str, counts: &[(&str, &str, u64)]) -> Self {
-        let count =
-            |(group, version, count): &(&str, &str, u64)| json!({ "group": group, "version": version, "count": count });
-        self.on(when, json!({ "counts": counts.iter().map(count).collect::<Vec<Value>>() }))
     }
 
     fn answer(&self) -> Value {
@@ -260,13 +233,6 @@ impl Steps for Script {
         let fleet = self.then(when, json!({ "find": { "group": group } }))["find"]["fleet"].clone();
         let code = fleet["why"]["code"].as_str().unwrap_or_else(|| panic!("no code: {fleet:#}")).to_owned();
         (code, fleet["until"].as_str().map(str::to_owned))
-    }
-
-    fn refusal(&self, when: &str, action: Value) -> (String, String) {
-        let answer = self.then(when, action);
-        let text =
-            |key: &str| answer["error"][key].as_str().unwrap_or_else(|| panic!("not refused: {answer:#}")).to_owned();
-        (text("code"), text("message"))
     }
 }
 
