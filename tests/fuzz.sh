@@ -2,7 +2,7 @@
 # fuzz.sh [TARGET..]   runs libFuzzer on each target (all: those of fuzz/fuzz_targets) for FUZZ_SECONDS, default 60.
 #
 # Prints a row a target: executions, executions a second, coverage (edges, features), crashes. Ends with 1 after a crash.
-# Starts from fuzz/corpus and the seeds of testing/oracles, and keeps what it finds in fuzz/target/corpus; crashes lie in fuzz/artifacts.
+# Starts from fuzz/corpus, and keeps what it finds in fuzz/target/corpus; crashes lie in fuzz/artifacts.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -38,9 +38,6 @@ number() { { grep -oE "$1:? +[0-9]+" "$2" || true; } | tail -n 1 | grep -oE '[0-
 
 cargo +nightly fetch --quiet --locked --manifest-path fuzz/Cargo.toml
 cargo +nightly fuzz build
-seeds=fuzz/target/seeds
-rm -rf $seeds
-cargo run --quiet --locked --target "$(uname -m)-unknown-linux-musl" --package oracles --bin seeds -- $seeds
 
 failed=0
 row='%-16s %8s %12s %8s %8s %8s %8s\n'
@@ -50,7 +47,7 @@ for target in "$@"; do
     found=fuzz/target/corpus/$target log=fuzz/target/$target.log crash=
     mkdir -p "$found" "fuzz/artifacts/$target" "fuzz/corpus/$target"
     dictionary=$(dictionary "$target")
-    cargo +nightly fuzz run "$target" "$found" "fuzz/corpus/$target" "$seeds/$target" -- \
+    cargo +nightly fuzz run "$target" "$found" "fuzz/corpus/$target" -- \
         -max_total_time="$seconds" -rss_limit_mb=$memory -timeout=$patience -print_final_stats=1 \
         ${dictionary:+-dict=fuzz/dictionaries/$dictionary.dict} >"$log" 2>&1 || crash=1
     # shellcheck disable=SC2059

@@ -1,5 +1,5 @@
 //! What must hold for any bytes that come from outside. Each function panics when it does not: the fuzz targets call
-//! them with what libFuzzer finds, and `tests/replay.rs` with the seeds and with what is kept in `fuzz/corpus`.
+//! them with what libFuzzer finds, and `tests/replay.rs` with what is kept in `fuzz/corpus`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,7 +20,6 @@ mod journal;
 mod manifest;
 mod names;
 mod sandbox;
-pub mod seeds;
 mod signature;
 mod sources;
 mod strings;

@@ -8,7 +8,6 @@ mod query;
 mod request;
 mod resources;
 mod script;
-pub(crate) mod seeds;
 
 use std::sync::OnceLock;
 
@@ -60,7 +59,7 @@ impl World {
 
     fn usual() -> &'static Self {
         static USUAL: OnceLock<World> = OnceLock::new();
-        USUAL.get_or_init(|| Self::of(seeds::WORLD))
+        USUAL.get_or_init(|| Self::of(include_str!("../../../../fuzz/corpus/fleet_resources/world")))
     }
 }
 
