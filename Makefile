@@ -91,7 +91,7 @@ crash: setup-build setup-beds ## Crash suites, whole: each system call killed, e
 	cargo build $(CARGO_FLAGS) --package testing --bins
 	$(DEBUG)/test-crash $(CRASH) $(TARGET_DIR)/$(NATIVE)/release/teleport-update
 
-# A third of an hour; FLEET_CRASH='--decision halt-all' for some. `make test` has a slice.
+# A third of an hour; FLEET_CRASH='--flow halt-all' for some. `make test` has a slice.
 fleet-crash: setup-build ## The rollout server, killed and failed at each system call of each of its decisions; a table of each
 	cargo build $(CARGO_FLAGS) --package testing --package teleport-fleet --bins
 	$(DEBUG)/test-fleet-crash $(FLEET_CRASH) $(DEBUG)/teleport-fleet

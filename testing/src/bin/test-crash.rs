@@ -1,13 +1,9 @@
 //! `test-crash`: runs crash suites and prints a table for each.
 
-use std::path::Path;
 use std::process::ExitCode;
-use std::time::Instant;
 
-use testing::crash::suite::{Options, Suite, table};
+use testing::crash::suite::{self, Suite};
 use testing::crash::{NAMES, Updater, live, power, suites};
-
-const USAGE: &str = "usage: test-crash [--suite NAME] [--flow NAME] [--every K] [--seed S] [--threads N] UPDATER";
 
 /// Every suite; a new one is a line here.
 const SUITES: &[Suite] = &[
@@ -46,53 +42,7 @@ fn main() -> ExitCode {
             && (!is_live || live::suite::can());
         return ExitCode::from(u8::from(!can));
     }
-    let (options, suite) = match arguments() {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            eprintln!("test-crash: {error}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    let (mut points, mut violations) = (0, 0);
-    for suite in SUITES.iter().filter(|known| suite.as_deref().is_none_or(|only| only == known.name)) {
-        println!("# {}: {}", suite.name, suite.about);
-        let start = Instant::now();
-        let rows = (suite.run)(&options);
-        print!("{}", table(suite.name, &rows));
-        let tried: usize = rows.iter().map(|row| row.tried).sum();
-        let time = start.elapsed();
-        let each = time.as_millis() as f64 / tried.max(1) as f64;
-        println!("{:.0} s, {each:.0} ms a point\n", time.as_secs_f64());
-        points += tried;
-        violations += rows.iter().map(|row| row.violations.len()).sum::<usize>();
-    }
-    println!("{points} points, {violations} violations");
-    if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn arguments() -> Result<(Options, Option<String>), String> {
-    let mut words = std::env::args().skip(1);
-    let (mut flow, mut suite, mut every, mut seed, mut threads, mut updater) = (None, None, 1, 1, 2, None);
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
-        let number = |text: String| text.parse::<usize>().ok().filter(|number| *number > 0);
-        let number = |text: String| number(text.clone()).ok_or_else(|| format!("{text} is no number above 0"));
-        match word.as_str() {
-            "--flow" => flow = Some(value()?),
-            "--suite" => suite = Some(value()?),
-            "--every" => every = number(value()?)?,
-            "--seed" => seed = number(value()?)?,
-            "--threads" => threads = number(value()?)?,
-            _ => updater = Some(word),
-        }
-    }
-    let known = |name: &Option<String>, names: &[&str]| match name {
-        Some(name) if !names.contains(&name.as_str()) => Err(format!("there is no {name}; there are {names:?}")),
-        _ => Ok(()),
-    };
     let flows = NAMES.iter().chain(&live::flows::NAMES).copied();
-    known(&flow, &flows.chain(live::flows::WRITERS.map(|(name, _)| name)).collect::<Vec<_>>())?;
-    known(&suite, &SUITES.iter().map(|suite| suite.name).collect::<Vec<_>>())?;
-    let updater = Updater::new(Path::new(&updater.ok_or("which updater?")?));
-    Ok((Options { updater, flow, every, seed: seed as u64, threads }, suite))
+    let flows: Vec<&str> = flows.chain(live::flows::WRITERS.map(|(name, _)| name)).collect();
+    suite::main("test-crash", SUITES, &flows, Updater::new)
 }

@@ -89,7 +89,7 @@ pub fn writers(options: &Options) -> Vec<Row> {
     let wanted = names.iter().filter(|name| options.flow.as_ref().is_none_or(|only| only == *name));
     wanted
         .map(|name| {
-            let flows = [End::New, End::Old, End::Either].map(|end| super::flows::writer(name, end, &options.updater));
+            let flows = [End::New, End::Old, End::Either].map(|end| super::flows::writer(name, end, &options.program));
             explore(options, name, &flows, |flow, _| flow.as_ref().map_err(Clone::clone)?.check_undisturbed())
         })
         .collect()
@@ -118,7 +118,7 @@ fn rows(options: &Options, names: &[&str], run: impl Fn(&Flow, &Options) -> Resu
     let wanted = names.iter().filter(|name| options.flow.as_deref().is_none_or(|only| only == **name));
     wanted
         .map(|name| {
-            flow(name, &options.updater).and_then(|flow| run(&flow, &options)).unwrap_or_else(|error| {
+            flow(name, &options.program).and_then(|flow| run(&flow, &options)).unwrap_or_else(|error| {
                 println!("violation: {name}: {error}");
                 Row { name: (*name).to_owned(), violations: vec![error], ..Row::default() }
             })
