@@ -4,6 +4,11 @@
 #![allow(clippy::too_many_lines, reason = "a life of a host is told in one go")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are not themselves tests")]
 
+/// A test for each row: its name, and what `$check` is called with.
+macro_rules! tests_of {
+    ($check:ident: $($name:ident($($with:expr),*);)*) => { $(#[test] fn $name() { $check($($with),*); })* };
+}
+
 mod agent;
 mod beds;
 mod circles;

@@ -6,34 +6,14 @@ const DATABASE: &str = "/var/lib/teleport/proc/sqlite.db";
 
 // The rows of the table.
 
-#[test]
-fn an_upgrade_without_a_snapshot_keeps_the_database_and_the_new_version_migrates_it() {
-    let Some(rig) = Rig::living("upgrade", FAST, &Archive::simple("1.0.0")) else { return };
-    rig.note("by one");
-    let life = rig.invocation();
-    rig.release(&Archive::simple("2.0.0").schema(2));
-    rig.updater(&["update"]).ok();
-    assert!(rig.has_note("by one"));
-    assert_eq!(rig.sql("PRAGMA user_version"), ["2"]);
-    assert_eq!(rig.invocation(), life, "a kept database needs a reload, not a restart");
-    let description = rig.description("1.0.0");
-    let head = format!("version: v1\nkind: db_backup\nspec:\n  proxy: {}\n  version: 1.0.0\n", rig.cluster.addr());
-    assert!(description.starts_with(&head), "{description}");
-    assert!(rig.rows_kept("1.0.0").iter().any(|row| row.ends_with("|by one")));
-    assert_eq!(sql_of(&rig.snapshot("1.0.0"), "PRAGMA user_version"), ["1"]);
-    rig.assert_tidy();
-}
-
 /// v1 → v2 → v1, each with a row of its own.
 fn there_and_back(name: &str) -> Option<Rig> {
     let rig = Rig::living(name, FAST, &Archive::simple("1.0.0"))?;
     rig.note("by one");
-    rig.release(&Archive::simple("2.0.0").schema(2));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("2.0.0").schema(2));
     rig.note("by two");
     let life = rig.invocation();
-    rig.wish("1.0.0");
-    rig.updater(&["update"]).ok();
+    rig.go_to("1.0.0");
     assert_eq!((rig.running().as_str(), rig.sql("PRAGMA user_version")), ("1.0.0", vec!["1".to_owned()]));
     assert!(rig.has_note("by one") && !rig.has_note("by two"), "{:?}", rig.rows());
     assert_ne!(rig.invocation(), life, "a database is restored under a stopped agent");
@@ -45,8 +25,7 @@ fn there_and_back(name: &str) -> Option<Rig> {
 fn a_downgrade_restores_its_snapshot_and_an_upgrade_back_to_exactly_that_version_restores_that_ones() {
     let Some(rig) = there_and_back("exact") else { return };
     let life = rig.invocation();
-    rig.wish("2.0.0");
-    rig.updater(&["update"]).ok();
+    rig.go_to("2.0.0");
     assert_eq!((rig.running().as_str(), rig.sql("PRAGMA user_version")), ("2.0.0", vec!["2".to_owned()]));
     assert!(rig.has_note("by two") && !rig.has_note("by one again"), "{:?}", rig.rows());
     assert_ne!(rig.invocation(), life, "stop and start in either direction");
@@ -58,8 +37,7 @@ fn a_downgrade_restores_its_snapshot_and_an_upgrade_back_to_exactly_that_version
 #[test]
 fn an_upgrade_past_a_version_that_has_a_snapshot_keeps_the_present_database() {
     let Some(rig) = there_and_back("past") else { return };
-    rig.release(&Archive::simple("3.0.0").schema(3));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("3.0.0").schema(3));
     assert_eq!((rig.running().as_str(), rig.sql("PRAGMA user_version")), ("3.0.0", vec!["3".to_owned()]));
     assert!(rig.has_note("by one again") && !rig.has_note("by two"), "{:?}", rig.rows());
 }
@@ -105,12 +83,10 @@ fn a_version_that_fails_is_undone_with_links_and_database_and_what_it_wrote_is_k
 #[test]
 fn what_a_failed_version_wrote_outlives_that_version_by_a_month_and_its_end_is_told() {
     let Some(rig) = Rig::living("month", FAST, &Archive::simple("1.0.0")) else { return };
-    rig.release(&Archive::simple("2.0.0").schema(2));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("2.0.0").schema(2));
     rig.release(&Archive::simple("3.0.0").schema(3).behaviour("never-ready"));
     rig.updater(&["update"]).fails(1, "rolled back to 2.0.0");
-    rig.release(&Archive::simple("4.0.0").schema(4));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("4.0.0").schema(4));
     let version = rig.path(&format!("{VERSIONS}/3.0.0"));
     assert!(!version.join("bin").exists(), "the version itself goes as any other");
     assert_eq!(sql_of(&rig.snapshot("3.0.0"), "PRAGMA user_version"), ["3"]);
@@ -145,8 +121,7 @@ impl Baked {
     }
 
     fn versions(old: &'static str, new: &'static str) -> Self {
-        let image = Image::new(old);
-        image.enable(&[]).ok();
+        let image = Image::enabled(old);
         let baked = Self { image, old, new };
         baked.write_database("by one");
         baked.image.release(new);
@@ -175,14 +150,13 @@ impl Baked {
         self.image.versions().join(self.old).join("backup").join(name)
     }
 
-    /// Replaces the line of `backup.yaml` that begins with `key`.
+    /// Replaces the line of `backup.yaml` that begins with `key`, its blanks included.
     #[track_caller]
     fn describe(&self, key: &str, value: &str) {
         let path = self.backup("backup.yaml");
         let text = std::fs::read_to_string(&path).unwrap();
-        let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{key}:"))).unwrap();
-        let indent = &line[..line.len() - line.trim_start().len()];
-        std::fs::write(&path, text.replacen(line, &format!("{indent}{key}: {value}"), 1)).unwrap();
+        let line = text.lines().find(|line| line.starts_with(&format!("{key}:"))).unwrap();
+        std::fs::write(&path, text.replacen(line, &format!("{key}: {value}"), 1)).unwrap();
     }
 
     fn seconds_ago(&self, seconds: i64) -> String {
@@ -201,7 +175,7 @@ impl Baked {
         let before = self.tree();
         self.image.run(&["update"]).fails(1, "refusing to downgrade to 1.0.0").fails(1, why);
         assert_eq!(self.tree(), before);
-        let status = self.image.run(&["status", "--format", "json"]).ok().json();
+        let status = self.image.status();
         assert_eq!(status["last_result"]["error_code"], code);
         assert_eq!(status["agent_version_installed"], "2.0.0");
         assert_eq!(status["agent_version_linked"], "2.0.0");
@@ -217,113 +191,62 @@ impl Baked {
     }
 }
 
-#[test]
-fn a_downgrade_with_a_good_snapshot_is_done() {
-    Baked::new().goes_back();
-}
+/// What is done to a good snapshot, the code of the refusal, and what it says.
+type Spoilt = (fn(&Baked), &'static str, &'static str);
 
-#[test]
-fn a_downgrade_without_a_description_of_the_snapshot_is_refused() {
-    let baked = Baked::new();
-    std::fs::remove_file(baked.backup("backup.yaml")).unwrap();
-    baked.refused("backup_missing", "there is no database backup for");
-}
-
-#[test]
-fn a_downgrade_without_the_snapshots_file_is_refused() {
-    let baked = Baked::new();
-    std::fs::remove_file(baked.backup("sqlite.db")).unwrap();
-    baked.refused("backup_missing", "sqlite.db is missing");
-}
-
-#[test]
-fn a_downgrade_without_any_snapshot_is_refused() {
-    let baked = Baked::new();
-    std::fs::remove_dir_all(baked.backup("")).unwrap();
-    baked.refused("backup_missing", "there is no database backup for");
-}
-
-#[test]
-fn a_snapshot_of_an_unknown_kind_is_refused() {
-    let baked = Baked::new();
-    baked.describe("kind", "other_backup");
-    baked.refused("backup_invalid", "db_backup");
-}
-
-#[test]
-fn a_snapshot_of_an_unknown_format_is_refused() {
-    let baked = Baked::new();
-    baked.describe("version", "v2");
-    baked.refused("backup_invalid", "v1");
-}
-
-#[test]
-fn a_snapshot_of_another_version_is_refused() {
-    let baked = Baked::new();
-    let path = baked.backup("backup.yaml");
-    let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.replace("  version: 1.0.0", "  version: 1.0.1")).unwrap();
-    baked.refused("backup_invalid", "is for version 1.0.1");
-}
-
-#[test]
-fn a_snapshot_of_another_cluster_is_refused() {
-    let baked = Baked::new();
-    baked.describe("proxy", "other.example.com");
-    baked.refused("backup_invalid", "other.example.com");
-}
-
-#[test]
-fn a_snapshot_that_is_too_old_is_refused() {
-    let baked = Baked::new();
-    baked.describe("creation_time", &baked.seconds_ago(366 * 86_400));
-    baked.refused("backup_expired", "older than 365 days");
-}
-
-#[test]
-fn a_snapshot_from_the_future_is_refused() {
-    let baked = Baked::new();
-    baked.describe("creation_time", &baked.seconds_ago(-3600));
-    baked.refused("backup_expired", "in the future");
-}
-
-#[test]
-fn a_snapshot_of_another_size_is_refused() {
-    let baked = Baked::new();
-    let file = std::fs::OpenOptions::new().append(true).open(baked.backup("sqlite.db")).unwrap();
-    let length = file.metadata().unwrap().len();
-    file.set_len(length + 4096).unwrap();
-    baked.refused("backup_invalid", "sqlite.db");
-}
-
-#[test]
-fn a_snapshot_with_another_digest_is_refused() {
-    let baked = Baked::new();
-    let database = rusqlite::Connection::open(baked.backup("sqlite.db")).unwrap();
+const SPOILT: [Spoilt; 13] = [
+    (|it| std::fs::remove_file(it.backup("backup.yaml")).unwrap(), "backup_missing", "there is no database backup for"),
+    (|it| std::fs::remove_file(it.backup("sqlite.db")).unwrap(), "backup_missing", "sqlite.db is missing"),
+    (|it| std::fs::remove_dir_all(it.backup("")).unwrap(), "backup_missing", "there is no database backup for"),
+    (|it| it.describe("kind", "other_backup"), "backup_invalid", "db_backup"),
+    (|it| it.describe("version", "v2"), "backup_invalid", "v1"),
+    (|it| it.describe("  version", "1.0.1"), "backup_invalid", "is for version 1.0.1"),
+    (|it| it.describe("  proxy", "other.example.com"), "backup_invalid", "other.example.com"),
+    (|it| it.describe("  creation_time", &it.seconds_ago(366 * 86_400)), "backup_expired", "older than 365 days"),
+    (|it| it.describe("  creation_time", &it.seconds_ago(-3600)), "backup_expired", "in the future"),
+    (
+        |it| {
+            let file = std::fs::File::options().append(true).open(it.backup("sqlite.db")).unwrap();
+            file.set_len(file.metadata().unwrap().len() + 4096).unwrap();
+        },
+        "backup_invalid",
+        "sqlite.db",
+    ),
     // A good database of the same size, but not the one described.
-    database.execute_batch("UPDATE rows SET note = 'BY ONE'").unwrap();
-    drop(database);
-    baked.refused("backup_invalid", "size or SHA-256");
-}
+    (
+        |it| {
+            let database = rusqlite::Connection::open(it.backup("sqlite.db")).unwrap();
+            database.execute_batch("UPDATE rows SET note = 'BY ONE'").unwrap();
+        },
+        "backup_invalid",
+        "size or SHA-256",
+    ),
+    // No good database, although its digest is right.
+    (
+        |it| {
+            let mut bytes = std::fs::read(it.backup("sqlite.db")).unwrap();
+            bytes[4096..8192].fill(0xA5);
+            std::fs::write(it.backup("sqlite.db"), &bytes).unwrap();
+            it.describe("  sha256", &protocol::Digest::of(&bytes).to_string());
+        },
+        "backup_invalid",
+        "sqlite.db",
+    ),
+    (|it| it.describe("  version", "1.0.0\n  failed: true"), "backup_invalid", "a version that failed"),
+];
 
 #[test]
-fn a_snapshot_that_is_no_good_database_is_refused_even_if_its_digest_is_right() {
+fn a_downgrade_whose_snapshot_is_not_good_is_refused_for_each_reason_and_then_done_with_a_good_one() {
     let baked = Baked::new();
-    let mut bytes = std::fs::read(baked.backup("sqlite.db")).unwrap();
-    let second_page = 4096..8192;
-    bytes[second_page].fill(0xA5);
-    std::fs::write(baked.backup("sqlite.db"), &bytes).unwrap();
-    baked.describe("sha256", &protocol::Digest::of(&bytes).to_string());
-    baked.refused("backup_invalid", "sqlite.db");
-}
-
-#[test]
-fn a_snapshot_of_a_failed_run_is_refused() {
-    let baked = Baked::new();
-    let path = baked.backup("backup.yaml");
-    let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, format!("{text}  failed: true\n")).unwrap();
-    baked.refused("backup_invalid", "a version that failed");
+    let good = testing::crash::copy(&baked.backup(""));
+    for (spoil, code, why) in SPOILT {
+        spoil(&baked);
+        baked.refused(code, why);
+        let _ = std::fs::remove_dir_all(baked.backup(""));
+        std::fs::create_dir(baked.backup("")).unwrap();
+        testing::crash::host::copy_to(good.path(), &baked.backup("")).unwrap();
+    }
+    baked.goes_back();
 }
 
 #[test]
@@ -335,8 +258,7 @@ fn an_upgrade_whose_snapshot_is_damaged_keeps_the_present_database() {
     let length = std::fs::metadata(&snapshot).unwrap().len();
     std::fs::OpenOptions::new().write(true).open(&snapshot).unwrap().set_len(length - 4096).unwrap();
     baked.image.cluster.set_directive(Find::version("2.0.0"));
-    let ran = baked.image.run(&["update"]).ok();
-    assert!(ran.stderr.contains("is not restored"), "{ran:#?}");
+    baked.image.run(&["update"]).ok().says("is not restored");
     assert_eq!(baked.notes(), ["by one", "by one again"]);
 }
 
@@ -345,7 +267,7 @@ fn an_upgrade_whose_snapshot_is_damaged_keeps_the_present_database() {
 #[test]
 fn the_age_that_a_snapshot_may_have_is_a_setting() {
     let baked = Baked::new();
-    baked.describe("creation_time", &baked.seconds_ago(7200));
+    baked.describe("  creation_time", &baked.seconds_ago(7200));
     let config = baked.image.versions().join("updates.yaml");
     let text = std::fs::read_to_string(&config).unwrap();
     std::fs::write(&config, text.replace("spec:\n", "spec:\n  backup_max_age: 1h\n")).unwrap();
@@ -363,10 +285,8 @@ fn a_step_back_over_a_major_version_is_an_ordinary_downgrade() {
 
 #[test]
 fn a_host_without_a_database_may_go_back_only_while_there_still_is_none() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    let image = Image::enabled("1.0.0");
+    image.update_to("2.0.0");
     let description = std::fs::read_to_string(image.versions().join("1.0.0/backup/backup.yaml")).unwrap();
     assert!(description.contains("database: absent"), "{description}");
     image.cluster.set_directive(Find::version("1.0.0"));
@@ -410,8 +330,7 @@ fn a_snapshot_survives_a_reinstallation_of_its_version() {
 fn a_version_that_damaged_its_database_can_be_left() {
     let baked = Baked::new();
     std::fs::write(baked.database(), vec![0xA5; 16384]).unwrap();
-    let ran = baked.image.run(&["update"]).ok();
-    assert!(ran.stderr.contains("kept as it is"), "{ran:#?}");
+    baked.image.run(&["update"]).ok().says("kept as it is");
     assert_eq!(baked.notes(), ["by one"]);
     let left = baked.image.versions().join("2.0.0/backup");
     assert!(std::fs::read_to_string(left.join("backup.yaml")).unwrap().contains("failed: true"));
@@ -421,8 +340,7 @@ fn a_version_that_damaged_its_database_can_be_left() {
 #[test]
 fn a_restored_database_has_owner_and_mode_of_the_one_before_and_no_sidecars() {
     let Some(rig) = Rig::living("restored", FAST, &Archive::simple("1.0.0")) else { return };
-    rig.release(&Archive::simple("2.0.0").schema(2));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("2.0.0").schema(2));
     // The agent dies with its log full, and stays down: what the restore leaves can be looked at.
     rig.drop_in("Restart=no\n");
     rig.bed.sh("systemctl disable teleport");
@@ -431,8 +349,7 @@ fn a_restored_database_has_owner_and_mode_of_the_one_before_and_no_sidecars() {
     rig.bed.sh("systemctl reset-failed teleport");
     assert!(rig.path(&format!("{DATABASE}-wal")).metadata().unwrap().len() > 0);
     rig.bed.sh(&format!("chown 1234:2345 {DATABASE} && chmod 640 {DATABASE}"));
-    rig.wish("1.0.0");
-    rig.updater(&["update"]).ok();
+    rig.go_to("1.0.0");
     let meta = rig.path(DATABASE).metadata().unwrap();
     assert_eq!((meta.uid(), meta.gid(), meta.permissions().mode() & 0o7777), (1234, 2345, 0o640));
     let mut names: Vec<_> = std::fs::read_dir(rig.path("/var/lib/teleport/proc"))
@@ -449,8 +366,7 @@ fn a_restored_database_has_owner_and_mode_of_the_one_before_and_no_sidecars() {
 fn nothing_is_restored_while_a_process_has_the_database_open() {
     let settings = format!("{FAST}  database_timeout: 1s\n");
     let Some(rig) = Rig::living("open", &settings, &Archive::simple("1.0.0")) else { return };
-    rig.release(&Archive::simple("2.0.0").schema(2));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("2.0.0").schema(2));
     rig.note("by two");
     rig.bed.sh(&format!("systemd-run --quiet --unit=reader -p StandardInput=file:{DATABASE} sleep 1000"));
     rig.wish("1.0.0");
@@ -559,11 +475,10 @@ fn a_failed_upgrade_gives_back_every_row_from_before_its_snapshot_and_loses_none
 #[test]
 fn a_rollback_loses_nothing_and_can_be_reversed_exactly() {
     let Some(rig) = Rig::living("rows-rollback", FAST, &Archive::simple("1.0.0")) else { return };
-    rig.release(&Archive::simple("2.0.0").schema(2).writes());
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("2.0.0").schema(2).writes());
     rig.until_written("2.0.0");
     rig.updater(&["rollback"]).ok();
-    assert_eq!(rig.running(), "1.0.0");
+    assert_eq!((rig.running().as_str(), rig.sql("PRAGMA user_version")), ("1.0.0", vec!["1".to_owned()]));
     let acknowledged = rig.acknowledged();
     let left = rig.rows_kept("2.0.0");
     let pairs: HashSet<&str> = left.iter().filter_map(|row| Some(row.rsplit_once('|')?.0)).collect();
@@ -578,6 +493,7 @@ fn a_rollback_loses_nothing_and_can_be_reversed_exactly() {
     rig.updater(&["update", "--now"]).ok();
     assert_eq!(rig.running(), "2.0.0");
     assert_eq!(rig.rows()[..left.len()], left[..], "the reversal gives exactly that database back");
+    assert_eq!(rig.status()["refused"], json!([]));
 }
 
 /// A row begins with its number.

@@ -25,8 +25,7 @@ fn an_agent_that_is_started_after_the_swap_keeps_its_database_and_the_target_is_
 /// Goes from 2.0.0 to 1.0.0 while a racer starts the agent as soon as `moment` is true.
 fn started_when(name: &str, moment: impl Fn(&[String]) -> String) {
     let Some(rig) = Rig::living(name, SETTINGS, &version(1)) else { return };
-    rig.release(&version(2));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&version(2));
     rig.wish("1.0.0");
     let plan = rig.updater(&["plan", "--now", "--format", "json"]).ok().json();
     let steps = plan["switch"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap().to_owned());

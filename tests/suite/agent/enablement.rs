@@ -18,23 +18,18 @@ fn leads_to(links: &[String], version: &str) -> bool {
 
 #[test]
 fn the_agent_stays_enabled_through_updates_downgrades_and_the_end_of_the_enabling_version() {
-    let Some(rig) = Rig::up("enablement") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
-    rig.start_agent();
+    let Some(rig) = Rig::on_one("enablement") else { return };
     let (word, links) = seen(&rig);
     assert_eq!(word, "enabled");
     assert!(leads_to(&links, "1.0.0"), "{links:#?}");
     for version in ["1.1.0", "1.2.0", "1.3.0"] {
-        rig.release(&Archive::simple(version));
-        rig.updater(&["update"]).ok();
+        rig.update_to(&Archive::simple(version));
         let (word, links) = seen(&rig);
         assert_eq!(word, "enabled");
         assert!(leads_to(&links, version), "{links:#?}");
     }
     assert!(!rig.path("/var/lib/teleport/versions/1.0.0").exists(), "the version that was enabled is gone");
-    rig.release(&Archive::simple("1.2.0"));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("1.2.0"));
     let (word, links) = seen(&rig);
     assert_eq!(word, "enabled");
     assert!(leads_to(&links, "1.2.0"), "{links:#?}");
@@ -52,18 +47,14 @@ fn the_agent_stays_enabled_through_updates_downgrades_and_the_end_of_the_enablin
 
 #[test]
 fn disabled_by_hand_it_stays_disabled_through_updates_and_can_be_enabled_again() {
-    let Some(rig) = Rig::up("disabled") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
-    rig.start_agent();
+    let Some(rig) = Rig::on_one("disabled") else { return };
     rig.bed.sh("systemctl disable teleport");
     let (word, links) = seen(&rig);
     assert_ne!(word, "enabled");
     assert_eq!(links, [""; 0]);
     // Running although disabled: still updated.
     for version in ["1.1.0", "1.2.0"] {
-        rig.release(&Archive::simple(version));
-        rig.updater(&["update"]).ok();
+        rig.update_to(&Archive::simple(version));
         assert_eq!(rig.status()["agent_version_running"], version);
         assert_eq!(seen(&rig).1, [""; 0]);
     }
@@ -76,8 +67,7 @@ fn disabled_by_hand_it_stays_disabled_through_updates_and_can_be_enabled_again()
     assert!(leads_to(&links, "1.2.0"), "{links:#?}");
     // Masked by the operator: that is the operator's word.
     rig.bed.sh("systemctl disable --now teleport; systemctl mask teleport");
-    rig.release(&Archive::simple("1.3.0"));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("1.3.0"));
     assert_eq!(seen(&rig), ("masked".to_owned(), vec!["/dev/null".to_owned()]));
     assert_eq!(rig.status()["agent_running"], false);
 }

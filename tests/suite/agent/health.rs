@@ -61,44 +61,22 @@ fn a_version_that_never_gets_ready_after_a_reload_is_rolled_back() {
     broken("never-ready", How::Reload, &reasons);
 }
 
-#[test]
-fn a_version_that_never_gets_ready_after_a_start_is_rolled_back() {
-    broken("never-ready", How::Start, &["the agent is not ready after 8 s"]);
-}
-
-#[test]
-fn a_version_that_exits_at_once_after_a_start_is_rolled_back() {
-    broken("exit-at-once", How::Start, &GONE);
-}
-
-#[test]
-fn a_version_that_loops_after_a_reload_is_rolled_back() {
-    broken("crash-loop", How::Reload, &LOOPS);
-}
-
-#[test]
-fn a_version_that_loops_after_a_start_is_rolled_back() {
-    broken("crash-loop", How::Start, &LOOPS);
-}
-
-#[test]
-fn a_version_that_spoils_the_schema_after_a_reload_is_rolled_back_with_the_database() {
-    broken("corrupts-schema", How::Reload, &GONE);
-}
-
-#[test]
-fn a_version_that_spoils_the_schema_after_a_start_is_rolled_back_with_the_database() {
-    broken("corrupts-schema", How::Start, &GONE);
-}
-
-#[test]
-fn a_version_that_spoils_the_database_file_after_a_reload_is_rolled_back_with_the_database() {
-    broken("corrupts-file", How::Reload, &GONE);
-}
-
-#[test]
-fn a_version_that_spoils_the_database_file_after_a_start_is_rolled_back_with_the_database() {
-    broken("corrupts-file", How::Start, &GONE);
+tests_of! { broken:
+    a_version_that_never_gets_ready_after_a_start_is_rolled_back(
+        "never-ready", How::Start, &["the agent is not ready after 8 s"]);
+    a_version_that_exits_at_once_after_a_start_is_rolled_back("exit-at-once", How::Start, &GONE);
+    a_version_that_loops_after_a_reload_is_rolled_back("crash-loop", How::Reload, &LOOPS);
+    a_version_that_loops_after_a_start_is_rolled_back("crash-loop", How::Start, &LOOPS);
+    a_version_that_spoils_the_schema_after_a_reload_is_rolled_back_with_the_database(
+        "corrupts-schema", How::Reload, &GONE);
+    a_version_that_spoils_the_schema_after_a_start_is_rolled_back_with_the_database(
+        "corrupts-schema", How::Start, &GONE);
+    a_version_that_spoils_the_database_file_after_a_reload_is_rolled_back_with_the_database(
+        "corrupts-file", How::Reload, &GONE);
+    a_version_that_spoils_the_database_file_after_a_start_is_rolled_back_with_the_database(
+        "corrupts-file", How::Start, &GONE);
+    a_version_that_lost_the_readiness_that_the_old_one_had_is_rolled_back(
+        "no-socket", How::Reload, &["its readiness socket does not answer"]);
 }
 
 #[test]
@@ -145,14 +123,8 @@ fn a_version_without_readiness_is_fine_after_it_stood_for_longer() {
     rig.enable(&[]).ok();
     rig.bed.sh("systemctl daemon-reload; systemctl enable --now teleport");
     rig.bed.until("test -s /run/teleport.pid", SOON);
-    rig.release(&Archive::simple("2.0.0").behaviour("no-socket"));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("2.0.0").behaviour("no-socket"));
     assert_eq!(rig.running(), "2.0.0");
-}
-
-#[test]
-fn a_version_that_lost_the_readiness_that_the_old_one_had_is_rolled_back() {
-    broken("no-socket", How::Reload, &["its readiness socket does not answer"]);
 }
 
 #[test]
@@ -164,8 +136,7 @@ fn an_agent_that_was_failing_before_cannot_make_the_new_version_bad() {
     rig.bed.run(&["systemctl", "enable", "--now", "teleport"]);
     rig.bed.until("systemctl is-failed -q teleport", SOON);
     rig.release(&Archive::simple("2.0.0").behaviour("exit-at-once"));
-    let ran = rig.updater(&["update"]).ok();
-    assert!(ran.stderr.contains("was already failing before"), "{ran:#?}");
+    rig.updater(&["update"]).ok().says("was already failing before");
     rig.updater(&["update"]).ok();
     let status = rig.status();
     assert_eq!((&status["agent_version_installed"], &status["refused"]), (&"2.0.0".into(), &serde_json::json!([])));
@@ -216,22 +187,18 @@ fn a_version_that_falls_again_waits_longer_and_its_failed_snapshot_is_not_restor
     rig.until_ready();
     assert_eq!(wait_in_minutes(&rig.status()), 60);
     rig.note("between the two");
-    let ran = rig.updater(&["update", "--now"]).fails(1, "failed while it was being watched");
-    assert!(ran.stderr.contains("the database backup of 2.0.0 (oss) is not restored"), "{ran:#?}");
+    rig.updater(&["update", "--now"])
+        .fails(1, "failed while it was being watched")
+        .says("the database backup of 2.0.0 (oss) is not restored");
     rig.until_ready();
     assert!(rig.has_note("by one") && rig.has_note("between the two"), "{:?}", rig.rows());
     let status = rig.status();
     assert_eq!((status["refused"][0]["count"].as_u64(), wait_in_minutes(&status)), (Some(2), 120));
 }
 
-#[test]
-fn a_version_that_is_ready_and_dies_in_its_watch_is_left_by_a_new_run() {
-    falls_during_its_watch("ready-then-dies");
-}
-
-#[test]
-fn a_version_that_dies_after_ten_seconds_is_left_by_a_new_run() {
-    falls_during_its_watch("dies-after-ten");
+tests_of! { falls_during_its_watch:
+    a_version_that_is_ready_and_dies_in_its_watch_is_left_by_a_new_run("ready-then-dies");
+    a_version_that_dies_after_ten_seconds_is_left_by_a_new_run("dies-after-ten");
 }
 
 /// A run that is committed and watches.
@@ -254,8 +221,7 @@ fn the_lock_is_free_during_the_watch_and_a_killed_watch_is_taken_up_by_the_next_
     rig.bed.sh("systemctl kill -s KILL run");
     rig.until_over("run");
     rig.cluster.forget_requests();
-    let ran = rig.updater(&["update"]).ok();
-    assert!(ran.stderr.contains("watching "), "{ran:#?}");
+    rig.updater(&["update"]).ok().says("watching ");
     let status = rig.status();
     assert_eq!((&status["watch_until"], &status["agent_version_running"]), (&serde_json::Value::Null, &"2.0.0".into()));
 }
@@ -368,8 +334,7 @@ fn a_refused_version_rests_for_a_growing_time_and_an_operator_can_insist() {
 #[test]
 fn a_new_target_clears_what_was_refused() {
     let Some(rig) = refused_once("new-target") else { return };
-    rig.release(&Archive::simple("3.0.0").schema(3));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("3.0.0").schema(3));
     let status = rig.status();
     assert_eq!((&status["agent_version_running"], &status["refused"]), (&"3.0.0".into(), &serde_json::json!([])));
     assert!(rig.has_note("by one"));

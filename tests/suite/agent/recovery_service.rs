@@ -7,26 +7,17 @@ const JOURNAL: &str = "/var/lib/teleport/versions/.journal";
 /// For an event that takes a second or two on an idle machine.
 const SOON: Duration = Duration::from_secs(60);
 
-#[test]
-fn an_update_killed_before_the_agent_is_reloaded_is_undone() {
-    killed_updates("undone", &[Moment::Intent("snapshot"), Moment::Intent("daemon_reload"), Moment::Intent("reload")]);
-}
-
-#[test]
-fn an_update_killed_after_the_agent_was_reloaded_is_undone_with_its_database() {
-    killed_updates("reloaded", &[Moment::Intent("health")]);
-}
-
-#[test]
-fn an_update_killed_around_its_commit_is_old_or_new() {
-    killed_updates("commit", &[Moment::Commit, Moment::AfterCommit]);
+tests_of! { killed_updates:
+    an_update_killed_before_the_agent_is_reloaded_is_undone(
+        "undone", &[Moment::Intent("snapshot"), Moment::Intent("daemon_reload"), Moment::Intent("reload")]);
+    an_update_killed_after_the_agent_was_reloaded_is_undone_with_its_database("reloaded", &[Moment::Intent("health")]);
+    an_update_killed_around_its_commit_is_old_or_new("commit", &[Moment::Commit, Moment::AfterCommit]);
 }
 
 #[test]
 fn a_downgrade_killed_before_or_after_its_agent_stood_still_brings_one_version_up_with_its_database() {
     let Some(rig) = rig("downgrade") else { return };
-    rig.release(&version(2));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&version(2));
     rig.cluster.set_directive(testing::cluster::directive::Find::version("1.0.0"));
     for moment in ["stop", "restore", "health", "describe", "install"].map(Moment::Intent) {
         kill_at(&rig, &moment);
@@ -41,8 +32,7 @@ fn a_downgrade_killed_before_or_after_its_agent_stood_still_brings_one_version_u
 #[test]
 fn a_journal_that_cannot_be_written_to_in_the_downtime_leaves_an_agent_that_runs() {
     let Some(rig) = rig("unwritable") else { return };
-    rig.release(&version(2));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&version(2));
     rig.cluster.set_directive(testing::cluster::directive::Find::version("1.0.0"));
     let from = nth(&rig, &Moment::Intent("restore"));
     let status = injected(&rig, &["update", "--now"], "fdatasync", &format!("error=EROFS:when={from}+"));
@@ -56,8 +46,7 @@ fn a_journal_that_cannot_be_written_to_in_the_downtime_leaves_an_agent_that_runs
 #[test]
 fn a_rollback_killed_in_its_middle_is_undone() {
     let Some(rig) = rig("rollback") else { return };
-    rig.release(&version(2));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&version(2));
     let status = injected(&rig, &["rollback"], "fdatasync", "signal=KILL:when=15");
     assert!(!status.success());
     rig.updater(&["recover"]).ok();
@@ -143,8 +132,7 @@ fn a_version_whose_reload_a_shutdown_cut_short_is_not_refused_for_it() {
 #[test]
 fn a_downgrade_from_the_agents_own_session_moves_on_and_completes() {
     let Some(rig) = rig("session") else { return };
-    rig.release(&version(2));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&version(2));
     rig.cluster.set_directive(testing::cluster::directive::Find::version("1.0.0"));
     // As a shell that the agent started for a user.
     rig.bed.write(

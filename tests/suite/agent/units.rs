@@ -13,14 +13,9 @@ const OLDEST: u32 = 219;
 /// For what takes some seconds on an idle machine.
 const SOON: Duration = Duration::from_secs(60);
 
-#[test]
-fn systemd_229_ignores_just_the_directives_that_the_guide_calls_younger() {
-    ignores_what_is_younger("xenial");
-}
-
-#[test]
-fn systemd_237_ignores_just_the_directives_that_the_guide_calls_younger() {
-    ignores_what_is_younger("bionic");
+tests_of! { ignores_what_is_younger:
+    systemd_229_ignores_just_the_directives_that_the_guide_calls_younger("xenial");
+    systemd_237_ignores_just_the_directives_that_the_guide_calls_younger("bionic");
 }
 
 #[test]
@@ -54,29 +49,12 @@ fn each_directive_is_in_the_guides_table_and_says_what_is_lost_without_it() {
     }
 }
 
-#[test]
-fn a_life_with_systemd_229() {
-    life("xenial");
-}
-
-#[test]
-fn a_life_with_systemd_237() {
-    life("bionic");
-}
-
-#[test]
-fn a_life_with_systemd_247() {
-    life("bullseye");
-}
-
-#[test]
-fn a_life_with_systemd_252() {
-    life("bookworm");
-}
-
-#[test]
-fn a_life_with_systemd_257() {
-    life("trixie");
+tests_of! { life:
+    a_life_with_systemd_229("xenial");
+    a_life_with_systemd_237("bionic");
+    a_life_with_systemd_247("bullseye");
+    a_life_with_systemd_252("bookworm");
+    a_life_with_systemd_257("trixie");
 }
 
 #[test]

@@ -8,24 +8,11 @@ fn agent(image: &Image) -> String {
     link(&image.path("/usr/local/bin/teleport"))
 }
 
-/// An image that is enabled at 1.0.0; the cluster's log is empty.
-fn enabled() -> Image {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
-    image.cluster.forget_requests();
-    image
-}
-
-/// The tree but the lock file, which names its last holder, and what `updates.yaml` says happened.
-fn installation(image: &Image) -> Vec<String> {
-    image.tree().into_iter().filter(|line| !line.contains("/.lock/") && !line.contains("/updates.yaml ")).collect()
-}
-
 // --- pin, unpin, disable ---
 
 #[test]
 fn pin_stays_on_the_present_version_until_unpin() {
-    let image = enabled();
+    let image = Image::quiet("1.0.0");
     image.run(&["pin"]).ok();
     image.release("2.0.0");
     let before = image.tree();
@@ -33,7 +20,7 @@ fn pin_stays_on_the_present_version_until_unpin() {
     image.run(&["update", "--now"]).ok();
     assert_eq!(image.tree(), before);
     assert!(image.cluster.requests().is_empty(), "{:?}", image.cluster.requests());
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     assert_eq!((&status["pinned"], &status["agent_updates_enabled"]), (&json!(true), &json!(true)));
 
     image.run(&["unpin"]).ok();
@@ -43,12 +30,11 @@ fn pin_stays_on_the_present_version_until_unpin() {
 
 #[test]
 fn pin_installs_the_version_it_is_given_now() {
-    let image = enabled();
+    let image = Image::quiet("1.0.0");
     image.cluster.publish(&Archive::simple("1.5.0"));
     image.run(&["pin", "--force-version", "v1.5.0"]).ok();
     assert_eq!(agent(&image), binary("1.5.0", "teleport"));
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    image.update_to("2.0.0");
     // An `enable` in between changes settings, not the pin.
     image.enable(&["--group", "canary"]).ok();
     assert_eq!(agent(&image), binary("1.5.0", "teleport"));
@@ -57,23 +43,25 @@ fn pin_installs_the_version_it_is_given_now() {
 
 #[test]
 fn pin_to_a_version_that_is_none_or_not_there_changes_nothing() {
-    let image = enabled();
-    let before = installation(&image);
+    let image = Image::quiet("1.0.0");
+    let before = image.installation();
     for (version, status, code) in [("../../etc", 2, "usage"), ("1.5", 2, "usage"), ("1.5.0", 1, "archive_missing")] {
-        let ran = image.run(&["pin", "--force-version", version, "--log-format", "json"]).fails(status, code);
-        assert!(ran.stderr.contains(&format!("\"error_code\":\"{code}\"")), "{ran:#?}");
-        assert_eq!(installation(&image), before);
+        image
+            .run(&["pin", "--force-version", version, "--log-format", "json"])
+            .fails(status, code)
+            .says(&format!("\"error_code\":\"{code}\""));
+        assert_eq!(image.installation(), before);
     }
     assert!(!image.config().contains("pinned: true"));
 }
 
 #[test]
 fn disable_sets_enabled_to_false_and_nothing_else() {
-    let image = enabled();
-    let (before, tree) = (image.config(), installation(&image));
+    let image = Image::quiet("1.0.0");
+    let (before, tree) = (image.config(), image.installation());
     image.run(&["disable"]).ok();
     assert_eq!(image.config(), before.replace("enabled: true", "enabled: false"));
-    assert_eq!(installation(&image), tree);
+    assert_eq!(image.installation(), tree);
     assert!(image.cluster.requests().is_empty());
 }
 
@@ -87,9 +75,8 @@ fn does(plan: &Value) -> Vec<String> {
 
 #[test]
 fn plan_shows_every_step_as_text_and_as_json_and_changes_nothing() {
-    let image = enabled();
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    let image = Image::quiet("1.0.0");
+    image.update_to("2.0.0");
     image.release("3.0.0");
     let before = image.tree();
     let text = image.run(&["plan"]).ok().stdout;
@@ -116,7 +103,7 @@ fn plan_shows_every_step_as_text_and_as_json_and_changes_nothing() {
 
 #[test]
 fn plan_says_why_there_is_nothing_to_do() {
-    let image = enabled();
+    let image = Image::quiet("1.0.0");
     image.run(&["plan", "--format", "json"]).ok();
     let reason = || {
         let before = image.tree();
@@ -139,12 +126,8 @@ fn plan_says_why_there_is_nothing_to_do() {
 
 #[test]
 fn plan_is_what_update_then_executes() {
-    let Some(rig) = Rig::up("plan") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
-    rig.start_agent();
-    rig.release(&Archive::simple("2.0.0").schema(2));
-    rig.updater(&["update"]).ok();
+    let Some(rig) = Rig::on_one("plan") else { return };
+    rig.update_to(&Archive::simple("2.0.0").schema(2));
     let up = "\
 downloading 3.0.0 (oss) from https://[..]
 downloaded, checked and unpacked 3.0.0 (oss): [..] MB in [..] s
@@ -183,22 +166,20 @@ watching 2.0.0 (oss) for another [..] s";
 
 /// An image at 2.0.0 whose 1.0.0 has a snapshot.
 fn with_snapshot() -> Image {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let proc = image.path("/var/lib/teleport/proc");
     std::fs::create_dir_all(&proc).unwrap();
     let database = rusqlite::Connection::open(proc.join("sqlite.db")).unwrap();
     database.execute_batch("CREATE TABLE rows (note TEXT); INSERT INTO rows VALUES ('mine');").unwrap();
     database.close().unwrap();
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    image.update_to("2.0.0");
     image.run(&["verify"]).ok();
     image
 }
 
 /// What must be the same after a repair: everything but the time in the manifest of a version that was fetched again.
 fn repaired(image: &Image) -> Vec<String> {
-    installation(image).into_iter().filter(|line| !line.contains("/manifest.json ")).collect()
+    image.installation().into_iter().filter(|line| !line.contains("/manifest.json ")).collect()
 }
 
 fn flip(path: &Path) {
@@ -291,14 +272,9 @@ const OF_LINKS: [Damage; 4] = [
     ),
 ];
 
-#[test]
-fn verify_names_every_damage_to_files_and_changes_nothing_and_repair_puts_it_right() {
-    each_is_named_and_repaired(&OF_FILES);
-}
-
-#[test]
-fn verify_names_every_damage_to_links_and_changes_nothing_and_repair_puts_it_right() {
-    each_is_named_and_repaired(&OF_LINKS);
+tests_of! { each_is_named_and_repaired:
+    verify_names_every_damage_to_files_and_changes_nothing_and_repair_puts_it_right(&OF_FILES);
+    verify_names_every_damage_to_links_and_changes_nothing_and_repair_puts_it_right(&OF_LINKS);
 }
 
 fn each_is_named_and_repaired(damages: &[Damage]) {
@@ -325,10 +301,7 @@ fn each_is_named_and_repaired(damages: &[Damage]) {
 
 #[test]
 fn verify_repair_leaves_a_running_agent_alone() {
-    let Some(rig) = Rig::up("repair") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
-    rig.start_agent();
+    let Some(rig) = Rig::on_one("repair") else { return };
     let pid = rig.bed.sh("systemctl show -P MainPID teleport");
     let path = rig.path(&binary("1.0.0", "teleport"));
     let (other, bytes) = (path.with_extension("other"), std::fs::read(&path).unwrap());
@@ -341,8 +314,7 @@ fn verify_repair_leaves_a_running_agent_alone() {
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
     assert_eq!(rig.bed.sh("systemctl show -P MainPID teleport"), pid);
     assert_eq!(rig.status()["agent_version_running"], "1.0.0");
-    rig.release(&Archive::simple("2.0.0"));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("2.0.0"));
     assert_eq!(rig.status()["agent_version_running"], "2.0.0");
 }
 
@@ -350,10 +322,10 @@ fn verify_repair_leaves_a_running_agent_alone() {
 fn verify_repair_that_cannot_download_leaves_everything_as_it_was() {
     let mut image = with_snapshot();
     flip(&image.versions().join("2.0.0/bin/tsh"));
-    let before = installation(&image);
+    let before = image.installation();
     image.cluster.go_down();
     image.run(&["verify", "--repair", "--log-format", "json"]).fails(1, "\"error_code\":\"network\"");
-    assert_eq!(installation(&image), before);
+    assert_eq!(image.installation(), before);
     image.cluster.come_up();
     image.run(&["verify", "--repair"]).ok();
 }
@@ -364,15 +336,15 @@ fn verify_tells_of_a_damaged_snapshot_which_no_repair_can_make_again() {
     let snapshot = image.versions().join("1.0.0/backup/sqlite.db");
     assert_eq!(sql_of(&snapshot, "SELECT note FROM rows"), ["mine"]);
     flip(&snapshot);
-    let before = installation(&image);
+    let before = image.installation();
     let told = "1.0.0/backup/sqlite.db: the database backup does not match the size or SHA-256 in backup.yaml";
     let ran = image.run(&["verify"]).fails(1, told);
     let said = "`--repair` cannot repair a database backup";
     assert!(ran.stderr.contains(said) && !ran.stderr.contains("--repair` to repair"), "{ran:#?}");
     image.run(&["verify", "--repair", "--log-format", "json"]).fails(1, "\"error_code\":\"backup_invalid\"");
-    assert_eq!(installation(&image), before);
+    assert_eq!(image.installation(), before);
     image.run(&["rollback", "--log-format", "json"]).fails(1, "\"error_code\":\"backup_invalid\"");
-    assert_eq!(installation(&image), before);
+    assert_eq!(image.installation(), before);
 }
 
 #[test]
@@ -415,13 +387,11 @@ fn verify_tells_what_would_keep_a_rollback_from_the_last_working_version_althoug
 
 #[test]
 fn a_version_that_was_copied_to_another_number_is_not_taken_for_that_version() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let at = |version: &str| image.versions().join(version);
     let copied = Command::new("cp").arg("-a").args([at("1.0.0"), at("2.0.0")]).status().unwrap();
     assert!(copied.success());
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    image.update_to("2.0.0");
     assert!(!image.cluster.requests_to("v2.0.0-linux").is_empty(), "it was not downloaded");
     let manifest = |version: &str| std::fs::read_to_string(at(version).join("manifest.json")).unwrap();
     assert!(manifest("2.0.0").contains("\"version\": \"2.0.0\""));
@@ -434,47 +404,16 @@ fn a_version_that_was_copied_to_another_number_is_not_taken_for_that_version() {
 // --- rollback ---
 
 #[test]
-fn rollback_goes_back_with_the_database_and_refuses_the_version_left_until_told_otherwise() {
-    let Some(rig) = Rig::up("rollback") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
-    rig.start_agent();
-    rig.release(&Archive::simple("2.0.0").schema(2));
-    rig.updater(&["update"]).ok();
-    assert_eq!(rig.sql("SELECT version FROM rows ORDER BY id"), ["1.0.0", "2.0.0"]);
-
-    rig.updater(&["rollback"]).ok();
-
-    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
-    rig.until_ready();
-    assert_eq!(rig.sql("PRAGMA user_version"), ["1"]);
-    assert_eq!(rig.sql("SELECT DISTINCT version FROM rows"), ["1.0.0"]);
-    let left = rig.path("/var/lib/teleport/versions/2.0.0/backup/sqlite.db");
-    assert_eq!(sql_of(&left, "SELECT version FROM rows ORDER BY id"), ["1.0.0", "2.0.0"]);
-    let ran = rig.updater(&["update"]).ok();
-    assert!(ran.stderr.contains("2.0.0 (oss) is not tried again yet"), "{ran:#?}");
-    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
-
-    // The rollback can be reversed exactly.
-    rig.updater(&["update", "--now"]).ok();
-    rig.until_ready();
-    assert_eq!(rig.status()["agent_version_running"], "2.0.0");
-    assert_eq!(rig.sql("SELECT version FROM rows ORDER BY id"), ["1.0.0", "2.0.0", "2.0.0"]);
-    assert_eq!(rig.status()["refused"], json!([]));
-}
-
-#[test]
 fn rollback_of_a_pinned_host_pins_it_to_the_version_gone_to() {
-    let image = enabled();
+    let image = Image::quiet("1.0.0");
     image.release("2.0.0");
     image.run(&["pin", "--force-version", "2.0.0"]).ok();
-    let ran = image.run(&["rollback"]).ok();
-    assert!(ran.stderr.contains("after this rollback the pinned version is 1.0.0"), "{ran:#?}");
+    image.run(&["rollback"]).ok().says("after this rollback the pinned version is 1.0.0");
     // Settings, links and status agree, and what only changes another setting does not lead to the version refused.
     assert!(image.config().contains("pinned_version: 1.0.0"), "{}", image.config());
     image.run(&["enable", "--group", "blue"]).ok();
     assert_eq!(agent(&image), binary("1.0.0", "teleport"));
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     assert_eq!((&status["pinned"], &status["agent_version_installed"]), (&json!(true), &json!("1.0.0")));
     assert_eq!(status["refused"][0]["version"], "2.0.0", "{status:#}");
     image.run(&["unpin"]).ok();
@@ -484,34 +423,17 @@ fn rollback_of_a_pinned_host_pins_it_to_the_version_gone_to() {
 
 #[test]
 fn rollback_without_a_version_to_go_back_to_fails_and_changes_nothing() {
-    let image = enabled();
-    let before = installation(&image);
+    let image = Image::quiet("1.0.0");
+    let before = image.installation();
     image.run(&["rollback", "--log-format", "json"]).fails(1, "\"error_code\":\"no_previous\"");
-    assert_eq!(installation(&image), before);
+    assert_eq!(image.installation(), before);
 }
 
 // --- exit statuses ---
 
 #[test]
-fn exit_status_2_is_for_usage_alone_and_changes_nothing() {
-    let image = enabled();
-    let before = image.tree();
-    for args in [
-        &[][..],
-        &["update", "--bogus"],
-        &["frobnicate"],
-        &["enable", "--keep", "0"],
-        &["plan", "--format", "xml"],
-        &["status", "--install-suffix", "../x"],
-    ] {
-        assert_eq!(image.run(args).status, 2, "{args:?}");
-    }
-    assert_eq!(image.tree(), before);
-}
-
-#[test]
 fn exit_status_3_is_for_status_asked_whether_an_update_is_due_alone() {
-    let image = enabled();
+    let image = Image::quiet("1.0.0");
     let ask = ["status", "--err-if-should-update-now"];
     assert_eq!(image.run(&ask).status, 0);
     image.release("2.0.0");
@@ -537,35 +459,8 @@ fn exit_status_3_is_for_status_asked_whether_an_update_is_due_alone() {
 }
 
 #[test]
-fn exit_status_75_is_for_another_runs_lock_which_names_its_holder_and_does_not_stop_readers() {
-    let image = enabled();
-    image.release("2.0.0");
-    let path = image.versions().join(".lock");
-    let lock = File::open(&path).unwrap();
-    lock.lock().unwrap();
-    std::fs::write(path.join("lock"), format!("{} enable\n", std::process::id())).unwrap();
-    let of_others = || image.tree().into_iter().filter(|line| !line.contains(".awaited")).collect::<Vec<_>>();
-    let before = of_others();
-    std::thread::scope(|scope| {
-        let update = scope.spawn(|| image.run(&["update", "--log-format", "json"]));
-        for args in [&["status"][..], &["plan"], &["verify"]] {
-            image.run(args).ok();
-        }
-        let ran = update.join().unwrap().fails(75, "\"error_code\":\"lock_held\"");
-        assert!(ran.stderr.contains(&std::process::id().to_string()), "{ran:#?}");
-        assert!(ran.stderr.contains("enable"), "{ran:#?}");
-    });
-    assert_eq!(of_others(), before);
-    drop(lock);
-    image.run(&["update"]).ok();
-    assert_eq!(agent(&image), binary("2.0.0", "teleport"));
-}
-
-#[test]
 fn a_command_of_an_ordinary_user_says_to_be_root_and_the_readers_work() {
-    let Some(rig) = Rig::up("user") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
+    let Some(rig) = Rig::enabled("user") else { return };
     rig.release(&Archive::simple("2.0.0"));
     let config = std::fs::metadata(rig.path("/var/lib/teleport/versions/updates.yaml")).unwrap();
     assert_eq!(config.mode() & 0o777, 0o644);

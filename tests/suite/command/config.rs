@@ -12,17 +12,8 @@ fn agent_link(image: &Image) -> String {
 
 /// The names in the versions directory that do not begin with a dot, but for `updates.yaml`.
 fn versions(image: &Image) -> Vec<String> {
-    let mut names = names(image, "/var/lib/teleport/versions");
+    let mut names = names(&image.path("/var/lib/teleport/versions"));
     names.retain(|name| !name.starts_with('.') && name != "updates.yaml");
-    names
-}
-
-/// The names in a directory of the image.
-fn names(image: &Image, dir: &str) -> Vec<String> {
-    let entries = std::fs::read_dir(image.path(dir)).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
     names
 }
 
@@ -56,8 +47,7 @@ fn keys_that_others_own_survive_every_rewrite_at_any_depth() {
     };
     image.enable(&[]).ok();
     survives("enable");
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    image.update_to("2.0.0");
     survives("update");
     image.run(&["pin"]).ok();
     survives("pin");
@@ -71,8 +61,7 @@ fn keys_that_others_own_survive_every_rewrite_at_any_depth() {
 
 #[test]
 fn booleans_are_read_as_people_and_go_write_them() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let config = image.config();
     for (word, follows) in
         [("yes", true), ("on", true), ("True", true), ("no", false), ("off", false), ("FALSE", false)]
@@ -81,15 +70,14 @@ fn booleans_are_read_as_people_and_go_write_them() {
         image.cluster.forget_requests();
         image.run(&["update"]).ok();
         assert_eq!(!image.cluster.requests().is_empty(), follows, "{word}");
-        let status = image.run(&["status", "--format", "json"]).ok().json();
+        let status = image.status();
         assert_eq!(status["agent_updates_enabled"], follows, "{word}");
     }
 }
 
 #[test]
 fn a_file_that_cannot_be_read_is_named_with_its_line_and_nothing_is_changed() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     image.release("2.0.0");
     let good = image.config();
     let cases: Vec<(&str, Vec<u8>, usize)> = vec![
@@ -138,8 +126,7 @@ fn line(config: &str, text: &str) -> usize {
 
 #[test]
 fn a_file_with_the_rfds_keys_alone_is_enough() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let network = format!(
         "  base_url: {}\n  ca: |\n    {}\n",
         image.cluster.base_url(),
@@ -152,7 +139,7 @@ fn a_file_with_the_rfds_keys_alone_is_enough() {
     let answer = serde_json::json!({"agent_version": "1.0.0", "agent_auto_update": true});
     image.cluster.set_find_body(Some(answer.to_string().as_bytes()));
     image.run(&["update"]).ok();
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     assert_eq!(status["agent_version_installed"], "1.0.0");
     assert_eq!(status["agent_edition_installed"], "oss");
     let answer = serde_json::json!({"agent_version": "2.0.0", "agent_auto_update": true});
@@ -161,7 +148,7 @@ fn a_file_with_the_rfds_keys_alone_is_enough() {
     image.run(&["update"]).ok();
     assert_eq!(agent_link(&image), "2.0.0/bin/teleport");
     assert!(image.config().contains("active_edition: oss"), "{}", image.config());
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     assert_eq!(status["agent_version_previous"], "1.0.0");
 }
 
@@ -171,39 +158,11 @@ fn neither_cluster_nor_host_knows_the_edition() {
     image.cluster.set_find_body(Some(br#"{"agent_version": "1.0.0", "agent_auto_update": true}"#));
     let args = image.enable_args();
     let args: Vec<&str> = ["--log-format", "json"].into_iter().chain(args.iter().map(String::as_str)).collect();
-    let ran = image.run(&args);
-    assert_eq!((ran.status, ran.error_code().as_str()), (1, "edition_unknown"), "{ran:#?}");
+    let ran = image.run(&args).refused("edition_unknown");
     assert!(ran.stderr.contains("--edition"), "{ran:#?}");
     assert!(!image.versions().exists());
     image.enable(&["--edition", "oss"]).ok();
     assert!(image.config().contains("active_edition: oss"));
-}
-
-#[test]
-fn modes_are_the_same_whatever_the_umask() {
-    let image = Image::new("1.0.0");
-    let args = image.enable_args();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    image.run_below("umask 077", &args).ok();
-    image.release("2.0.0");
-    image.run_below("umask 077", &["update"]).ok();
-    let mode = |path: &str| std::fs::metadata(image.path(path)).unwrap().permissions().mode() & 0o7777;
-    let versions = "/var/lib/teleport/versions";
-    assert_eq!(mode(&format!("{versions}/updates.yaml")), 0o644);
-    for dir in ["", "/2.0.0", "/2.0.0/bin", "/2.0.0/etc", "/2.0.0/etc/systemd", "/2.0.0/share"] {
-        assert_eq!(mode(&format!("{versions}{dir}")), 0o755, "{dir}");
-    }
-    for file in ["bin/teleport", "bin/tsh"] {
-        assert_eq!(mode(&format!("{versions}/2.0.0/{file}")), 0o755, "{file}");
-    }
-    for file in ["sha256", "manifest.json", "etc/systemd/teleport.service"] {
-        assert_eq!(mode(&format!("{versions}/2.0.0/{file}")), 0o644, "{file}");
-    }
-    for dir in ["/usr/local/bin", "/usr/local/lib/systemd/system"] {
-        assert_eq!(mode(dir), 0o755, "{dir}");
-    }
-    // The agent's data: others may pass through, and look at nothing.
-    assert_eq!(mode("/var/lib/teleport"), 0o711);
 }
 
 #[test]
@@ -222,23 +181,20 @@ fn min_version_is_a_floor_that_no_cluster_undercuts() {
     // As semver says: a pre-release comes before its release.
     image.release("2.0.0-rc.0");
     image.run(&["update"]).fails(1, "min_version");
-    image.release("2.0.1");
-    image.run(&["update"]).ok();
+    image.update_to("2.0.1");
     assert_eq!(agent_link(&image), "2.0.1/bin/teleport");
 }
 
 #[test]
 fn settings_that_would_be_too_long_to_be_read_are_not_committed() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     // What others keep in the file leaves no room for what an update writes down.
     let text = image.config();
     let theirs = |bytes| format!("theirs: {}\n{text}", "x".repeat(bytes));
     let full = theirs((1 << 20) - theirs(0).len());
     std::fs::write(image.versions().join("updates.yaml"), &full).unwrap();
     image.release("1.1.0");
-    let ran = image.run(&["--log-format", "json", "update"]);
-    assert_eq!((ran.status, ran.error_code().as_str()), (1, "config_invalid"), "{ran:#?}");
+    let ran = image.run(&["--log-format", "json", "update"]).refused("config_invalid");
     assert!(ran.stderr.contains("would be larger than 1048576 bytes"), "{ran:#?}");
     assert_eq!((agent_link(&image).as_str(), image.config() == full), ("1.0.0/bin/teleport", true));
     image.run(&["status"]).ok();
@@ -249,12 +205,16 @@ fn settings_that_would_be_too_long_to_be_read_are_not_committed() {
 
 #[test]
 fn keep_says_how_many_versions_stay() {
-    for (keep, expected) in [("1", &["4.0.0"][..]), ("2", &["3.0.0", "4.0.0"]), ("3", &["2.0.0", "3.0.0", "4.0.0"])] {
+    for (keep, expected) in [
+        ("", &["3.0.0", "4.0.0"][..]),
+        ("1", &["4.0.0"]),
+        ("2", &["3.0.0", "4.0.0"]),
+        ("3", &["2.0.0", "3.0.0", "4.0.0"]),
+    ] {
         let image = Image::new("1.0.0");
-        image.enable(&["--keep", keep]).ok();
+        image.enable(&["--keep", keep][if keep.is_empty() { 2 } else { 0 }..]).ok();
         for version in ["2.0.0", "3.0.0", "4.0.0"] {
-            image.release(version);
-            image.run(&["update"]).ok();
+            image.update_to(version);
         }
         // An image has no watch that could need the version left.
         image.run(&["update"]).ok();
@@ -266,12 +226,11 @@ fn keep_says_how_many_versions_stay() {
 fn only_the_components_asked_for_are_unpacked_and_linked() {
     let image = Image::new("1.0.0");
     image.enable(&["--components", "tsh, tbot"]).ok();
-    let names = |dir: &str| names(&image, dir);
+    let names = |dir: &str| names(&image.path(dir));
     assert_eq!(names("/var/lib/teleport/versions/1.0.0/bin"), ["tbot", "teleport", "tsh"]);
     assert_eq!(names("/usr/local/bin"), ["tbot", "teleport", "tsh"]);
     image.run(&["verify"]).ok();
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    image.update_to("2.0.0");
     assert_eq!(names("/usr/local/bin"), ["tbot", "teleport", "tsh"]);
     image.run(&["verify"]).ok();
     image.release("3.0.0");
@@ -287,7 +246,7 @@ fn only_the_components_asked_for_are_unpacked_and_linked() {
 #[test]
 fn another_selection_of_components_holds_for_the_installed_version_too() {
     let image = Image::new("1.0.0");
-    let linked = || names(&image, "/usr/local/bin");
+    let linked = || names(&image.path("/usr/local/bin"));
     let archives = || image.cluster.requests().iter().filter(|request| request.path.ends_with(".tar.gz")).count();
     image.enable(&["--components", "tbot"]).ok();
     let agent = || std::fs::metadata(image.path("/var/lib/teleport/versions/1.0.0/bin/teleport")).unwrap().ino();
@@ -300,7 +259,7 @@ fn another_selection_of_components_holds_for_the_installed_version_too() {
     let asked = archives();
     image.enable(&["--components", "tsh"]).ok();
     assert_eq!(linked(), ["teleport", "tsh"]);
-    assert_eq!(names(&image, "/var/lib/teleport/versions/1.0.0/bin"), ["tbot", "teleport", "tsh"]);
+    assert_eq!(names(&image.path("/var/lib/teleport/versions/1.0.0/bin")), ["tbot", "teleport", "tsh"]);
     image.run(&["verify"]).ok();
     assert_eq!(archives(), asked, "nothing is fetched for less");
 
@@ -323,8 +282,7 @@ fn another_selection_of_components_holds_for_the_installed_version_too() {
 
 #[test]
 fn two_editions_of_one_version_stand_side_by_side_and_roll_back() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     image.release_edition("1.0.0", "enterprise");
     image.run(&["update"]).ok();
     assert_eq!(versions(&image), ["1.0.0", "1.0.0_enterprise"]);
@@ -332,7 +290,7 @@ fn two_editions_of_one_version_stand_side_by_side_and_roll_back() {
     assert!(image.config().contains("active_version: 1.0.0\n"), "{}", image.config());
     assert!(image.config().contains("active_edition: enterprise\n"), "{}", image.config());
     image.run(&["verify"]).ok();
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     assert_eq!(status["agent_edition_installed"], "enterprise");
     assert_eq!(status["agent_edition_previous"], "oss");
     image.run(&["rollback"]).ok();
@@ -356,8 +314,7 @@ fn a_fips_archive_has_its_own_name_and_the_enterprise_prefix() {
     let oss = Archive::simple("1.0.0").bytes();
     image.cluster.publish_bytes("teleport-ent-v1.0.0-linux-amd64-bin.tar.gz", &oss);
     image.cluster.set_directive(Find { edition: "enterprise".into(), ..Find::version("1.0.0") });
-    let ran = image.enable(&["--log-format", "json"]);
-    assert_eq!((ran.status, ran.error_code().as_str()), (1, "archive_invalid"), "{ran:#?}");
+    image.enable(&["--log-format", "json"]).refused("archive_invalid");
 }
 
 #[test]
@@ -385,7 +342,7 @@ fn a_cluster_alone_does_not_lead_a_host_out_of_fips() {
     image.release_edition("2.0.0", "enterprise");
     for dialect in [testing::cluster::Dialect::Today, testing::cluster::Dialect::Rfd] {
         image.cluster.set_dialect(dialect);
-        let status = image.run(&["status", "--format", "json"]).ok().json();
+        let status = image.status();
         assert_eq!(status["agent_edition_desired"], "enterprise-fips");
     }
     // It follows the version, and stays what it is: also by hand, where nothing is said of editions.
@@ -412,8 +369,7 @@ fn build_metadata_makes_another_version_and_no_newer_one() {
     for (version, other) in [("1.0.0+b", "1.0.0+a"), ("1.0.0+a", "1.0.0+b")] {
         image.release(version);
         std::fs::remove_dir_all(image.versions().join(other).join("backup")).ok();
-        let ran = image.run(&["update"]).ok();
-        assert!(ran.stderr.contains(&format!("{version} (oss): done")), "{ran:#?}");
+        image.run(&["update"]).ok().says(&format!("{version} (oss): done"));
         assert_eq!(agent_link(&image), format!("{version}/bin/teleport"));
         image.run(&["update"]).ok();
     }
@@ -457,8 +413,7 @@ fn a_version_that_is_named_and_would_not_be_installed_is_refused() {
 
 #[test]
 fn what_is_no_version_never_becomes_a_path() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let before = image.tree();
     image.cluster.forget_requests();
     for bad in
@@ -492,7 +447,9 @@ fn bad_usage_ends_with_2_and_changes_nothing() {
     let image = Image::new("1.0.0");
     let addr = image.cluster.addr();
     for args in [
-        &["frobnicate"][..],
+        &[][..],
+        &["frobnicate"],
+        &["update", "--bogus"],
         &["enable", "--frobnicate"],
         &["enable", "--keep", "0"],
         &["enable", "--keep", "many"],
@@ -581,25 +538,21 @@ fn a_port_that_cannot_be_one_is_refused_and_is_not_the_default_one() {
 
 #[test]
 fn a_pinned_version_that_a_hand_wrote_is_not_passed_over_in_silence() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     image.run(&["pin"]).ok();
     assert!(!image.run(&["update"]).ok().stderr.contains("pinned_version"));
     let text = image.config();
     assert!(text.contains("pinned_version: 1.0.0"), "{text}");
     write_config(&image, text.replace("pinned_version: 1.0.0", "pinned_version: 1.1.0"));
-    let ran = image.run(&["update"]).ok();
-    assert!(ran.stderr.contains("has pinned_version: 1.1.0, and is not active"), "{ran:#?}");
+    image.run(&["update"]).ok().says("has pinned_version: 1.1.0, and is not active");
 }
 
 #[test]
 fn long_versions_that_semver_allows_are_versions() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     for pre in ["a".repeat(100), "7".repeat(60)] {
         let version = format!("1.0.1-{pre}");
-        image.release(&version);
-        image.run(&["update"]).ok();
+        image.update_to(&version);
         assert!(agent_link(&image).contains(&version));
         image.run(&["verify"]).ok();
         image.cluster.set_directive(Find::version("1.0.0"));
@@ -609,8 +562,7 @@ fn long_versions_that_semver_allows_are_versions() {
 
 #[test]
 fn what_a_killed_download_left_goes_also_from_a_host_that_installs_nothing_more() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let left = image.versions().join(".staging-9.9.9");
     for command in [&["disable"][..], &["pin"]] {
         image.run(command).ok();
@@ -622,8 +574,7 @@ fn what_a_killed_download_left_goes_also_from_a_host_that_installs_nothing_more(
 
 #[test]
 fn uninstall_finds_the_links_that_are_left_where_the_versions_were_removed() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     std::fs::remove_dir_all(image.versions()).unwrap();
     image.run(&["uninstall"]).ok();
     for link in ["/usr/local/bin/teleport", "/usr/local/lib/systemd/system/teleport.service"] {

@@ -18,8 +18,7 @@ fn links(rig: &Rig, dir: &str) -> String {
 /// Updates to `versions`, the agent running.
 fn update(rig: &Rig, versions: &[&str]) {
     for version in versions {
-        rig.release(&Archive::simple(version));
-        rig.updater(&["update"]).ok();
+        rig.update_to(&Archive::simple(version));
         assert_eq!(rig.running(), *version);
     }
 }
@@ -35,8 +34,7 @@ fn a_stopped_agents_links_move_with_its_unit_and_it_starts_again_after_any_numbe
     assert_eq!(rig.bed.sh("systemctl is-enabled teleport"), "enabled\n");
     rig.updater(&["verify"]).ok();
     for version in ["1.1.0", "1.2.0", "1.3.0"] {
-        rig.release(&Archive::simple(version));
-        rig.updater(&["update"]).ok();
+        rig.update_to(&Archive::simple(version));
     }
     assert!(!rig.path(&format!("{VERSIONS}/1.0.0")).exists(), "the version that was enabled is gone");
     rig.bed.sh("systemctl start teleport");
@@ -67,8 +65,9 @@ fn a_stopped_agents_links_move_with_its_unit_and_it_starts_again_after_any_numbe
 fn a_running_agents_links_stay_and_the_refusal_says_what_to_do() {
     let Some(rig) = Rig::living("path-running", FAST, &Archive::simple("1.0.0")) else { return };
     let (before, unit) = (rig.footprint(), loaded(&rig));
-    let ran = rig.enable(&["--path", "/usr/sbin"]).fails(1, "`systemctl stop teleport`");
-    assert!(ran.stderr.contains("the running agent was started from /usr/local/bin"), "{ran:#?}");
+    rig.enable(&["--path", "/usr/sbin"])
+        .fails(1, "`systemctl stop teleport`")
+        .says("the running agent was started from /usr/local/bin");
     assert_eq!((rig.footprint(), loaded(&rig)), (before, unit));
     assert_eq!(links(&rig, "/usr/sbin"), "\n");
     assert_eq!(rig.status()["last_result"]["error_code"], "agent_not_stopped");
@@ -137,8 +136,7 @@ fn a_version_of_the_unit_that_masks_ours_is_found_and_repaired_while_the_agent_i
 
 #[test]
 fn an_enabled_image_is_moved_with_the_links_that_enable_it() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let system = image.path("/etc/systemd/system");
     std::fs::create_dir_all(system.join("multi-user.target.wants")).unwrap();
     let (mask, wants) = (system.join("teleport.service"), system.join("multi-user.target.wants/teleport.service"));
@@ -157,8 +155,7 @@ fn a_timer_that_is_off_is_told_of() {
     let Some(rig) = Rig::up("timer-off") else { return };
     rig.release(&Archive::simple("1.0.0"));
     let advice = "so there are no automatic updates: run `systemctl enable --now teleport-update.timer`";
-    let ran = rig.enable(&[]).ok();
-    assert!(ran.stderr.contains(advice), "{ran:#?}");
+    rig.enable(&[]).ok().says(advice);
     let text = || rig.updater(&["status", "--format", "text"]).ok().stdout;
     assert!(text().contains(advice), "{}", text());
     assert!(rig.updater(&["verify"]).ok().stderr.contains(advice), "told, and no damage");

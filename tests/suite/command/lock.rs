@@ -28,14 +28,14 @@ fn of_two_enables_at_once_one_waits_and_both_succeed() {
 
 #[test]
 fn the_timers_run_waits_shortly_and_names_the_holder() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     image.release("2.0.0");
     let _held = hold(&image);
     let of_others = || tree(&image.root()).into_iter().filter(|line| !line.contains(".awaited")).collect::<Vec<_>>();
     let before = of_others();
     let start = Instant::now();
-    image.run(&["update"]).fails(75, &format!("pid {}", std::process::id()));
+    let ran = image.run(&["update", "--log-format", "json"]).fails(75, &format!("pid {}", std::process::id()));
+    assert_eq!(ran.error_code(), "lock_held");
     let took = start.elapsed();
     assert!(took > Duration::from_secs(3) && took < Duration::from_secs(20), "{took:?}");
     assert_eq!(of_others(), before);
@@ -43,10 +43,8 @@ fn the_timers_run_waits_shortly_and_names_the_holder() {
 
 #[test]
 fn a_download_keeps_no_operator_out_and_obeys_what_was_said_meanwhile() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
-    image.release("1.1.0");
-    image.run(&["update"]).ok();
+    let image = Image::enabled("1.0.0");
+    image.update_to("1.1.0");
     image.release("2.0.0");
     // A real run, which the mirror keeps busy until it is told otherwise.
     // Of some 2.2 MB.
@@ -76,8 +74,7 @@ fn a_download_keeps_no_operator_out_and_obeys_what_was_said_meanwhile() {
 
 #[test]
 fn a_waiting_run_ends_at_once_when_it_is_told_to() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let _held = hold(&image);
     let tries = inotify::init(inotify::CreateFlags::empty()).unwrap();
     inotify::add_watch(&tries, image.versions().join(".lock"), inotify::WatchFlags::OPEN).unwrap();
@@ -95,13 +92,12 @@ fn a_waiting_run_ends_at_once_when_it_is_told_to() {
 
 #[test]
 fn readers_need_no_lock() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     image.release("2.0.0");
     let _held = hold(&image);
     let before = tree(&image.root());
     let start = Instant::now();
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     assert_eq!(status["update_in_progress"], true);
     let plan = image.run(&["plan", "--format", "json"]).ok().json();
     assert_eq!(plan["action"], "update");
@@ -112,10 +108,8 @@ fn readers_need_no_lock() {
 
 #[test]
 fn readers_need_no_root() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    let image = Image::enabled("1.0.0");
+    image.update_to("2.0.0");
     image.release("3.0.0");
     std::fs::set_permissions(image.root().parent().unwrap(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let before = tree(&image.root());
@@ -140,8 +134,7 @@ fn readers_need_no_root() {
 
 #[test]
 fn what_nobody_may_read_is_null() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     std::fs::set_permissions(image.root().parent().unwrap(), std::fs::Permissions::from_mode(0o755)).unwrap();
     std::fs::set_permissions(image.path("/var/lib/teleport"), std::fs::Permissions::from_mode(0o700)).unwrap();
     let (code, stdout, stderr) = as_nobody(&image, &["status", "--format", "json"]);
@@ -155,8 +148,7 @@ fn what_nobody_may_read_is_null() {
 
 #[test]
 fn a_lock_that_is_removed_under_a_waiting_run_is_waited_for_all_the_same() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     image.release("2.0.0");
     let held = hold(&image);
     let mut waiting = start(&image, &["disable".to_owned()]);
@@ -190,8 +182,7 @@ fn an_agent_started_by_plain_commands_does_not_inherit_the_lock() {
     // Outlives the command that starts it.
     rig.bed.sh("systemd-run --quiet --unit agent -p KillMode=none -p RemainAfterExit=yes /root/start");
     rig.until_ready();
-    rig.release(&Archive::simple("2.0.0").schema(2));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("2.0.0").schema(2));
     rig.cluster.set_directive(Find::version("1.0.0"));
     // The run that starts the agent is not over before its watch is.
     let inner = "teleport-update update; code=$?; ls -l /proc/$(cat /run/teleport.pid)/fd >/var/fds; \
@@ -204,8 +195,7 @@ fn an_agent_started_by_plain_commands_does_not_inherit_the_lock() {
 
 #[test]
 fn what_any_user_can_lock_keeps_no_run_out_and_is_no_update_in_progress() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     image.release("2.0.0");
     std::fs::set_permissions(image.root().parent().unwrap(), std::fs::Permissions::from_mode(0o755)).unwrap();
     // A shared lock needs no more than a file that is open for reading.
@@ -231,8 +221,7 @@ fn what_any_user_can_lock_keeps_no_run_out_and_is_no_update_in_progress() {
 
 #[test]
 fn what_a_user_has_locked_before_he_starts_a_set_uid_program_keeps_no_run_out_either() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     image.release("2.0.0");
     std::fs::set_permissions(image.root().parent().unwrap(), std::fs::Permissions::from_mode(0o755)).unwrap();
     // In one process: it locks, and becomes a program of root's that waits for a password.
@@ -266,21 +255,18 @@ fn what_a_user_has_locked_before_he_starts_a_set_uid_program_keeps_no_run_out_ei
 
 #[test]
 fn a_lock_file_of_an_earlier_updater_is_replaced() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let path = image.versions().join(".lock");
     std::fs::remove_dir_all(&path).unwrap();
     std::fs::write(&path, "4242 update\n").unwrap();
     image.run(&["update"]).ok();
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    image.update_to("2.0.0");
     assert!(path.is_dir());
 }
 
 #[test]
 fn a_lock_that_others_could_have_opened_is_made_anew() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let path = image.versions().join(".lock");
     for (path, mode) in [(path.clone(), 0o755), (path.join("lock"), 0o644)] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -293,8 +279,7 @@ fn a_lock_that_others_could_have_opened_is_made_anew() {
 
 #[test]
 fn a_run_whose_lock_is_removed_or_moved_goes_on_alone() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let lock = image.versions().join(".lock");
     for (moved, version) in [(false, "2.0.0"), (true, "3.0.0")] {
         image.release(version);
@@ -313,10 +298,9 @@ fn a_run_whose_lock_is_removed_or_moved_goes_on_alone() {
 
 #[test]
 fn a_lock_that_is_not_to_be_had_is_told_in_status_until_it_is() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     image.release("2.0.0");
-    let status = || image.run(&["status", "--format", "json"]).ok().json();
+    let status = || image.status();
     assert_eq!(status()["lock_awaited_since"], serde_json::Value::Null);
     let held = hold(&image);
     image.run(&["update"]).fails(75, "another run holds the lock");
@@ -347,7 +331,7 @@ fn what_was_downloaded_before_a_public_key_was_set_is_not_installed_after_it() {
     });
     ran.fails(1, ".sig");
     assert!(image.config().contains("BEGIN PUBLIC KEY"));
-    assert_eq!(linked(&image), "1.0.0");
+    assert_eq!(image.linked(), "1.0.0");
     assert!(!image.versions().join("2.0.0").exists());
     assert_eq!(staged(&image), Vec::<String>::new());
 }
@@ -361,7 +345,7 @@ fn what_was_downloaded_from_one_mirror_is_not_installed_once_another_is_set() {
         image.run(&["enable", "--base-url", &base, "--force-version", "1.0.0"]).ok();
     });
     ran.fails(1, &format!("there is no {}", elsewhere.path().display()));
-    assert_eq!(linked(&image), "1.0.0");
+    assert_eq!(image.linked(), "1.0.0");
 }
 
 #[test]
@@ -372,7 +356,7 @@ fn settings_without_a_say_in_a_download_do_not_cost_another_one() {
         image.run(&["enable", "--group", "blue", "--keep", "3", "--force-version", "1.0.0"]).ok();
     })
     .ok();
-    assert_eq!(linked(&image), "2.0.0");
+    assert_eq!(image.linked(), "2.0.0");
     assert!(image.config().contains("group: blue") && image.config().contains("keep: 3"), "{}", image.config());
     // The cluster was asked again, as the new group; the archive was read once from its beginning.
     let asked = image.cluster.requests_to("/v1/webapi/find");
@@ -393,7 +377,7 @@ fn an_update_after_whose_download_another_group_has_another_version_follows_that
         image.run(&["enable", "--group", "blue", "--force-version", "1.0.0"]).ok();
     })
     .ok();
-    assert_eq!(linked(&image), "1.5.0");
+    assert_eq!(image.linked(), "1.5.0");
     assert!(!image.versions().join("2.0.0").exists());
     assert_eq!(staged(&image), Vec::<String>::new());
 }
@@ -415,7 +399,7 @@ fn an_enable_keeps_what_others_set_while_it_downloaded() {
         std::fs::write(image.versions().join("updates.yaml"), edited).unwrap();
     })
     .ok();
-    assert_eq!(linked(&image), "2.0.0");
+    assert_eq!(image.linked(), "2.0.0");
     let config = image.config();
     for line in ["BEGIN PUBLIC KEY", "min_version: 1.0.0", "group: prod", "backup_max_age: 48h", "theirs: 1", "keep: 4"]
     {
@@ -431,17 +415,17 @@ fn an_enable_that_pins_and_disables_overtake_does_not_take_them_back() {
         image.run(&["pin", "--force-version", "1.0.0"]).ok();
     })
     .ok();
-    assert_eq!(linked(&image), "1.0.0");
+    assert_eq!(image.linked(), "1.0.0");
     assert!(image.config().contains("pinned_version: 1.0.0"), "{}", image.config());
 
     let image = before_two();
     let ran = meanwhile(&image, &["enable", "--log-format", "json"], || {
         image.run(&["disable"]).ok();
-    });
-    assert_eq!((ran.status, ran.error_code().as_str()), (1, "overtaken"), "{ran:#?}");
+    })
+    .refused("overtaken");
     assert!(ran.stderr.contains("changed enabled while this command was running"), "{ran:#?}");
     assert!(image.config().contains("enabled: false"), "{}", image.config());
-    assert_eq!(linked(&image), "1.0.0");
+    assert_eq!(image.linked(), "1.0.0");
 
     let image = before_two();
     let ran = meanwhile(&image, &["enable"], || {
@@ -461,7 +445,7 @@ fn a_pin_and_an_enable_whose_words_another_command_has_changed_since_leave_them(
     });
     ran.fails(1, "changed pinned_version while this command was running");
     assert!(image.config().contains("pinned_version: 1.0.0"), "{}", image.config());
-    assert_eq!(linked(&image), "1.0.0");
+    assert_eq!(image.linked(), "1.0.0");
 
     let image = before_two();
     let ran = meanwhile(&image, &["enable", "--group", "red"], || {
@@ -491,7 +475,7 @@ fn a_rollback_or_repair_that_downloads_does_not_leave_what_became_active_meanwhi
         image.run(&["update"]).ok();
     });
     ran.fails(1, "3.0.0 (oss) became active while this command was running");
-    assert_eq!(linked(&image), "3.0.0");
+    assert_eq!(image.linked(), "3.0.0");
 
     // A repair of the version that was active.
     let image = before_two();
@@ -500,15 +484,14 @@ fn a_rollback_or_repair_that_downloads_does_not_leave_what_became_active_meanwhi
         image.run(&["update"]).ok();
     })
     .ok();
-    assert_eq!(linked(&image), "2.0.0");
+    assert_eq!(image.linked(), "2.0.0");
 }
 
 const ARCHIVE: &str = "/cdn/teleport-v2.0.0-linux-amd64-bin.tar.gz";
 
 /// An image with 1.0.0 active and 2.0.0 wanted.
 fn before_two() -> Image {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     image.release("2.0.0");
     image
 }
@@ -529,13 +512,6 @@ fn meanwhile_of(image: &Image, version: &str, args: &[&str], during: impl FnOnce
     assert!(run.try_wait().unwrap().is_none(), "it is still at its download");
     image.cluster.behave();
     Ran::of(&run.wait_with_output().unwrap())
-}
-
-/// The version that the agent's link leads to.
-fn linked(image: &Image) -> String {
-    let link = std::fs::read_link(image.path("/usr/local/bin/teleport")).unwrap();
-    let rest = link.strip_prefix("/var/lib/teleport/versions").unwrap();
-    rest.components().next().unwrap().as_os_str().to_string_lossy().into_owned()
 }
 
 /// What is left of downloads.

@@ -1,7 +1,5 @@
 //! What is said on standard error: on a terminal, in a pipe, in the journal, as JSON, and to nobody.
 
-use std::io::Write as _;
-
 use crate::support::*;
 
 /// Every line of a JSON log.
@@ -30,7 +28,7 @@ fn every_line_of_a_json_log_parses_and_the_last_of_a_failure_has_its_code() {
     assert!(!last["message"].as_str().unwrap().starts_with("error"), "{last}");
     // The same code in `status`.
     image.cluster.behave();
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     assert_eq!(status["last_result"]["error_code"], "cluster_answer");
     // Also for what is wrong with the command line itself.
     let ran = image.run(&["--log-format", "json", "-i", "a/b", "status"]);
@@ -155,22 +153,8 @@ fn what_cannot_be_written_to_a_full_disk_is_an_error_for_help_too() {
 }
 
 #[test]
-fn a_file_without_certificates_is_named() {
-    let image = Image::new("1.0.0");
-    let mut file = tempfile::NamedTempFile::new().unwrap();
-    file.write_all(b"hello").unwrap();
-    let path = file.path().to_str().unwrap();
-    image
-        .run(&["enable", "--proxy", "localhost:1", "--ca-file", path])
-        .fails(1, &format!("{path}: no PEM certificate is in it"));
-    assert_eq!(image.tree(), ["etc/ 755"]);
-}
-
-#[test]
 fn the_journal_files_each_line_under_its_priority() {
-    let Some(rig) = Rig::up("journal") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
+    let Some(rig) = Rig::enabled("journal") else { return };
     rig.release(&Archive::simple("1.1.0"));
     rig.bed.sh("systemctl start teleport-update");
     rig.cluster.misbehave(".tar.gz", Misbehaviour::Status(404, None));

@@ -10,7 +10,6 @@ mod places;
 mod reexec;
 mod rfd_enable;
 mod rfd_update;
-mod smoke;
 mod status;
 mod suffix;
 mod takeover;

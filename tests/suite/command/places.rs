@@ -12,8 +12,7 @@ fn edit(image: &Image, from: &str, to: &str) {
 
 /// An image that runs 1.0.0, and a release of 2.0.0.
 fn with_a_release() -> Image {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     image.release("2.0.0");
     image
 }
@@ -109,8 +108,7 @@ fn links_in_a_directory_that_a_hand_replaced_in_the_settings_go_with_the_next_up
         std::fs::write(image.versions().join("updates.yaml"), text).unwrap();
         edit(&image, "  proxy:", &format!("{}  proxy:", line(after)));
         image.run(&["verify"]).fails(1, &format!("{place}/teleport is a link of an earlier directory"));
-        image.release("2.0.0");
-        image.run(&["update"]).ok();
+        image.update_to("2.0.0");
         assert_eq!(std::fs::read_dir(image.path(&place)).unwrap().count(), 0, "{before:?} {after:?}");
         let target = std::fs::read_link(image.path(&dir(after)).join("teleport")).unwrap();
         assert_eq!(target, Path::new(VERSIONS).join("2.0.0/bin/teleport"));
@@ -140,8 +138,7 @@ fn a_data_directory_that_is_none_is_not_taken_for_an_agent_without_a_database() 
 
 #[test]
 fn another_installations_link_and_database_are_not_taken() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let before = image.tree();
     let dev = |more: &[&str]| image.enable(&[&["--install-suffix", "dev"], more].concat());
     dev(&["--path", "/usr/local/bin"])
@@ -164,8 +161,7 @@ fn another_installations_link_and_database_are_not_taken() {
 
 #[test]
 fn what_another_installation_has_is_not_taken_by_a_hand_or_behind_a_link() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let dev = |more: &[&str]| image.enable(&[&["--install-suffix", "dev"], more].concat());
     dev(&[]).ok();
     std::fs::create_dir_all(image.path("/srv")).unwrap();
@@ -281,8 +277,7 @@ fn a_link_directory_of_others_is_refused() {
         chmod("/opt/a/bin", 0o755);
         chmod(open, mode);
         let _ = symlink("bin", image.path("/opt/link"));
-        let ran = image.enable(&["--path", dir]).fails(2, "can be changed by users other than root");
-        assert!(ran.stderr.contains("--path DIR"), "{ran:#?}");
+        image.enable(&["--path", dir]).fails(2, "can be changed by users other than root").says("--path DIR");
         let text = image.config();
         edit(&image, "  enabled: true\n", &format!("  enabled: true\n  path: {dir}\n"));
         image.run(&["update"]).fails(1, "can be changed by users other than root");

@@ -19,18 +19,18 @@ fn a_command_runs_in_the_active_versions_updater_with_its_arguments_and_status()
         &["rollback"],
     ] {
         let ran = bootstrap(&rig, args);
-        assert_eq!(ran.status.code(), Some(3), "{args:?}: {ran:?}");
+        assert_eq!(ran.status, 3, "{args:?}: {ran:?}");
         assert_eq!(calls(&rig).last().unwrap(), &format!("{} 1", args.join(" ")));
     }
     // The program's other name is no other program.
     rig.bed.sh(&format!("ln -s {BOOTSTRAP} /usr/lib/teleport-update/teleport-updater"));
-    let ran = rig.bed.run(&["/usr/lib/teleport-update/teleport-updater", "disable"]);
-    assert_eq!(ran.status.code(), Some(3), "{ran:?}");
+    let ran = Ran::of(&rig.bed.run(&["/usr/lib/teleport-update/teleport-updater", "disable"]));
+    assert_eq!(ran.status, 3, "{ran:?}");
     assert_eq!(calls(&rig).last().unwrap(), "disable 1");
     // What is about this program itself stays here.
     let count = calls(&rig).len();
     for args in [&["version"][..], &["recover"], &["completion", "bash"]] {
-        assert_eq!(bootstrap(&rig, args).status.code(), Some(0));
+        bootstrap(&rig, args).ok();
     }
     assert_eq!(calls(&rig).len(), count);
 }
@@ -54,20 +54,20 @@ fn versions_that_the_agents_user_can_exchange_are_neither_run_nor_read() {
         &["uninstall", "--force"],
     ] {
         let ran = bootstrap(&rig, args);
-        let said = text(&ran.stderr);
-        assert_eq!(ran.status.code(), Some(1), "{args:?}: {said}");
+        let said = &ran.stderr;
+        assert_eq!(ran.status, 1, "{args:?}: {said}");
         assert!(said.contains("/var/lib/teleport can be changed by users other than root"), "{args:?}: {said}");
         assert!(said.contains("chown -h root:root /var/lib/teleport"), "{args:?}: {said}");
     }
     let ran = bootstrap(&rig, &["status"]);
-    assert_eq!((ran.status.code(), calls(&rig).len()), (Some(0), count), "{ran:?}");
-    assert!(text(&ran.stderr).contains("can be changed by users other than root"), "{ran:?}");
+    assert_eq!((ran.status, calls(&rig).len()), (0, count), "{ran:?}");
+    assert!(ran.stderr.contains("can be changed by users other than root"), "{ran:?}");
     // What he left behind is not root's because the directory is again.
     rig.bed.sh(&format!("chown root:root {state}"));
-    let said = text(&bootstrap(&rig, &["update"]).stderr);
+    let said = bootstrap(&rig, &["update"]).stderr;
     assert!(said.contains(&format!("{state}/versions can be changed by users other than root")), "{said}");
     rig.bed.sh(&format!("rm -r {state}/versions; mv {state}/old {state}/versions; chmod 0751 {state}"));
-    assert_eq!(bootstrap(&rig, &["plan"]).status.code(), Some(0));
+    bootstrap(&rig, &["plan"]).ok();
     assert_eq!(calls(&rig).len(), count + 1);
 }
 
@@ -76,14 +76,13 @@ fn a_refusal_of_the_active_versions_updater_is_final_and_a_failure_of_its_loader
     let Some(rig) = rig("final", &toy("exit 76")) else { return };
     rig.release(&Archive::simple("2.0.0"));
     let ran = bootstrap(&rig, &["update", "--now"]);
-    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
-    assert_eq!(linked(&rig), "1.0.0");
+    assert_eq!(ran.status, 1, "{ran:?}");
+    assert_eq!(look::version(rig.bed.root()), "1.0.0");
     assert!(rig.cluster.requests_to("/cdn/teleport-v2.0.0-linux-amd64-bin.tar.gz").is_empty());
 
     rig.bed.write("/var/lib/teleport/versions/1.0.0/bin/teleport-update", toy("exit 1"), 0o755);
-    let ran = bootstrap(&rig, &["update", "--now"]);
-    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
-    assert_eq!(linked(&rig), "2.0.0");
+    bootstrap(&rig, &["update", "--now"]).ok();
+    assert_eq!(look::version(rig.bed.root()), "2.0.0");
 }
 
 #[test]
@@ -98,16 +97,16 @@ fn an_updater_that_ends_oddly_or_hangs_is_no_end_of_any_command_and_is_passed_ov
     ] {
         rig.bed.write(updater, toy(body), 0o755);
         let ran = bootstrap(&rig, &["disable"]);
-        assert_eq!(ran.status.code(), Some(0), "{body}: {ran:?}");
-        assert!(text(&ran.stderr).contains(said), "{body}: {ran:?}");
+        assert_eq!(ran.status, 0, "{body}: {ran:?}");
+        assert!(ran.stderr.contains(said), "{body}: {ran:?}");
     }
     // One that does not heed a signal.
     rig.bed.write(updater, toy("trap '' TERM; while :; do sleep 0.1; done"), 0o755);
     let ran = bootstrap(&rig, &["status", "--format", "json"]);
-    let said = text(&ran.stderr);
-    assert_eq!(ran.status.code(), Some(0), "{said}");
+    let said = &ran.stderr;
+    assert_eq!(ran.status, 0, "{said}");
     assert!(said.contains("did not end within 15 s"), "{said}");
-    let status: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let status = ran.json();
     assert_eq!(status["agent_updates_enabled"], false);
 
     rig.bed.write(updater, toy("exit 127"), 0o755);
@@ -116,18 +115,18 @@ fn an_updater_that_ends_oddly_or_hangs_is_no_end_of_any_command_and_is_passed_ov
     }
     let called = calls(&rig).len();
     let ran = bootstrap(&rig, &["enable"]);
-    assert!(text(&ran.stderr).contains("is no longer used"), "{ran:?}");
-    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("is no longer used"), "{ran:?}");
+    assert_eq!(ran.status, 0, "{ran:?}");
     assert_eq!(calls(&rig).len(), called);
     let ran = bootstrap(&rig, &["status", "--format", "json"]);
-    let status: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let status = ran.json();
     let over = status["failed_updaters"].as_array().unwrap().iter().find(|failed| failed["passed_over"] == true);
     assert_eq!(over.map(|failed| failed["count"].clone()), Some(3.into()), "{status}");
-    let shown = text(&bootstrap(&rig, &["status", "--format", "text"]).stdout);
+    let shown = bootstrap(&rig, &["status", "--format", "text"]).stdout;
     assert!(shown.lines().any(|line| line.starts_with("Not used")), "{shown}");
     // Until it is another one.
     rig.bed.write(updater, toy("exit 3"), 0o755);
-    assert_eq!(bootstrap(&rig, &["unpin"]).status.code(), Some(3));
+    assert_eq!(bootstrap(&rig, &["unpin"]).status, 3);
 }
 
 #[test]
@@ -149,10 +148,10 @@ fn where_the_active_versions_updater_breaks_the_bootstrap_does_the_work() {
             rig.bed.write("/var/lib/teleport/versions/4.0.0/bin/teleport-update", "#!/no/such/interpreter\n", 0o755);
         }
         let ran = bootstrap(&rig, &["update", "--now"]);
-        let said = text(&ran.stderr);
-        assert_eq!(ran.status.code(), Some(0), "{version}: {said}");
+        let said = &ran.stderr;
+        assert_eq!(ran.status, 0, "{version}: {said}");
         assert!(said.contains(reason), "{version}: {reason:?} is not in {said}");
-        assert_eq!(linked(&rig), *version, "{said}");
+        assert_eq!(look::version(rig.bed.root()), *version, "{said}");
     }
 }
 
@@ -170,21 +169,20 @@ fn what_a_breaking_updater_left_half_done_is_recovered_first() {
     // Its verdict takes longer than the death.
     rig.release(&Archive::simple("2.0.0").schema(2).behaviour("slow-start"));
     let ran = bootstrap(&rig, &["update", "--now"]);
-    let said = text(&ran.stderr);
-    assert_eq!(ran.status.code(), Some(0), "{said}");
+    let said = &ran.stderr;
+    assert_eq!(ran.status, 0, "{said}");
     assert!(said.contains("continues in its place"), "{said}");
     assert!(said.contains("the interrupted run has been undone"), "{said}");
-    assert_eq!(linked(&rig), "2.0.0");
+    assert_eq!(look::version(rig.bed.root()), "2.0.0");
     assert!(!rig.path("/var/lib/teleport/versions/.journal").exists());
 }
 
 #[test]
 fn a_reader_does_not_recover_for_an_updater_that_broke() {
     let Some(rig) = rig("reader", &toy("exit 70")) else { return };
-    rig.bed.write("/var/lib/teleport/versions/.journal", line(r#"{"record":"transmogrify"}"#), 0o644);
-    let ran = bootstrap(&rig, &["status", "--format", "json"]);
-    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
-    let status: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    rig.bed.write("/var/lib/teleport/versions/.journal", look::record(r#"{"record":"transmogrify"}"#), 0o644);
+    let ran = bootstrap(&rig, &["status", "--format", "json"]).ok();
+    let status = ran.json();
     assert_eq!(status["recovery_pending"], true);
 }
 
@@ -192,10 +190,9 @@ fn a_reader_does_not_recover_for_an_updater_that_broke() {
 fn an_updater_that_calls_the_bootstrap_again_does_not_loop() {
     let Some(rig) = rig("loop", &toy(&format!("exec {BOOTSTRAP} \"$@\""))) else { return };
     rig.release(&Archive::simple("2.0.0"));
-    let ran = bootstrap(&rig, &["update", "--now"]);
-    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    bootstrap(&rig, &["update", "--now"]).ok();
     assert_eq!(calls(&rig), ["update --now 1"]);
-    assert_eq!(linked(&rig), "2.0.0");
+    assert_eq!(look::version(rig.bed.root()), "2.0.0");
 }
 
 #[test]
@@ -205,8 +202,8 @@ fn a_signal_is_passed_on_to_the_updater_that_does_the_work() {
     let script = format!(
         "{BOOTSTRAP} update & pid=$!; while ! grep -q update {CALLS} 2>/dev/null; do sleep 0.05; done; kill $pid; wait $pid"
     );
-    let ran = rig.bed.run(&["sh", "-c", &script]);
-    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    let ran = Ran::of(&rig.bed.run(&["sh", "-c", &script]));
+    assert_eq!(ran.status, 1, "{ran:?}");
     assert_eq!(calls(&rig), ["update 1", "term"]);
 }
 
@@ -231,11 +228,11 @@ fn another_program_of_that_name_is_stored_and_never_linked_or_run() {
     assert_eq!(link(), ours);
     rig.release(&Archive::simple("3.0.0").updater_named("teleport-updater", foreign.as_bytes()));
     let ran = bootstrap(&rig, &["update", "--now"]);
-    assert_eq!(text(&ran.stderr).matches("is not a compatible updater").count(), 1, "{ran:?}");
-    assert_eq!((linked(&rig).as_str(), link().as_str()), ("3.0.0", ours));
+    assert_eq!(ran.stderr.matches("is not a compatible updater").count(), 1, "{ran:?}");
+    assert_eq!((look::version(rig.bed.root()).as_str(), link().as_str()), ("3.0.0", ours));
     assert!(std::fs::symlink_metadata(rig.path("/usr/local/bin/teleport-updater")).is_err());
-    assert_eq!(bootstrap(&rig, &["update"]).status.code(), Some(0));
-    assert_eq!(bootstrap(&rig, &["status"]).status.code(), Some(0));
+    bootstrap(&rig, &["update"]).ok();
+    bootstrap(&rig, &["status"]).ok();
     // Asked what it is, once each time it was unpacked, as nobody; nothing else.
     let asked = rig.bed.sh("cat /var/foreign");
     assert!(asked.lines().all(|line| line == "version --format json"), "{asked}");
@@ -250,7 +247,7 @@ fn an_updater_of_the_rfds_spelling_is_linked_under_both_names() {
         let link = std::fs::read_link(rig.path(&format!("/usr/local/bin/{name}"))).unwrap();
         assert_eq!(link.to_str().unwrap(), "/var/lib/teleport/versions/1.0.0/bin/teleport-updater");
     }
-    assert_eq!(bootstrap(&rig, &["update"]).status.code(), Some(3));
+    assert_eq!(bootstrap(&rig, &["update"]).status, 3);
 }
 
 #[test]
@@ -278,12 +275,12 @@ fn an_open_journal_is_finished_by_its_writer_and_without_it_by_the_bootstrap() {
             rig.bed.write(linked_updater, "#!/bin/sh\necho changed >>/var/calls\n", 0o755);
         }
         let ran = bootstrap(&rig, &["recover"]);
-        let said = text(&ran.stderr);
-        assert_eq!(ran.status.code(), Some(0), "{said}");
+        let said = &ran.stderr;
+        assert_eq!(ran.status, 0, "{said}");
         assert_eq!(said.contains("which now recovers it"), writer_is_there, "{said}");
         assert!(said.contains("the interrupted run has been undone"), "{said}");
         assert!(!rig.path("/var/lib/teleport/versions/.journal").exists());
-        assert_eq!(linked(&rig), "1.0.0");
+        assert_eq!(look::version(rig.bed.root()), "1.0.0");
     }
     assert!(!rig.path(CALLS).exists());
 }
@@ -297,9 +294,8 @@ fn a_later_format_is_left_to_the_updater_that_wrote_it() {
     let opening = format!(
         r#"{{"record":"begin","format":9,"writer":{{"path":"/opt/newer","sha256":"{sha256}","version":"9.0.0"}}}}"#
     );
-    rig.bed.write("/var/lib/teleport/versions/.journal", line(&opening), 0o644);
-    let ran = bootstrap(&rig, &["recover"]);
-    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    rig.bed.write("/var/lib/teleport/versions/.journal", look::record(&opening), 0o644);
+    bootstrap(&rig, &["recover"]).ok();
     assert_eq!(calls(&rig), ["recover"]);
 }
 
@@ -311,9 +307,9 @@ fn only_a_child_of_the_holder_recovers_without_the_lock() {
          TELEPORT_UPDATE_LOCKED=1 timeout 3 {BOOTSTRAP} recover 9>&-"
     );
     // It waits for the lock until it is told to end.
-    let ran = rig.bed.run(&["sh", "-c", &script]);
-    assert_ne!(ran.status.code(), Some(0), "{ran:?}");
-    assert!(text(&ran.stderr).contains("interrupted while waiting"), "{ran:?}");
+    let ran = Ran::of(&rig.bed.run(&["sh", "-c", &script]));
+    assert_ne!(ran.status, 0, "{ran:?}");
+    assert!(ran.stderr.contains("interrupted while waiting"), "{ran:?}");
 }
 
 /// A host whose active 1.0.0 brings `program` as its updater.
@@ -336,20 +332,14 @@ fn toy(body: &str) -> String {
 }
 
 /// Runs the package's own updater in the bed.
-fn bootstrap(rig: &Rig, args: &[&str]) -> Output {
+fn bootstrap(rig: &Rig, args: &[&str]) -> Ran {
     let args: Vec<&str> = [BOOTSTRAP].into_iter().chain(args.iter().copied()).collect();
-    rig.bed.run(&args)
+    Ran::of(&rig.bed.run(&args))
 }
 
 fn calls(rig: &Rig) -> Vec<String> {
     let text = std::fs::read_to_string(rig.path(CALLS)).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
-}
-
-/// The version that the agent's link leads to.
-fn linked(rig: &Rig) -> String {
-    let link = std::fs::read_link(rig.path("/usr/local/bin/teleport")).unwrap();
-    link.components().rev().nth(2).unwrap().as_os_str().to_str().unwrap().to_owned()
 }
 
 /// Runs the linked updater's `update` and kills it at its eighth record.
@@ -363,14 +353,4 @@ fn kill_in_the_switch(rig: &Rig) {
         .unwrap();
     assert!(!status.status.success(), "{status:?}");
     rig.bed.until("test -e /var/lib/teleport/versions/.journal", SOON);
-}
-
-/// A journal line with its checksum.
-fn line(json: &str) -> Vec<u8> {
-    let sum = protocol::Digest::of(json.as_bytes()).to_string();
-    format!("{} {json}\n", &sum[..8]).into_bytes()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,5 +1,5 @@
 //! RFD 0169, the fifteen steps of `update`, as SPEC §5 changes them: a test or more for each, named after it; the real
-//! timer; the order inside a switch.
+//! timer; the order inside a switch. Step 6 is in `download/space.rs`, step 7 is step 5 of `enable`; step 15: `config.rs` (`keep`).
 
 use std::fs::File;
 use std::mem::MaybeUninit;
@@ -11,25 +11,6 @@ use crate::support::*;
 
 /// Longest wait for an event that is on its way.
 const SOON: Duration = Duration::from_secs(30);
-
-/// The value behind `key: ` in a YAML file of ours, at whatever depth.
-fn value(yaml: &str, key: &str) -> Option<String> {
-    let value = yaml.lines().find_map(|line| line.trim_start().strip_prefix(&format!("{key}: ")))?;
-    Some(value.trim_matches('"').to_owned())
-}
-
-/// The tree but the lock file, which names its last holder, and what `updates.yaml` says happened.
-fn installation(image: &Image) -> Vec<String> {
-    image.tree().into_iter().filter(|line| !line.contains("/.lock/") && !line.contains("/updates.yaml ")).collect()
-}
-
-/// An image that is enabled at 1.0.0; the cluster's log is empty.
-fn enabled() -> Image {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
-    image.cluster.forget_requests();
-    image
-}
 
 /// A host with a running agent 1.0.0.
 fn running(name: &str) -> Option<Rig> {
@@ -58,7 +39,7 @@ fn let_wait(image: &Image, seconds: u32) {
 
 #[test]
 fn update_step_01_quits_without_a_request_when_updates_are_not_enabled() {
-    let image = enabled();
+    let image = Image::quiet("1.0.0");
     image.release("2.0.0");
     image.run(&["disable"]).ok();
     let before = image.tree();
@@ -110,25 +91,13 @@ fn update_step_02_sends_host_group_and_update_id() {
 }
 
 #[test]
-fn update_step_02_fails_when_the_cluster_does_not_answer_and_changes_nothing() {
-    let mut image = enabled();
-    let before = installation(&image);
-    image.cluster.go_down();
-    image.run(&["update", "--log-format", "json"]).fails(1, "\"error_code\":\"network\"");
-    assert_eq!(installation(&image), before);
-    image.cluster.come_up();
-    let status = image.run(&["status", "--format", "json"]).ok().json();
-    assert_eq!(status["last_result"]["error_code"], "network");
-}
-
-#[test]
 fn update_step_03_quits_outside_of_the_clusters_window_unless_told_now() {
-    let image = enabled();
+    let image = Image::quiet("1.0.0");
     image.release("2.0.0");
     image.cluster.set_directive(Find { auto_update: false, ..Find::version("2.0.0") });
-    let before = installation(&image);
+    let before = image.installation();
     image.run(&["update"]).ok();
-    assert_eq!(installation(&image), before);
+    assert_eq!(image.installation(), before);
     assert_eq!(image.cluster.requests().len(), 1);
     image.run(&["update", "--now"]).ok();
     assert_eq!(link(&image.path("/usr/local/bin/teleport")), binary("2.0.0", "teleport"));
@@ -136,7 +105,7 @@ fn update_step_03_quits_outside_of_the_clusters_window_unless_told_now() {
 
 #[test]
 fn update_step_04_quits_after_exactly_one_request_when_the_version_is_the_latest() {
-    let image = enabled();
+    let image = Image::quiet("1.0.0");
     let before = image.tree();
     image.run(&["update"]).ok();
     image.run(&["update", "--now"]).ok();
@@ -147,7 +116,7 @@ fn update_step_04_quits_after_exactly_one_request_when_the_version_is_the_latest
 
 #[test]
 fn update_step_04_puts_lost_links_of_ours_right_and_leaves_what_others_put_there() {
-    let image = enabled();
+    let image = Image::quiet("1.0.0");
     let unit = image.path("/usr/local/lib/systemd/system/teleport.service");
     let of_unit = "/var/lib/teleport/versions/1.0.0/etc/systemd/teleport.service";
     let tsh = image.path("/usr/local/bin/tsh");
@@ -164,15 +133,14 @@ fn update_step_04_puts_lost_links_of_ours_right_and_leaves_what_others_put_there
         std::fs::remove_file(place).unwrap();
         std::fs::write(place, "mine").unwrap();
         let before = image.tree();
-        let ran = image.run(&["update"]).ok();
-        assert!(ran.stderr.contains("nothing to do"), "{ran:#?}");
+        image.run(&["update"]).ok().says("nothing to do");
         assert_eq!(image.tree(), before);
     }
 }
 
 #[test]
 fn update_step_05_waits_its_turn_without_holding_the_lock() {
-    let image = enabled();
+    let image = Image::quiet("1.0.0");
     let_wait(&image, 3);
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -191,9 +159,9 @@ fn update_step_05_waits_its_turn_without_holding_the_lock() {
 
 #[test]
 fn update_step_05_obeys_a_command_that_took_the_lock_during_the_wait() {
-    let image = enabled();
+    let image = Image::quiet("1.0.0");
     let_wait(&image, 3);
-    let before = installation(&image);
+    let before = image.installation();
     std::thread::scope(|scope| {
         let run = scope.spawn(|| image.run(&["update"]));
         until("the cluster is asked", || !image.cluster.requests_to("find").is_empty());
@@ -201,7 +169,7 @@ fn update_step_05_obeys_a_command_that_took_the_lock_during_the_wait() {
         assert!(!run.is_finished(), "disable waited for the update");
         run.join().unwrap().ok();
     });
-    assert_eq!(installation(&image), before, "an update after `disable`");
+    assert_eq!(image.installation(), before, "an update after `disable`");
     assert!(image.cluster.requests_to("/cdn/").is_empty());
 }
 
@@ -210,7 +178,7 @@ fn update_step_05_asks_the_cluster_again_after_a_long_wait() {
     for (find, version) in
         [(Find::version("3.0.0"), "3.0.0"), (Find { auto_update: false, ..Find::version("2.0.0") }, "1.0.0")]
     {
-        let image = enabled();
+        let image = Image::quiet("1.0.0");
         let_wait(&image, 7);
         image.cluster.publish(&Archive::simple("3.0.0"));
         std::thread::scope(|scope| {
@@ -227,65 +195,15 @@ fn update_step_05_asks_the_cluster_again_after_a_long_wait() {
 
 #[test]
 fn update_step_05_is_left_out_by_now() {
-    let image = enabled();
+    let image = Image::quiet("1.0.0");
     let_wait(&image, 3000);
     image.run(&["update", "--now"]).ok();
     assert_eq!(link(&image.path("/usr/local/bin/teleport")), binary("2.0.0", "teleport"));
 }
 
 #[test]
-fn update_step_06_refuses_before_the_first_byte_when_the_disk_is_too_small() {
-    let Some(rig) = Rig::up("update-06") else { return };
-    let versions = "/var/lib/teleport/versions";
-    rig.bed.sh(&format!("cp {versions}/updates.yaml /root; mount -t tmpfs -o size=200m small {versions}"));
-    rig.bed.sh(&format!("cp /root/updates.yaml {versions}/"));
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
-    rig.start_agent();
-    rig.release(&Archive::simple("2.0.0"));
-    rig.bed.sh(&format!(
-        "fallocate -l $(( $(df --output=avail -B1 {versions} | tail -1) - 40000000 )) {versions}/.filler"
-    ));
-    rig.cluster.forget_requests();
-
-    rig.updater(&["update", "--log-format", "json"]).fails(1, "\"error_code\":\"no_space\"");
-
-    assert!(!rig.cluster.requests_to("/cdn/").iter().any(|request| request.method == "GET"));
-    assert_eq!(rig.bed.sh(&format!("ls -A {versions}")), ".filler\n.lock\n1.0.0\nupdates.yaml\n");
-    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
-    rig.bed.sh(&format!("rm {versions}/.filler"));
-    rig.updater(&["update"]).ok();
-    assert_eq!(rig.status()["agent_version_running"], "2.0.0");
-}
-
-#[test]
-fn update_step_07_downloads_the_archive_of_the_clusters_version_and_edition_once() {
-    let image = enabled();
-    let archive = Archive::new("2.0.0", "enterprise", "amd64").agent(&testing::cluster::agent_program(), "healthy", 1);
-    image.cluster.publish(&archive);
-    image.cluster.set_directive(Find { edition: "enterprise".into(), ..Find::version("2.0.0") });
-    image.run(&["update"]).ok();
-    let gets = image.cluster.requests_to(".tar.gz$");
-    let gets: Vec<&str> =
-        gets.iter().filter(|request| request.method == "GET").map(|request| request.path.as_str()).collect();
-    assert_eq!(gets, ["/cdn/teleport-ent-v2.0.0-linux-amd64-bin.tar.gz"]);
-    assert_eq!(value(&image.config(), "active_edition").as_deref(), Some("enterprise"));
-}
-
-#[test]
-fn update_step_08_refuses_an_archive_with_another_checksum_and_the_old_version_stays() {
-    let image = enabled();
-    image.release("2.0.0");
-    let before = installation(&image);
-    image.cluster.misbehave(".sha256$", Misbehaviour::Stale);
-    image.run(&["update", "--log-format", "json"]).fails(1, "\"error_code\":\"checksum_mismatch\"");
-    assert_eq!(installation(&image), before);
-    assert_eq!(value(&image.config(), "active_version").as_deref(), Some("1.0.0"));
-}
-
-#[test]
 fn update_step_08_downloads_what_is_refused_once_until_another_digest_or_an_operator_asks_for_it() {
-    let image = enabled();
+    let image = Image::quiet("1.0.0");
     image.release("2.0.0");
     let archive = "/cdn/teleport-v2.0.0-linux-amd64-bin.tar.gz";
     image.cluster.misbehave(".sha256$", Misbehaviour::Stale);
@@ -296,27 +214,25 @@ fn update_step_08_downloads_what_is_refused_once_until_another_digest_or_an_oper
         requests.iter().filter(|request| request.method == "GET" && request.path == archive).count()
     };
     for _ in 0..2 {
-        let ran = image.run(&["update"]).ok();
-        assert!(ran.stderr.contains("next attempt at"), "{ran:#?}");
+        image.run(&["update"]).ok().says("next attempt at");
     }
     assert_eq!(whole(), 0);
-    let delayed = image.run(&["status", "--format", "json"]).ok().json()["delayed"][0].clone();
+    let delayed = image.status()["delayed"][0].clone();
     assert_eq!((&delayed["version"], &delayed["error_code"]), (&"2.0.0".into(), &"checksum_mismatch".into()));
     image.run(&["update", "--now"]).fails(1, ", expected ");
     assert_eq!(whole(), 1);
     // The true digest is another one.
     image.cluster.behave();
     image.run(&["update"]).ok();
-    assert_eq!(value(&image.config(), "active_version").as_deref(), Some("2.0.0"));
+    assert_eq!(image.setting("active_version").as_deref(), Some("2.0.0"));
     assert!(!image.config().contains("delayed"));
 }
 
 #[test]
 fn update_step_03_dampens_a_cluster_that_goes_to_and_fro() {
-    let image = enabled();
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
-    let is = |version: &str| value(&image.config(), "active_version").as_deref() == Some(version);
+    let image = Image::quiet("1.0.0");
+    image.update_to("2.0.0");
+    let is = |version: &str| image.setting("active_version").as_deref() == Some(version);
     let wanted = |version: &str| image.cluster.set_directive(Find::version(version));
     // A way back, its reversal, and the same once more are prompt.
     for version in ["1.0.0", "2.0.0", "1.0.0", "2.0.0"] {
@@ -327,7 +243,7 @@ fn update_step_03_dampens_a_cluster_that_goes_to_and_fro() {
     wanted("1.0.0");
     let ran = image.run(&["update"]).ok();
     assert!(is("2.0.0") && ran.stderr.contains("waits until"), "{ran:#?}");
-    let held = image.run(&["status", "--format", "json"]).ok().json()["held"][0].clone();
+    let held = image.status()["held"][0].clone();
     let until = held["until"].as_str().unwrap_or_default();
     assert_eq!((&held["version"], &held["edition"]), (&"1.0.0".into(), &"oss".into()));
     assert!(!until.is_empty() && ran.stderr.contains(until), "{held} {ran:#?}");
@@ -336,12 +252,12 @@ fn update_step_03_dampens_a_cluster_that_goes_to_and_fro() {
     // A version that was not left, and an operator, are not held.
     image.run(&["update", "--now"]).ok();
     assert!(is("1.0.0"));
-    assert_eq!(image.run(&["status", "--format", "json"]).ok().json()["failed_updaters"], serde_json::json!([]));
+    assert_eq!(image.status()["failed_updaters"], serde_json::json!([]));
 }
 
 #[test]
 fn update_step_09_extracts_beside_the_old_version_and_writes_the_checksum() {
-    let image = enabled();
+    let image = Image::quiet("1.0.0");
     let old = tree(&image.versions().join("1.0.0"));
     let written = image.cluster.publish(&Archive::simple("2.0.0"));
     image.cluster.set_directive(Find::version("2.0.0"));
@@ -378,26 +294,26 @@ fn update_step_10_points_every_link_at_the_new_version_and_removes_those_to_name
 fn update_step_11_snapshots_the_database_with_a_backup_yaml_as_in_the_rfd() {
     let Some(rig) = running("update-11") else { return };
     let before = jiff::Timestamp::now().as_second();
-    rig.release(&Archive::simple("2.0.0").schema(2));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("2.0.0").schema(2));
     let backup = rig.path("/var/lib/teleport/versions/1.0.0/backup");
     assert_eq!(names(&backup), ["backup.yaml", "sqlite.db"]);
     let database = backup.join("sqlite.db");
     assert_eq!(sql_of(&database, "PRAGMA user_version"), ["1"]);
     assert_eq!(sql_of(&database, "SELECT version, note FROM rows"), ["1.0.0|start"]);
     assert_eq!(sql_of(&database, "PRAGMA quick_check"), ["ok"]);
+    assert_eq!(rig.sql("SELECT version FROM rows ORDER BY id"), ["1.0.0", "2.0.0"]);
 
     let yaml = std::fs::read_to_string(backup.join("backup.yaml")).unwrap();
     let lines: Vec<&str> = yaml.lines().collect();
     assert_eq!(lines[..3], ["version: v1", "kind: db_backup", "spec:"]);
     assert_eq!(lines[3], format!("  proxy: {}", rig.cluster.addr()));
     assert_eq!(lines[4], "  version: 1.0.0");
-    let time: jiff::Timestamp = value(&yaml, "creation_time").unwrap().parse().unwrap();
+    let time: jiff::Timestamp = look::setting(&yaml, "creation_time").unwrap().parse().unwrap();
     assert!((before..=jiff::Timestamp::now().as_second()).contains(&time.as_second()), "{yaml}");
-    assert_eq!(value(&yaml, "edition").as_deref(), Some("oss"));
+    assert_eq!(look::setting(&yaml, "edition").as_deref(), Some("oss"));
     let bytes = std::fs::read(&database).unwrap();
-    assert_eq!(value(&yaml, "size"), Some(bytes.len().to_string()));
-    assert_eq!(value(&yaml, "sha256"), Some(protocol::Digest::of(&bytes).to_string()));
+    assert_eq!(look::setting(&yaml, "size"), Some(bytes.len().to_string()));
+    assert_eq!(look::setting(&yaml, "sha256"), Some(protocol::Digest::of(&bytes).to_string()));
     let live = std::fs::metadata(rig.path("/var/lib/teleport/proc/sqlite.db")).unwrap().permissions().mode();
     assert_eq!(std::fs::metadata(&database).unwrap().permissions().mode(), live);
 }
@@ -461,15 +377,12 @@ fn update_steps_10_to_12_come_in_the_order_of_the_contract() {
 
 #[test]
 fn update_step_12_reloads_a_running_agent_whatever_its_enablement() {
-    let Some(rig) = Rig::up("update-12") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
+    let Some(rig) = Rig::enabled("update-12") else { return };
     rig.bed.sh("systemctl start teleport");
     rig.until_ready();
     assert_eq!(property(&rig, "UnitFileState"), "disabled");
     let (invocation, pid) = (property(&rig, "InvocationID"), property(&rig, "MainPID"));
-    rig.release(&Archive::simple("2.0.0").schema(2));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("2.0.0").schema(2));
     assert_eq!(rig.status()["agent_version_running"], "2.0.0");
     assert_ne!(property(&rig, "MainPID"), pid);
     assert_eq!(property(&rig, "InvocationID"), invocation, "it was restarted, not reloaded");
@@ -491,17 +404,14 @@ fn update_step_12_starts_an_enabled_agent_that_has_failed_and_only_such_a_one() 
     };
     // Failed, but not enabled: nobody wants it to run.
     fail();
-    rig.release(&Archive::simple("1.1.0").unit(once).behaviour("exit-at-once"));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("1.1.0").unit(once).behaviour("exit-at-once"));
     assert_eq!(property(&rig, "ActiveState"), "failed");
     rig.bed.sh("systemctl enable teleport");
-    rig.release(&Archive::simple("2.0.0").unit(once));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("2.0.0").unit(once));
     assert_eq!(rig.status()["agent_version_running"], "2.0.0");
     // Enabled, but stopped by its operator.
     rig.bed.sh("systemctl stop teleport");
-    rig.release(&Archive::simple("3.0.0").unit(once));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("3.0.0").unit(once));
     assert_eq!(property(&rig, "ActiveState"), "inactive");
     assert_eq!(rig.status()["agent_version_linked"], "3.0.0");
 }
@@ -516,10 +426,10 @@ fn update_step_13_sets_active_version_only_after_success() {
         let run = scope.spawn(|| rig.updater(&["update"]));
         until("the agent's link moves", || link(&teleport) == binary("2.0.0", "teleport"));
         // The new version becomes ready three seconds from here.
-        assert_eq!(value(&config(), "active_version").as_deref(), Some("1.0.0"));
+        assert_eq!(look::setting(&config(), "active_version").as_deref(), Some("1.0.0"));
         run.join().unwrap().ok();
     });
-    assert_eq!(value(&config(), "active_version").as_deref(), Some("2.0.0"));
+    assert_eq!(look::setting(&config(), "active_version").as_deref(), Some("2.0.0"));
     let status = rig.status();
     assert_eq!(
         (&status["agent_version_previous"], &status["last_result"]["outcome"]),
@@ -536,9 +446,9 @@ fn update_step_14_replaces_links_and_database_and_exits_1_when_the_new_version_f
         &Archive::simple("2.0.0").schema(2).behaviour("corrupts-schema").helper("newcomer").without_helper("tctl"),
     );
 
-    let ran = rig.updater(&["update", "--log-format", "json"]).fails(1, "rolled back to 1.0.0");
-
-    assert!(ran.stderr.contains("\"error_code\":\"unhealthy\""), "{ran:#?}");
+    rig.updater(&["update", "--log-format", "json"])
+        .fails(1, "rolled back to 1.0.0")
+        .says("\"error_code\":\"unhealthy\"");
     assert_eq!(tree(&rig.path("/usr/local")), links);
     assert_eq!(tree(&rig.path("/etc/systemd")), units);
     assert_eq!(tree(&rig.path("/var/lib/teleport/versions/1.0.0/bin")), version);
@@ -557,19 +467,8 @@ fn update_step_14_replaces_links_and_database_and_exits_1_when_the_new_version_f
     assert!(left.iter().all(|name| [".lock", "1.0.0", "2.0.0", "updates.yaml"].contains(&name.as_str())), "{left:?}");
     // The timer's next run lets it rest.
     rig.cluster.forget_requests();
-    let ran = rig.updater(&["update"]).ok();
-    assert!(ran.stderr.contains("2.0.0") && ran.stderr.contains("is not tried again yet"), "{ran:#?}");
+    rig.updater(&["update"]).ok().says("2.0.0").says("is not tried again yet");
     assert!(rig.cluster.requests_to("/cdn/").is_empty());
-}
-
-#[test]
-fn update_step_15_removes_every_version_but_the_current_and_the_last_working_one() {
-    let image = enabled();
-    for version in ["2.0.0", "3.0.0", "4.0.0"] {
-        image.release(version);
-        image.run(&["update"]).ok();
-    }
-    assert_eq!(names(&image.versions()), [".lock", "3.0.0", "4.0.0", "updates.yaml"]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ const RFD_KEYS: [&str; 9] = [
 ];
 
 fn status(image: &Image) -> Value {
-    image.run(&["status", "--format", "json"]).ok().json()
+    image.status()
 }
 
 /// The text with what differs from run to run replaced.
@@ -50,10 +50,8 @@ fn snapshot(name: &str) -> Data {
 
 #[test]
 fn the_rfds_nine_keys_come_first_and_say_what_is() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
-    image.release("1.1.0");
-    image.run(&["update"]).ok();
+    let image = Image::enabled("1.0.0");
+    image.update_to("1.1.0");
     image.cluster.publish(&Archive::new("1.2.0", "enterprise", "amd64"));
     image.cluster.set_directive(Find {
         version: "1.2.0".into(),
@@ -120,8 +118,7 @@ fn a_host_never_enabled_has_nulls_and_no_error() {
 
 #[test]
 fn a_cluster_that_never_answers_costs_a_second_and_a_warning() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     image.cluster.forget_requests();
     image.cluster.misbehave("find", Misbehaviour::Stall { after_bytes: 0 });
     let begun = Instant::now();
@@ -141,29 +138,8 @@ fn a_cluster_that_never_answers_costs_a_second_and_a_warning() {
 }
 
 #[test]
-fn whether_an_update_is_due_is_an_exit_status() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
-    let asks = || image.run(&["status", "--err-if-should-update-now"]).status;
-    assert_eq!(asks(), 0);
-    image.release("1.1.0");
-    assert_eq!(asks(), 3);
-    image.cluster.set_directive(Find { auto_update: false, ..Find::version("1.1.0") });
-    assert_eq!(asks(), 0, "not in the window");
-    image.cluster.set_directive(Find::version("1.1.0"));
-    image.run(&["pin"]).ok();
-    assert_eq!(asks(), 0, "pinned");
-    image.run(&["unpin"]).ok();
-    image.run(&["disable"]).ok();
-    assert_eq!(asks(), 0, "disabled");
-}
-
-#[test]
 fn a_refused_version_kept_rows_and_an_open_journal_are_told() {
-    let Some(rig) = Rig::up("statusbad") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
-    rig.start_agent();
+    let Some(rig) = Rig::on_one("statusbad") else { return };
     rig.release(&Archive::simple("2.0.0").schema(2).behaviour("never-ready"));
     rig.updater(&["update"]).fails(1, "rolled back to 1.0.0");
     let status = rig.status();
@@ -215,12 +191,8 @@ fn a_refused_version_kept_rows_and_an_open_journal_are_told() {
 
 #[test]
 fn a_process_older_than_the_link_is_told_apart() {
-    let Some(rig) = Rig::up("statusrun") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
-    rig.start_agent();
-    rig.release(&Archive::simple("1.1.0"));
-    rig.updater(&["update"]).ok();
+    let Some(rig) = Rig::on_one("statusrun") else { return };
+    rig.update_to(&Archive::simple("1.1.0"));
     // As by hand, or by a half-done restore.
     rig.bed.sh("ln -sfn /var/lib/teleport/versions/1.0.0/bin/teleport /usr/local/bin/teleport");
     let status = rig.status();
@@ -234,8 +206,7 @@ fn status_for_people() {
     let image = Image::new("1.0.0");
     assert_data_eq!(image.run(&["status", "--format", "text"]).ok().stdout, snapshot("status-never-enabled.txt").raw());
     image.enable(&["--group", "blue"]).ok();
-    image.release("1.1.0");
-    image.run(&["update"]).ok();
+    image.update_to("1.1.0");
     image.cluster.set_directive(Find::version("1.2.0"));
     image.run(&["update"]).fails(1, "1.2.0");
     let text = image.run(&["status", "--format", "text"]).ok().stdout;
@@ -244,8 +215,7 @@ fn status_for_people() {
 
 #[test]
 fn plan_for_people_and_for_programs() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     image.release("1.1.0");
     let before = image.tree();
     let ran = image.run(&["plan"]).ok();

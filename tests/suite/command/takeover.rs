@@ -264,13 +264,13 @@ fn its_pin_is_kept_and_its_edition_fills_in_for_a_silent_cluster() {
     image.cluster.set_find_body(Some(br#"{"agent_version":"1.0.0","agent_auto_update":true}"#));
     let ca = image.cluster.ca_file().display().to_string();
     image.run(&["enable", "--ca-file", &ca]).ok();
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     assert_eq!(status["agent_version_installed"], "0.9.0");
     assert_eq!(status["agent_edition_installed"], "oss");
     assert_eq!(status["pinned"], true);
     image.run(&["unpin"]).ok();
     image.run(&["update"]).ok();
-    assert_eq!(image.run(&["status", "--format", "json"]).ok().json()["agent_version_installed"], "1.0.0");
+    assert_eq!(image.status()["agent_version_installed"], "1.0.0");
 }
 
 #[test]
@@ -360,248 +360,68 @@ fn an_uninstall_of_a_suffix_killed_anywhere_never_loses_what_was_set_aside() {
     uninstall_killed_anywhere(&image, &["--install-suffix", "dev"], "/opt/teleport/dev", "opt/teleport/dev/bin");
 }
 
-// The packages `teleport` and `teleport-ent` of old.
-
-const PRERM: &str = "#!/bin/sh\nset -e\nif [ \"$1\" = remove ] && [ -d /run/systemd/system ]; then\n  \
-                     systemctl stop teleport.service || true\n  systemctl disable teleport.service || true\nfi\n";
-const POSTRM: &str = "#!/bin/sh\nset -e\nif [ \"$1\" = purge ]; then\n  rm -f /etc/teleport.yaml\n  \
-                      rm -rf /var/lib/teleport\nfi\n[ -d /run/systemd/system ] && systemctl daemon-reload || true\n";
-const POSTINST: &str = "#!/bin/sh\nset -e\nif [ \"$1\" = configure ] && [ -d /run/systemd/system ]; then\n  \
-                        systemctl daemon-reload\nfi\n";
-
-/// Builds `name` 0.9.0 with these maintainer scripts, a conffile included.
-fn deb(dir: &Path, name: &str, prerm: &str, postrm: &str) -> PathBuf {
-    let root = dir.join(name);
-    let control = format!(
-        "Package: {name}\nVersion: 0.9.0\nArchitecture: all\nMaintainer: Nobody <nobody@example.com>\nDescription: toy\n"
-    );
-    put(root.join("DEBIAN/control"), control, 0o644);
-    put(root.join("DEBIAN/conffiles"), "/etc/default/teleport\n", 0o644);
-    for (script, text) in [("prerm", prerm), ("postrm", postrm), ("postinst", POSTINST)] {
-        put(root.join("DEBIAN").join(script), text, 0o755);
+/// An image of root's own with an agent's configuration and data, where there is this tool.
+fn with_belongings(tool: &str) -> Option<Image> {
+    if !rustix::process::geteuid().is_root() || Command::new(tool).arg("--version").output().is_err() {
+        eprintln!("skipped: not root, or no {tool}");
+        return None;
     }
-    for name in ["teleport", "tsh", "tctl"] {
-        put(root.join("usr/local/bin").join(name), agent("0.9.0"), 0o755);
-    }
-    put(root.join("etc/default/teleport"), "LEVEL=info\n", 0o644);
-    put(root.join("lib/systemd/system/teleport.service"), agent_unit(""), 0o644);
-    built(&root)
+    let image = Image::new("1.0.0");
+    put(image.path("/etc/teleport.yaml"), "teleport:\n  nodename: image\n", 0o600);
+    put(image.path("/var/lib/teleport/host_uuid"), "an id", 0o600);
+    Some(image)
 }
 
-/// A package that depends on `on`.
-fn dependent(dir: &Path, on: &str) -> PathBuf {
-    let root = dir.join("needy");
-    let control = format!(
-        "Package: needy\nVersion: 1\nArchitecture: all\nMaintainer: Nobody <nobody@example.com>\nDepends: {on}\n\
-         Description: toy\n"
-    );
-    put(root.join("DEBIAN/control"), control, 0o644);
-    built(&root)
-}
-
-fn built(root: &Path) -> PathBuf {
-    std::fs::set_permissions(root.join("DEBIAN"), PermissionsExt::from_mode(0o755)).unwrap();
-    let file = root.with_extension("deb");
-    let made =
-        Command::new("dpkg-deb").args(["--root-owner-group", "-Znone", "-b"]).args([root, &file]).output().unwrap();
-    assert!(made.status.success(), "{made:?}");
-    file
-}
-
-/// A host whose running agent came with the package `name`.
-fn deb_rig(bed: &str, name: &str, prerm: &str, postrm: &str) -> Option<Rig> {
-    let rig = Rig::up(bed)?;
-    let dir = tempfile::tempdir().unwrap();
-    rig.bed.put(deb(dir.path(), name, prerm, postrm), "/root/old.deb");
-    rig.bed.put(dependent(dir.path(), name), "/root/needy.deb");
-    rig.bed.sh("dpkg -i /root/old.deb");
-    rig.start_agent();
-    Some(rig)
-}
-
-fn is_package_gone(rig: &Rig, name: &str) -> bool {
-    rig.bed.sh(&format!("dpkg-query -W -f '${{db:Status-Status}}' {name} 2>/dev/null || true")).is_empty()
-}
-
-#[test]
-fn a_package_goes_and_configuration_data_enablement_and_the_running_agent_stay() {
-    let Some(rig) = deb_rig("deb", "teleport-ent", PRERM, POSTRM) else { return };
-    rig.release(&Archive::simple("1.0.0").schema(2));
-    let yaml = std::fs::read(rig.path("/etc/teleport.yaml")).unwrap();
-    let uuid = std::fs::read(rig.path("/var/lib/teleport/host_uuid")).unwrap();
-    let rows = rig.sql("SELECT count(*) FROM sqlite_master");
-    rig.enable(&[]).ok();
-    rig.until_ready();
-    assert!(is_package_gone(&rig, "teleport-ent"));
-    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
-    rig.bed.sh("systemctl is-enabled teleport; systemctl is-active teleport");
-    rig.bed.sh("readlink /usr/local/lib/systemd/system/teleport.service | grep versions/1.0.0/");
-    assert!(!rig.path("/usr/lib/systemd/system/teleport.service").exists());
-
-    // What would have deleted both had the package only been removed.
-    rig.bed.run(&["dpkg", "--purge", "teleport-ent"]);
-    assert_eq!(std::fs::read(rig.path("/etc/teleport.yaml")).unwrap(), yaml);
-    assert_eq!(std::fs::metadata(rig.path("/etc/teleport.yaml")).unwrap().permissions().mode() & 0o7777, 0o600);
-    assert_eq!(std::fs::read(rig.path("/var/lib/teleport/host_uuid")).unwrap(), uuid);
-    assert!(rig.sql("SELECT count(*) FROM sqlite_master") >= rows);
-    rig.bed.reboot();
-    rig.until_ready();
-    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
-    rig.updater(&["verify"]).ok();
-}
-
-#[test]
-fn a_package_that_another_needs_stays_until_the_next_enable() {
-    let Some(rig) = deb_rig("debneeded", "teleport", PRERM, POSTRM) else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.bed.sh("dpkg -i /root/needy.deb");
-    rig.enable(&[]).fails(1, "needy");
-    let status = rig.status();
-    assert_eq!(
-        (&status["agent_version_installed"], &status["agent_version_running"]),
-        (&"1.0.0".into(), &"1.0.0".into())
-    );
-    assert_eq!(status["agent_updates_enabled"], true);
-    assert_eq!(status["last_result"]["error_code"], "package_failed");
-    assert!(!is_package_gone(&rig, "teleport") && !is_package_gone(&rig, "needy"));
-    let pid = rig.bed.sh("cat /run/teleport.pid");
-    rig.bed.sh("dpkg --purge needy");
-    rig.enable(&[]).ok();
-    rig.until_ready();
-    assert!(is_package_gone(&rig, "teleport"));
-    // Its own scripts stop the agent; it was started again.
-    assert_ne!(rig.bed.sh("cat /run/teleport.pid"), pid);
-    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
-    rig.bed.sh("systemctl is-enabled teleport");
-}
-
-#[test]
-fn a_held_package_whose_script_fails_once_is_purged_by_the_next_enable() {
-    let failing = PRERM.replace("set -e\n", "set -e\nif [ ! -e /root/go ]; then echo 'not yet' >&2; exit 1; fi\n");
-    let Some(rig) = deb_rig("debhalf", "teleport", &failing, POSTRM) else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.bed.sh("echo teleport hold | dpkg --set-selections");
-    rig.enable(&[]).fails(1, "not yet");
-    rig.until_ready();
-    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
-    rig.bed.sh("touch /root/go");
-    rig.enable(&[]).ok();
-    assert!(is_package_gone(&rig, "teleport"));
-    rig.until_ready();
-    assert!(rig.path("/var/lib/teleport/host_uuid").exists() && rig.path("/etc/teleport.yaml").exists());
-}
-
-#[test]
-fn a_package_removed_before_but_not_purged_can_no_longer_take_the_data_with_it() {
-    let Some(rig) = deb_rig("debconf", "teleport", PRERM, POSTRM) else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.bed.sh("dpkg -r teleport");
-    rig.enable(&[]).ok();
-    assert!(is_package_gone(&rig, "teleport"));
-    assert!(rig.path("/var/lib/teleport/host_uuid").exists() && rig.path("/etc/teleport.yaml").exists());
-    // It ran no more before, so it does not run now.
-    assert_eq!(rig.status()["agent_running"], false);
-}
-
-#[test]
-fn a_package_manager_at_work_is_waited_for() {
-    let Some(rig) = deb_rig("deblock", "teleport", PRERM, POSTRM) else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    let file = std::fs::File::options().write(true).open(rig.path("/var/lib/dpkg/lock-frontend")).unwrap();
-    rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    let enabled = std::thread::scope(|scope| {
-        let run = scope.spawn(|| rig.enable(&[]));
-        rig.bed.until(
-            "grep -q . /var/lib/teleport/versions/.journal && readlink /usr/local/bin/teleport",
-            Duration::from_secs(20),
-        );
-        rig.bed.until(
-            "pgrep -x dpkg || sleep 0.1; grep -q active_version /var/lib/teleport/versions/updates.yaml",
-            Duration::from_secs(20),
-        );
-        assert!(!is_package_gone(&rig, "teleport") && !run.is_finished());
-        drop(file);
-        run.join().unwrap()
-    });
-    enabled.ok();
-    assert!(is_package_gone(&rig, "teleport"));
+fn has_belongings(image: &Image) {
+    let read = |path: &str| std::fs::read_to_string(image.path(path)).unwrap();
+    assert_eq!(read("/etc/teleport.yaml"), "teleport:\n  nodename: image\n");
+    assert_eq!(read("/var/lib/teleport/host_uuid"), "an id");
+    assert_eq!(link(&image.path("/usr/local/bin/teleport")), binary("1.0.0", "teleport"));
 }
 
 #[test]
 fn in_an_image_the_package_goes_and_the_running_host_is_not_asked() {
-    if !rustix::process::geteuid().is_root() || Command::new("dpkg").arg("--version").output().is_err() {
-        eprintln!("skipped: not root, or no dpkg");
-        return;
-    }
-    let image = Image::new("1.0.0");
+    let Some(image) = with_belongings("dpkg") else { return };
     for dir in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers", "var/log", "tmp"] {
         std::fs::create_dir_all(image.root().join(dir)).unwrap();
     }
     put(image.root().join("var/lib/dpkg/status"), "", 0o644);
-    put(image.path("/etc/teleport.yaml"), "teleport:\n  nodename: image\n", 0o600);
-    put(image.path("/var/lib/teleport/host_uuid"), "an id", 0o600);
     let dir = tempfile::tempdir().unwrap();
+    let package = dir.path().join("teleport.deb");
     // Without scripts: an empty image has no shell for them.
-    let package = deb(dir.path(), "teleport", PRERM, POSTRM);
-    for script in ["prerm", "postrm", "postinst"] {
-        std::fs::remove_file(dir.path().join("teleport/DEBIAN").join(script)).unwrap();
-    }
-    built(&dir.path().join("teleport"));
-    let mut root = std::ffi::OsString::from("--root=");
-    root.push(image.root());
-    let installed = Command::new("dpkg").arg(&root).arg("-i").arg(&package).output().unwrap();
-    assert!(installed.status.success(), "{installed:?}");
+    let files = [
+        ("usr/local/bin/teleport".to_owned(), agent("0.9.0"), 0o755),
+        ("etc/default/teleport".to_owned(), b"LEVEL=info\n".to_vec(), 0o644),
+        ("lib/systemd/system/teleport.service".to_owned(), agent_unit("").into(), 0o644),
+    ];
+    repository::deb(&package, "teleport", "0.9.0", "Architecture: all\n", "/etc/default/teleport\n", &[], &files);
+    let installed = Command::new("dpkg").arg("--root").arg(image.root()).arg("-i").arg(&package).output().unwrap();
+    Ran::of(&installed).ok();
     let before = Instant::now();
     image.enable(&[]).ok();
     // No lock of a package manager was waited for, which is five minutes.
     assert!(before.elapsed() < Duration::from_secs(5 * 60));
     let status = std::fs::read_to_string(image.path("/var/lib/dpkg/status")).unwrap();
     assert!(!status.contains("Package: teleport"), "{status}");
-    assert_eq!(std::fs::read_to_string(image.path("/etc/teleport.yaml")).unwrap(), "teleport:\n  nodename: image\n");
-    assert_eq!(std::fs::read_to_string(image.path("/var/lib/teleport/host_uuid")).unwrap(), "an id");
-    let link = std::fs::read_link(image.path("/usr/local/bin/tsh")).unwrap();
-    assert_eq!(link, Path::new("/var/lib/teleport/versions/1.0.0/bin/tsh"));
+    has_belongings(&image);
 }
 
 #[test]
 fn in_an_image_the_rpm_goes_and_configuration_and_data_stay() {
-    let tools = ["rpm", "rpmbuild"].map(|tool| Command::new(tool).arg("--version").output().is_ok());
-    if !rustix::process::geteuid().is_root() || tools != [true, true] {
-        eprintln!("skipped: not root, or no rpmbuild");
-        return;
-    }
-    let image = Image::new("1.0.0");
+    let Some(image) = with_belongings("rpmbuild") else { return };
     let dir = tempfile::tempdir().unwrap();
-    let spec = dir.path().join("teleport.spec");
-    let text = "Name: teleport\nVersion: 0.9.0\nRelease: 1\nSummary: toy\nLicense: none\nBuildArch: noarch\n%description\ntoy\n\
-                %install\nmkdir -p %{buildroot}/usr/local/bin\necho old > %{buildroot}/usr/local/bin/teleport\n\
-                %postun -p /bin/sh\nrm -rf /var/lib/teleport /etc/teleport.yaml\n%files\n/usr/local/bin/teleport\n";
-    put(spec.clone(), text, 0o644);
-    let built = Command::new("rpmbuild")
-        .args(["-bb", "--quiet", "--define"])
-        .arg(format!("_topdir {}", dir.path().display()))
-        .arg(&spec)
-        .output()
-        .unwrap();
-    assert!(built.status.success(), "{built:?}");
-    put(image.path("/etc/teleport.yaml"), "teleport:\n  nodename: image\n", 0o600);
-    put(image.path("/var/lib/teleport/host_uuid"), "an id", 0o600);
+    let wipe = [("postun", "rm -rf /var/lib/teleport /etc/teleport.yaml\n".to_owned())];
+    let files = [("usr/local/bin/teleport".to_owned(), b"old".to_vec(), 0o644)];
+    let package = repository::rpm(dir.path(), "teleport", "0.9.0", "", &wipe, &files);
     std::fs::create_dir_all(image.path("/var/lib/rpm")).unwrap();
     let rpm = |args: &[&str]| {
-        let output =
-            Command::new("rpm").arg("--root").arg(image.root()).args(["--dbpath", "/var/lib/rpm"]).args(args).output();
-        let output = output.unwrap();
-        (output.status.success(), format!("{output:?}"))
+        let mut rpm = Command::new("rpm");
+        Ran::of(&rpm.arg("--root").arg(image.root()).args(["--dbpath", "/var/lib/rpm"]).args(args).output().unwrap())
     };
-    let package = dir.path().join("RPMS/noarch/teleport-0.9.0-1.noarch.rpm");
-    let (installed, why) = rpm(&["-i", "--nodeps", package.to_str().unwrap()]);
-    assert!(installed, "{why}");
+    rpm(&["-i", "--nodeps", package.to_str().unwrap()]).ok();
     image.enable(&[]).ok();
-    assert!(!rpm(&["-q", "teleport"]).0);
-    assert_eq!(std::fs::read_to_string(image.path("/etc/teleport.yaml")).unwrap(), "teleport:\n  nodename: image\n");
-    assert_eq!(std::fs::read_to_string(image.path("/var/lib/teleport/host_uuid")).unwrap(), "an id");
-    let link = std::fs::read_link(image.path("/usr/local/bin/teleport")).unwrap();
-    assert_eq!(link, Path::new("/var/lib/teleport/versions/1.0.0/bin/teleport"));
+    assert_ne!(rpm(&["-q", "teleport"]).status, 0);
+    has_belongings(&image);
 }
 
 /// An image with this plain `teleport` where the agent's link goes.
@@ -637,8 +457,7 @@ fn a_plain_agent_that_is_newer_than_the_cluster_wants_is_replaced_only_where_one
         args[0] = command.to_owned();
         let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
         args.extend(["--log-format", "json"]);
-        let ran = image.run(&args);
-        assert_eq!((ran.status, ran.error_code()), (1, "newer_agent".into()), "{ran:#?}");
+        let ran = image.run(&args).refused("newer_agent");
         assert!(ran.stderr.contains("/usr/local/bin/teleport is Teleport 9.0.0"), "{ran:#?}");
         assert_eq!(std::fs::read(&path).unwrap(), agent("9.0.0"));
         assert!(!image.versions().join("1.0.0").exists(), "nothing was downloaded");
@@ -654,13 +473,11 @@ fn an_agent_that_tells_no_version_is_taken_over_by_enable_with_a_warning_but_not
     let image = Image::new("1.0.0");
     let path = image.path("/usr/local/bin/teleport");
     put(path.clone(), "#!/bin/sh\nsleep 0\n", 0o755);
-    let ran = image.enable(&[]).ok();
-    assert!(ran.stderr.contains("cannot be found out"), "{ran:#?}");
+    image.enable(&[]).ok().says("cannot be found out");
     std::fs::remove_file(&path).unwrap();
     put(path.clone(), "#!/bin/sh\nsleep 0\n", 0o755);
     image.release("2.0.0");
-    let ran = image.run(&["update", "--now", "--log-format", "json"]);
-    assert_eq!((ran.status, ran.error_code()), (1, "path_taken".into()), "{ran:#?}");
+    image.run(&["update", "--now", "--log-format", "json"]).refused("path_taken");
     assert!(path.symlink_metadata().unwrap().is_file());
     image.enable(&[]).ok();
     assert!(std::fs::read_link(&path).unwrap().ends_with("2.0.0/bin/teleport"));
@@ -668,8 +485,7 @@ fn an_agent_that_tells_no_version_is_taken_over_by_enable_with_a_warning_but_not
 
 #[test]
 fn a_package_that_came_back_newer_keeps_its_place_and_the_snapshot_of_our_version_stays_its_own() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     database(&image, "1.0.0");
     image.release("2.0.0");
     image.run(&["update", "--now"]).ok();
@@ -689,7 +505,7 @@ fn a_package_that_came_back_newer_keeps_its_place_and_the_snapshot_of_our_versio
         assert_eq!(std::fs::read(&path).unwrap(), agent("9.0.0"), "{args:?}");
     }
     image.run(&["verify"]).fails(1, "/usr/local/bin/teleport is a different file");
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     assert_eq!(status["agent_replaced_by"], "/usr/local/bin/teleport is a file that teleport-update did not install");
     assert!(
         image
@@ -701,8 +517,7 @@ fn a_package_that_came_back_newer_keeps_its_place_and_the_snapshot_of_our_versio
 
     // To a newer one than both it goes, with the database as it is.
     image.release("10.0.0");
-    let ran = image.run(&["update", "--now"]).ok();
-    assert!(ran.stderr.contains("was replaced by Teleport 9.0.0"), "{ran:#?}");
+    image.run(&["update", "--now"]).ok().says("was replaced by Teleport 9.0.0");
     assert!(std::fs::read_link(&path).unwrap().ends_with("10.0.0/bin/teleport"));
     assert_eq!(rows(&image, "/var/lib/teleport/proc/sqlite.db"), ["1.0.0", "9.0.0"]);
     assert_eq!(tree(&image.versions().join("1.0.0/backup")), kept);
@@ -711,19 +526,16 @@ fn a_package_that_came_back_newer_keeps_its_place_and_the_snapshot_of_our_versio
 #[test]
 fn a_package_that_came_back_no_newer_makes_way_and_is_told_of() {
     for version in ["0.9.0", "1.0.0"] {
-        let image = Image::new("1.0.0");
-        image.enable(&[]).ok();
+        let image = Image::enabled("1.0.0");
         let path = plain(&image, version);
-        let ran = image.run(&["update"]).ok();
-        assert!(ran.stderr.contains(&format!("was replaced by Teleport {version}")), "{ran:#?}");
+        image.run(&["update"]).ok().says(&format!("was replaced by Teleport {version}"));
         assert!(std::fs::read_link(&path).unwrap().ends_with("1.0.0/bin/teleport"));
     }
 }
 
 #[test]
 fn an_update_to_the_version_that_came_back_as_a_package_keeps_the_database_that_it_has_written() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     database(&image, "1.0.0");
     image.release("2.0.0");
     image.run(&["update", "--now"]).ok();
@@ -795,8 +607,7 @@ fn units_of_others_in_the_place_of_ours_are_left_by_update_and_uninstall() {
 
 #[test]
 fn the_unit_of_an_operator_stays_enabled_when_we_are_uninstalled() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let unit = image.path("/usr/local/lib/systemd/system/teleport.service");
     std::fs::remove_file(&unit).unwrap();
     put(unit.clone(), "[Service]\nExecStart=/bin/true\n", 0o644);
@@ -837,8 +648,9 @@ fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_
     rig.bed.until("test -s /var/lib/teleport/proc/sqlite.db", Duration::from_secs(20));
     let before = tree(&bin);
     rig.release(&Archive::simple("1.0.0").schema(2).behaviour("ready-then-dies"));
-    let ran = rig.enable(&[]).fails(1, "failed while it was being watched");
-    assert!(ran.stderr.contains("the agent that was installed before is in place again"), "{ran:#?}");
+    rig.enable(&[])
+        .fails(1, "failed while it was being watched")
+        .says("the agent that was installed before is in place again");
     assert_eq!(tree(&bin), before);
     rig.until_ready();
     assert_eq!(rig.bed.sh("readlink /proc/$(cat /run/teleport.pid)/exe").trim(), "/usr/local/bin/teleport");
@@ -864,8 +676,7 @@ fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_
 /// The versions of a backup, the database of today: what the link leads to is gone, and was the last to write.
 #[test]
 fn versions_of_a_backup_put_no_older_agent_on_the_database_of_the_last_one() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let backup = image.path("/root/versions");
     let copy = |from: &Path, to: &Path| {
         let done = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
@@ -921,8 +732,7 @@ fn a_running_agent_that_is_newer_is_asked_by_its_process_although_its_file_is_go
     rig.start_agent();
     rig.bed.sh("rm /opt/theirs/teleport");
     rig.release(&Archive::simple("1.0.0"));
-    let ran = rig.enable(&["--log-format", "json"]);
-    assert_eq!((ran.status, ran.error_code()), (1, "newer_agent".into()), "{ran:#?}");
+    let ran = rig.enable(&["--log-format", "json"]).refused("newer_agent");
     assert!(ran.stderr.contains("is Teleport 9.0.0"), "{ran:#?}");
     assert!(!rig.path("/usr/local/bin/teleport").exists());
     assert_eq!(rig.sql("SELECT DISTINCT version FROM rows"), ["9.0.0"]);
@@ -933,7 +743,6 @@ fn a_go_host_is_not_taken_over_by_an_older_version() {
     let image = Image::new("0.5.0");
     go_host(&image.root(), &image.cluster.addr(), &image.cluster.base_url(), false);
     let before = of_go(&image.root());
-    let ran = image.enable(&["--log-format", "json", "--group", "default"]);
-    assert_eq!((ran.status, ran.error_code()), (1, "newer_agent".into()), "{ran:#?}");
+    image.enable(&["--log-format", "json", "--group", "default"]).refused("newer_agent");
     assert_eq!(of_go(&image.root()), before);
 }

@@ -34,8 +34,7 @@ fn configuration_data_lock_and_the_files_of_others_stay_and_nothing_else() {
     let before = image.tree();
     image.enable(&[]).ok();
     assert!(image.path("/usr/local/bin/teleport").is_symlink());
-    image.release("1.1.0");
-    image.run(&["update"]).ok();
+    image.update_to("1.1.0");
     image.run(&["uninstall"]).ok();
     let after = image.tree();
     let lost: Vec<_> = before.iter().filter(|line| !after.contains(line)).collect();
@@ -46,8 +45,7 @@ fn configuration_data_lock_and_the_files_of_others_stay_and_nothing_else() {
 
 #[test]
 fn what_failed_versions_wrote_goes_with_the_installation_also_where_the_version_has_gone() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let rows = image.versions().join("0.9.0/backup-failed");
     std::fs::create_dir_all(&rows).unwrap();
     let backup = "version: v1\nkind: db_backup\nspec:\n  version: 0.9.0\n  creation_time: 2026-01-02T03:04:05Z\n  failed: true\n";
@@ -89,8 +87,7 @@ fn a_second_uninstall_and_one_on_a_bare_host_do_nothing_and_succeed() {
 
 #[test]
 fn settings_that_cannot_be_read_stop_it_before_anything_is_removed() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     std::fs::write(image.versions().join("updates.yaml"), "version: v1\nkind: agent_versions\nspec: [\n").unwrap();
     let before = image.tree();
     image.run(&["uninstall"]).fails(1, "updates.yaml");
@@ -162,10 +159,7 @@ fn killed_anywhere_the_next_command_makes_it_whole_or_finishes_it() {
 
 #[test]
 fn an_agent_that_runs_is_not_uninstalled_and_one_that_was_stopped_is() {
-    let Some(rig) = Rig::up("uninstall") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
-    rig.start_agent();
+    let Some(rig) = Rig::on_one("uninstall") else { return };
     let pid = rig.bed.sh("cat /run/teleport.pid");
     rig.updater(&["uninstall"]).fails(1, "systemctl disable --now teleport");
     assert_eq!(rig.bed.sh("cat /run/teleport.pid"), pid);
@@ -198,10 +192,7 @@ fn an_agent_that_runs_is_not_uninstalled_and_one_that_was_stopped_is() {
 
 #[test]
 fn forced_it_stops_the_agent_first() {
-    let Some(rig) = Rig::up("uninstallforce") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
-    rig.start_agent();
+    let Some(rig) = Rig::on_one("uninstallforce") else { return };
     let pid = rig.bed.sh("cat /run/teleport.pid").trim().to_owned();
     rig.updater(&["uninstall", "--force"]).ok();
     rig.bed.until(&format!("! kill -0 {pid}"), Duration::from_secs(30));

@@ -9,24 +9,11 @@ use crate::support::*;
 const SEED: u64 = 3;
 const EVERY: usize = 8;
 
-#[test]
-fn power_may_be_cut_at_any_time_of_an_update() {
-    slice("update", Kind::Ext4, EVERY, power::ext4);
-}
-
-#[test]
-fn power_may_be_cut_at_any_time_of_a_downgrade_that_restores() {
-    slice("downgrade", Kind::Ext4, EVERY, power::ext4);
-}
-
-#[test]
-fn power_may_be_cut_at_any_time_of_an_update_on_xfs() {
-    slice("update", Kind::Xfs, 2 * EVERY, power::xfs);
-}
-
-#[test]
-fn power_may_be_cut_while_recovering_from_a_power_cut() {
-    slice("downgrade", Kind::Ext4, 2 * EVERY, power::recovery);
+tests_of! { slice:
+    power_may_be_cut_at_any_time_of_an_update("update", Kind::Ext4, EVERY, power::ext4);
+    power_may_be_cut_at_any_time_of_a_downgrade_that_restores("downgrade", Kind::Ext4, EVERY, power::ext4);
+    power_may_be_cut_at_any_time_of_an_update_on_xfs("update", Kind::Xfs, 2 * EVERY, power::xfs);
+    power_may_be_cut_while_recovering_from_a_power_cut("downgrade", Kind::Ext4, 2 * EVERY, power::recovery);
 }
 
 fn slice(flow: &str, kind: Kind, every: usize, suite: fn(&Options) -> Vec<Row>) {

@@ -4,7 +4,6 @@
 //! Most of them live in cells (`testing/src/crash/live`), where a real agent runs and everything takes milliseconds.
 
 use rustix::process::Signal;
-use sha2::{Digest, Sha256};
 use testing::crash::Random;
 use testing::crash::live::cell::{Cell, Ran, Running, START, UPDATER, until};
 use testing::crash::live::flows::{Scene, settings, version};
@@ -70,20 +69,6 @@ fn runs_that_start_at_the_same_instant_end_one_after_the_other_on_a_whole_host()
 }
 
 #[test]
-fn two_first_enables_at_once_both_succeed() {
-    let Some(updater) = cells() else { return };
-    let scene = Scene::fresh(&updater, &settings("10s", "0s"), &version(1)).unwrap();
-    let enable = scene.enable();
-    for _ in 0..3 {
-        let cell = Cell::copy_of(scene.files.path(), &updater).unwrap();
-        for ran in cell.run_at_once(&[&enable, &enable]).unwrap() {
-            assert_eq!(ran.code, Some(0), "{ran:#?}");
-        }
-        whole::check(&cell, Some("1.0.0"), false).unwrap();
-    }
-}
-
-#[test]
 fn a_journal_whose_writer_breaks_is_finished_by_whoever_finds_it() {
     let Some(updater) = cells() else { return };
     let scene = interrupted(&updater);
@@ -93,7 +78,7 @@ fn a_journal_whose_writer_breaks_is_finished_by_whoever_finds_it() {
         program(&cell, "/opt/other", &broken);
         rewrite_opening(&cell, |opening| {
             opening["writer"]["path"] = "/opt/other".into();
-            opening["writer"]["sha256"] = hex(&Sha256::digest(broken.as_bytes())).into();
+            opening["writer"]["sha256"] = protocol::Digest::of(broken.as_bytes()).to_string().into();
         });
         let ran = run(&cell, if boot { "recover --boot" } else { "recover" }, 0);
         assert!(ran.said.contains("/opt/other could not recover"), "{body}: {ran:#?}");
@@ -235,50 +220,29 @@ fn a_downgrade_waits_for_a_stranger_at_the_database_and_the_agent_runs_meanwhile
     assert_eq!(is_whole(&cell), "1.0.0");
 }
 
+/// An agent of a user who cannot open the database, and what a user who cannot write it has open: they are nobody's business.
 #[test]
-fn an_agent_of_a_user_who_cannot_open_the_database_neither_delays_a_downgrade_nor_is_it_ended_by_one() {
+fn what_another_user_runs_neither_delays_a_downgrade_nor_keeps_a_broken_version_from_being_undone() {
     let Some(updater) = cells() else { return };
-    let (_scene, cell) = before_one(&updater, None);
-    let mut nobodys = agent_of_nobody(&cell);
-    let ran = run(&cell, "update --now", 0);
-    assert!(!ran.said.contains("pid "), "{ran:#?}");
-    assert!(nobodys.is_alive().unwrap(), "it was nobody's business");
-    drop(nobodys);
-    assert_eq!(is_whole(&cell), "1.0.0");
-}
-
-#[test]
-fn an_agent_of_a_user_who_cannot_open_the_database_does_not_keep_a_broken_version_from_being_undone() {
-    let Some(updater) = cells() else { return };
-    let (_scene, cell) = before_two(&updater, "1500ms", "0s", Some("corrupts-schema"));
-    let nobodys = agent_of_nobody(&cell);
-    let ran = run(&cell, "update --now", 1);
-    assert!(ran.said.contains("rolled back to 1.0.0"), "{ran:#?}");
-    drop(nobodys);
-    assert_eq!(is_whole(&cell), "1.0.0");
-}
-
-#[test]
-fn what_a_user_who_cannot_write_the_database_has_open_does_not_keep_a_broken_version_from_being_undone() {
-    let Some(updater) = cells() else { return };
-    let (_scene, cell) = before_two(&updater, "1500ms", "0s", Some("corrupts-schema"));
-    let readers = readers_of_nobody(&cell);
-    let ran = run(&cell, "update --now", 1);
-    assert!(ran.said.contains("rolled back to 1.0.0"), "{ran:#?}");
-    drop(readers);
-    assert_eq!(is_whole(&cell), "1.0.0");
-}
-
-#[test]
-fn what_a_user_who_cannot_write_the_database_has_open_delays_no_downgrade() {
-    let Some(updater) = cells() else { return };
-    let (_scene, cell) = before_one(&updater, None);
-    let readers = readers_of_nobody(&cell);
-    run(&cell, "update --now", 0);
-    for mut reader in readers {
-        assert!(reader.is_alive().unwrap(), "it was nobody's business");
+    let others: [fn(&Cell) -> Vec<Running>; 2] =
+        [|cell| vec![agent_of_nobody(cell)], |cell| readers_of_nobody(cell).into()];
+    for others in others {
+        let (_scene, cell) = before_one(&updater, None);
+        let mut running = others(&cell);
+        let ran = run(&cell, "update --now", 0);
+        assert!(!ran.said.contains("pid "), "{ran:#?}");
+        for other in &mut running {
+            assert!(other.is_alive().unwrap(), "{ran:#?}");
+        }
+        drop(running);
+        assert_eq!(is_whole(&cell), "1.0.0");
+        let (_scene, cell) = before_two(&updater, "1500ms", "0s", Some("corrupts-schema"));
+        let running = others(&cell);
+        let ran = run(&cell, "update --now", 1);
+        assert!(ran.said.contains("rolled back to 1.0.0"), "{ran:#?}");
+        drop(running);
+        assert_eq!(is_whole(&cell), "1.0.0");
     }
-    assert_eq!(is_whole(&cell), "1.0.0");
 }
 
 #[test]
@@ -308,8 +272,7 @@ fn a_process_of_the_unit_that_writes_the_database_counts_whoever_its_user_is() {
     rig.drop_in("KillMode=process\n");
     rig.start_agent();
     rig.until_ready();
-    rig.release(&release(2));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&release(2));
     rig.wish("1.0.0");
     // As on a mount where its user is mapped to the owner, which nobody sees from outside.
     let holder = "#!/bin/sh\necho $$ >/sys/fs/cgroup/system.slice/teleport.service/cgroup.procs\n\
@@ -523,14 +486,9 @@ fn what_cannot_be_read_is_not_taken_for_damaged_or_absent() {
     }
 }
 
-#[test]
-fn no_row_is_lost_of_an_agent_that_writes_as_hard_as_it_can() {
-    writer("writer-wal");
-}
-
-#[test]
-fn no_row_is_lost_of_an_agent_that_writes_in_long_transactions_with_a_rollback_journal() {
-    writer("writer-journal-long");
+tests_of! { writer:
+    no_row_is_lost_of_an_agent_that_writes_as_hard_as_it_can("writer-wal");
+    no_row_is_lost_of_an_agent_that_writes_in_long_transactions_with_a_rollback_journal("writer-journal-long");
 }
 
 /// An upgrade, one that fails, and a downgrade.
@@ -540,39 +498,18 @@ fn writer(way: &str) {
     assert_eq!(rows.iter().map(|row| (row.tried, row.violations.clone())).collect::<Vec<_>>(), [(3, Vec::new())]);
 }
 
-#[test]
-fn a_slice_of_the_live_crash_suite_finds_nothing_in_moves_that_succeed() {
-    slice(suite::kill, &["live-up", "live-down", "live-rollback", "live-uninstall"], 47);
-}
-
-#[test]
-fn a_slice_of_the_live_crash_suite_finds_nothing_in_updates_to_broken_versions() {
-    slice(suite::kill, &["live-exits", "live-damages", "live-file", "live-dies", "live-never-ready"], 97);
-}
-
-#[test]
-fn a_slice_of_the_live_crash_suite_finds_nothing_after_a_fall_in_the_watch() {
-    slice(suite::kill, &["live-fall"], 67);
-}
-
-#[test]
-fn a_slice_of_recoveries_that_are_cut_short_under_a_living_agent_finds_nothing() {
-    slice(suite::recovery, &["live-down"], 101);
-}
-
-#[test]
-fn a_slice_of_runs_that_are_told_to_end_at_a_step_finds_nothing() {
-    slice(suite::signal, &["live-up", "live-down"], 7);
-}
-
-#[test]
-fn a_slice_of_runs_that_report_and_are_killed_finds_nothing() {
-    slice(suite::kill, &["report-up", "report-down", "report-exits"], 71);
-}
-
-#[test]
-fn a_slice_of_failing_calls_in_runs_that_report_finds_nothing() {
-    slice(suite::fault, &["report-up", "report-down", "report-exits"], 151);
+tests_of! { slice:
+    a_slice_of_the_live_crash_suite_finds_nothing_in_moves_that_succeed(
+        suite::kill, &["live-up", "live-down", "live-rollback", "live-uninstall"], 47);
+    a_slice_of_the_live_crash_suite_finds_nothing_in_updates_to_broken_versions(
+        suite::kill, &["live-exits", "live-damages", "live-file", "live-dies", "live-never-ready"], 97);
+    a_slice_of_the_live_crash_suite_finds_nothing_after_a_fall_in_the_watch(suite::kill, &["live-fall"], 67);
+    a_slice_of_recoveries_that_are_cut_short_under_a_living_agent_finds_nothing(suite::recovery, &["live-down"], 101);
+    a_slice_of_runs_that_are_told_to_end_at_a_step_finds_nothing(suite::signal, &["live-up", "live-down"], 7);
+    a_slice_of_runs_that_report_and_are_killed_finds_nothing(
+        suite::kill, &["report-up", "report-down", "report-exits"], 71);
+    a_slice_of_failing_calls_in_runs_that_report_finds_nothing(
+        suite::fault, &["report-up", "report-down", "report-exits"], 151);
 }
 
 #[test]
@@ -764,8 +701,7 @@ fn judging(cell: &Cell, run: &Running) {
 fn update_waits(cell: &Cell) -> bool {
     let text = std::fs::read(cell.path(JOURNAL)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let records: Vec<serde_json::Value> =
-        text.lines().filter_map(|line| serde_json::from_str(line.get(9..)?).ok()).collect();
+    let records: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line.get(9..)?).ok()).collect();
     let steps = records.first().and_then(|opening| opening["plan"]["switch"].as_array());
     let stop = steps.and_then(|steps| steps.iter().position(|step| step["step"] == "stop"));
     let has = |kind: &str| {
@@ -796,18 +732,14 @@ fn program(cell: &Cell, path: &str, text: &str) {
 }
 
 /// Changes the first record of the open journal, which is written anew with its checksum.
-fn rewrite_opening(cell: &Cell, change: impl Fn(&mut serde_json::Value)) {
+fn rewrite_opening(cell: &Cell, change: impl Fn(&mut Value)) {
     let path = cell.path(JOURNAL);
     let bytes = std::fs::read(&path).unwrap();
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
-    let mut opening: serde_json::Value = serde_json::from_slice(&bytes[9..end]).unwrap();
+    let mut opening: Value = serde_json::from_slice(&bytes[9..end]).unwrap();
     change(&mut opening);
     let json = opening.to_string();
-    let mut changed = format!("{} {json}", &hex(&Sha256::digest(json.as_bytes()))[..8]).into_bytes();
-    changed.extend(&bytes[end..]);
+    let mut changed = look::record(&json);
+    changed.extend(&bytes[end + 1..]);
     std::fs::write(path, changed).unwrap();
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -20,24 +20,21 @@ use crate::support::*;
 /// Which points the slices take: another seed, other points.
 const SEED: u64 = 7;
 
-#[test]
-fn enabling_an_empty_image_can_be_killed_anywhere() {
-    every_kill("enable");
-}
-
-#[test]
-fn enabling_over_plain_binaries_can_be_killed_anywhere() {
-    every_kill("enable-over-plain");
-}
-
-#[test]
-fn an_update_can_be_killed_anywhere() {
-    every_kill("update");
-}
-
-#[test]
-fn an_update_to_names_that_come_and_go_can_be_killed_anywhere() {
-    every_kill("update-names");
+tests_of! { every_kill:
+    enabling_an_empty_image_can_be_killed_anywhere("enable");
+    enabling_over_plain_binaries_can_be_killed_anywhere("enable-over-plain");
+    an_update_can_be_killed_anywhere("update");
+    an_update_to_names_that_come_and_go_can_be_killed_anywhere("update-names");
+    a_change_of_the_source_with_its_credentials_can_be_killed_anywhere("enable-source");
+    a_downgrade_that_restores_can_be_killed_anywhere("downgrade");
+    an_upgrade_that_restores_can_be_killed_anywhere("upgrade-restores");
+    a_rollback_can_be_killed_anywhere("rollback");
+    uninstalling_can_be_killed_anywhere("uninstall");
+    pinning_can_be_killed_anywhere("pin");
+    a_switch_of_the_edition_can_be_killed_anywhere("edition");
+    a_repair_can_be_killed_anywhere("repair");
+    an_update_that_retires_a_version_can_be_killed_anywhere("retention");
+    a_downgrade_from_a_database_with_a_live_log_can_be_killed_anywhere("downgrade-wal");
 }
 
 #[test]
@@ -48,64 +45,17 @@ fn an_update_that_any_source_names_can_be_killed_anywhere() {
 }
 
 #[test]
-fn a_change_of_the_source_with_its_credentials_can_be_killed_anywhere() {
-    every_kill("enable-source");
-}
-
-#[test]
-fn a_downgrade_that_restores_can_be_killed_anywhere() {
-    every_kill("downgrade");
-}
-
-#[test]
-fn an_upgrade_that_restores_can_be_killed_anywhere() {
-    every_kill("upgrade-restores");
-}
-
-#[test]
-fn a_rollback_can_be_killed_anywhere() {
-    every_kill("rollback");
-}
-
-#[test]
-fn uninstalling_can_be_killed_anywhere() {
-    every_kill("uninstall");
-}
-
-#[test]
-fn pinning_can_be_killed_anywhere() {
-    every_kill("pin");
-}
-
-#[test]
-fn a_switch_of_the_edition_can_be_killed_anywhere() {
-    every_kill("edition");
-}
-
-#[test]
-fn a_repair_can_be_killed_anywhere() {
-    every_kill("repair");
-}
-
-#[test]
-fn an_update_that_retires_a_version_can_be_killed_anywhere() {
-    every_kill("retention");
-}
-
-#[test]
-fn a_downgrade_from_a_database_with_a_live_log_can_be_killed_anywhere() {
-    every_kill("downgrade-wal");
-}
-
-#[test]
 fn a_change_of_settings_can_be_killed_anywhere() {
     // Ten calls in all.
     whole(&suites::kill::kill(&options(1), &named("disable")));
 }
 
-#[test]
-fn a_recovery_can_itself_be_killed_anywhere() {
-    whole(&suites::recovery::kill(&options(11), &named("downgrade"), 24));
+tests_of! { whole:
+    a_recovery_can_itself_be_killed_anywhere(&suites::recovery::kill(&options(11), &named("downgrade"), 24));
+    a_disk_that_stays_broken_ends_with_an_error_and_is_recovered_from_when_it_is_good_again(
+        &suites::lasting::last(&options(37), &named("downgrade")));
+    a_file_that_cannot_be_looked_at_ends_with_an_error_or_does_not_matter(
+        &suites::looks::fail(&options(29), &named("downgrade")));
 }
 
 #[test]
@@ -120,16 +70,6 @@ fn a_failing_call_ends_with_an_error_and_the_old_version_or_with_success() {
     for name in ["update", "downgrade", "enable-over-plain"] {
         whole(&suites::fault::fail(&options(83), &named(name)));
     }
-}
-
-#[test]
-fn a_disk_that_stays_broken_ends_with_an_error_and_is_recovered_from_when_it_is_good_again() {
-    whole(&suites::lasting::last(&options(37), &named("downgrade")));
-}
-
-#[test]
-fn a_file_that_cannot_be_looked_at_ends_with_an_error_or_does_not_matter() {
-    whole(&suites::looks::fail(&options(29), &named("downgrade")));
 }
 
 #[test]
@@ -199,97 +139,55 @@ fn a_torn_last_record_is_ignored() {
         let copy = flow.copy();
         let journal = copy.path().join(VERSIONS).join(".journal");
         let mut bytes = std::fs::read(&journal).unwrap();
-        let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+        let end = end(&bytes);
         bytes.splice(end..(end + torn.len()).min(bytes.len()), torn.iter().copied());
         std::fs::write(&journal, bytes).unwrap();
         assert_eq!(checked(&flow, copy.path(), "a torn tail", false), Found::Old);
     }
 }
 
-#[test]
-fn an_unknown_record_stops_every_writing_command_and_nothing_is_changed() {
-    let flow = interrupted_update();
-    let copy = flow.copy();
-    let journal = copy.path().join(VERSIONS).join(".journal");
-    let bytes = std::fs::read(&journal).unwrap();
-    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
-    let mut known = bytes[..end].to_vec();
-    known.extend(line(r#"{"record":"transmogrify"}"#));
-    std::fs::write(&journal, &known).unwrap();
-    let before = tree(copy.path());
+/// Every command that writes stops at the journal, saying so, and changes nothing.
+#[track_caller]
+fn stops(flow: &Flow, root: &Path, says: &str) {
+    let before = lock_aside(tree(root));
     for command in ["recover", "recover --boot", "update", "disable", "uninstall", "rollback"] {
-        let ran = flow.run(copy.path(), &words(&format!("{command} --log-format json")));
-        assert_eq!(ran.status.code(), Some(1), "{command}: {ran:?}");
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert!(said.contains(r#""error_code":"journal_unknown""#), "{command}: {said}");
-        assert_eq!(lock_aside(tree(copy.path())), lock_aside(before.clone()), "{command}");
+        let ran = Ran::of(&flow.run(root, &words(&format!("{command} --log-format json"))));
+        assert_eq!((ran.status, ran.error_code().as_str()), (1, "journal_unknown"), "{command}: {ran:#?}");
+        let ran = ran.says(says);
+        assert_eq!(lock_aside(tree(root)), before, "{command}: {ran:#?}");
     }
-    let status = flow.status(copy.path()).unwrap();
-    assert_eq!(status["recovery_pending"], true);
+    assert_eq!(flow.status(root).unwrap()["recovery_pending"], true);
 }
 
 #[test]
-fn a_journal_that_has_lost_its_first_record_is_not_taken_for_none() {
+fn a_journal_that_is_not_understood_stops_every_writing_command_and_nothing_is_changed() {
     let flow = interrupted_update();
-    // A sector that the disk has lost, one byte that it has turned, and a file that somebody has cut.
-    let spoil: [fn(&mut Vec<u8>); 3] =
-        [|bytes| bytes[..512].fill(0), |bytes| bytes[600] ^= 1, |bytes| bytes.truncate(100)];
-    for spoil in spoil {
+    type Spoil = fn(&mut Vec<u8>);
+    let spoil: [(&str, Spoil); 6] = [
+        ("transmogrify", |bytes| {
+            bytes.splice(end(bytes).., look::record(r#"{"record":"transmogrify"}"#)).for_each(drop)
+        }),
+        // A sector that the disk has lost, one byte that it has turned, and a file that somebody has cut.
+        ("damaged", |bytes| bytes[..512].fill(0)),
+        ("damaged", |bytes| bytes[600] ^= 1),
+        ("damaged", |bytes| bytes.truncate(100)),
+        // A record that is damaged before whole ones is no torn tail.
+        ("record 2", |bytes| {
+            let second = bytes.iter().position(|&byte| byte == b'\n').unwrap() + 20;
+            bytes[second] ^= 1;
+        }),
+        ("", |bytes| {
+            *bytes = look::record(r#"{"record":"begin","format":2,"writer":{"path":"/x","sha256":"0","version":"9"}}"#);
+        }),
+    ];
+    for (says, spoil) in spoil {
         let copy = flow.copy();
         let journal = copy.path().join(VERSIONS).join(".journal");
         let mut bytes = std::fs::read(&journal).unwrap();
         spoil(&mut bytes);
         std::fs::write(&journal, &bytes).unwrap();
-        let before = tree(copy.path());
-        for command in ["recover", "recover --boot", "update", "disable", "uninstall", "rollback"] {
-            let ran = flow.run(copy.path(), &words(&format!("{command} --log-format json")));
-            assert_eq!(ran.status.code(), Some(1), "{command}: {ran:?}");
-            let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-            assert!(
-                said.contains(r#""error_code":"journal_unknown""#) && said.contains("damaged"),
-                "{command}: {said}"
-            );
-            assert_eq!(lock_aside(tree(copy.path())), lock_aside(before.clone()), "{command}");
-        }
-        assert_eq!(flow.status(copy.path()).unwrap()["recovery_pending"], true);
+        stops(&flow, copy.path(), says);
     }
-}
-
-#[test]
-fn a_record_that_is_damaged_before_whole_ones_is_no_torn_tail() {
-    let flow = interrupted_update();
-    let copy = flow.copy();
-    let journal = copy.path().join(VERSIONS).join(".journal");
-    let mut bytes = std::fs::read(&journal).unwrap();
-    let second = bytes.iter().position(|&byte| byte == b'\n').unwrap() + 20;
-    bytes[second] ^= 1;
-    std::fs::write(&journal, &bytes).unwrap();
-    let before = tree(copy.path());
-    for command in ["recover", "recover --boot", "update", "rollback"] {
-        let ran = flow.run(copy.path(), &words(&format!("{command} --log-format json")));
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert_eq!(ran.status.code(), Some(1), "{command}: {said}");
-        assert!(said.contains(r#""error_code":"journal_unknown""#) && said.contains("record 2"), "{command}: {said}");
-        assert_eq!(lock_aside(tree(copy.path())), lock_aside(before.clone()), "{command}");
-    }
-    assert_eq!(flow.status(copy.path()).unwrap()["recovery_pending"], true);
-}
-
-#[test]
-fn a_journal_of_another_format_stops_safely() {
-    let flow = interrupted_update();
-    let copy = flow.copy();
-    let journal = copy.path().join(VERSIONS).join(".journal");
-    std::fs::write(
-        &journal,
-        line(r#"{"record":"begin","format":2,"writer":{"path":"/x","sha256":"0","version":"9"}}"#),
-    )
-    .unwrap();
-    let before = tree(copy.path());
-    let ran = flow.run(copy.path(), &words("update --log-format json"));
-    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
-    assert!(String::from_utf8_lossy(&ran.stderr).contains("journal_unknown"), "{ran:?}");
-    assert_eq!(lock_aside(tree(copy.path())), lock_aside(before));
 }
 
 #[test]
@@ -319,16 +217,7 @@ fn a_journal_of_an_earlier_time_puts_nothing_in_the_place_of_what_came_later() {
         for later in &later[..if is_committed { 2 } else { 3 }] {
             let copy = copy(killed.path());
             later(copy.path());
-            let before = tree(copy.path());
-            for command in ["recover", "recover --boot", "update", "disable", "uninstall", "rollback"] {
-                let ran = flow.run(copy.path(), &words(&format!("{command} --log-format json")));
-                let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-                assert_eq!(ran.status.code(), Some(1), "{command}: {said}");
-                assert!(said.contains(r#""error_code":"journal_unknown""#), "{command}: {said}");
-                assert!(said.contains("does not belong to the last change of this host"), "{command}: {said}");
-                assert_eq!(lock_aside(tree(copy.path())), lock_aside(before.clone()), "{command}");
-            }
-            assert_eq!(flow.status(copy.path()).unwrap()["recovery_pending"], true);
+            stops(&flow, copy.path(), "does not belong to the last change of this host");
         }
     }
     // What the run itself leaves, and a link that somebody removed, is no other time's.
@@ -386,9 +275,8 @@ fn a_journal_that_was_closed_is_only_removed() {
     assert!(flow.is(copy.path(), &flow.old));
     let kept = flow.copy();
     let mut bytes = std::fs::read(kept.path().join(VERSIONS).join(".journal")).unwrap();
-    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
-    bytes.truncate(end);
-    bytes.extend(line(r#"{"record":"closed"}"#));
+    bytes.truncate(end(&bytes));
+    bytes.extend(look::record(r#"{"record":"closed"}"#));
     std::fs::write(&journal, bytes).unwrap();
     let config = std::fs::read(copy.path().join(VERSIONS).join("updates.yaml")).unwrap();
     assert_eq!(flow.status(copy.path()).unwrap()["recovery_pending"], false);
@@ -661,8 +549,7 @@ fn lock_aside(tree: Vec<String>) -> Vec<String> {
     tree.into_iter().filter(|line| !line.contains("/.lock/")).collect()
 }
 
-/// A journal line with its checksum.
-fn line(json: &str) -> Vec<u8> {
-    let sum = protocol::Digest::of(json.as_bytes()).to_string();
-    format!("{} {json}\n", &sum[..8]).into_bytes()
+/// Where the records of a journal end.
+fn end(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1
 }

@@ -96,8 +96,7 @@ fn refusal(image: &Image, sample: &Sample, before: &str) -> Result<(), String> {
 
 #[test]
 fn a_hostile_update_is_refused_whole_and_leaves_no_trace() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let (before, looks) = (image.tree_but_status(), facts(&image));
     let samples = corpus();
     assert!(INVALID.iter().chain(EITHER).all(|name| samples.iter().any(|sample| sample.0 == *name)));
@@ -122,7 +121,7 @@ fn a_hostile_first_archive_leaves_nothing_but_the_note_of_it() {
         let files: Vec<String> = image.tree().into_iter().filter(|line| !line.contains("/ ")).collect();
         let ours = |line: &String| line.contains("versions/.lock/") || line.contains("versions/updates.yaml ");
         assert!(files.iter().all(ours), "{}: {files:#?}", sample.0);
-        let status = image.run(&["status", "--format", "json"]).ok().json();
+        let status = image.status();
         assert_eq!(status["agent_updates_enabled"], false, "{}", sample.0);
         assert_eq!(status["last_result"]["error_code"], ran.error_code(), "{}", sample.0);
     }
@@ -138,8 +137,7 @@ fn folders(top: &std::path::Path, depth: usize) {
 fn what_an_earlier_updater_staged_far_too_deep_is_removed_by_any_command_that_writes() {
     // Far fewer descriptors than folders.
     const DESCRIPTORS: &str = "ulimit -n 48";
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let left = ["versions/.staging-2.0.0", "versions/.retired-0.9.0", "versions/1.0.0/.backup.new"];
     let left = left.map(|path| image.path("/var/lib/teleport").join(path));
     for command in [&["update"][..], &["recover"], &["pin", "--force-version", "1.0.0"], &["uninstall"]] {
@@ -154,8 +152,7 @@ fn what_an_earlier_updater_staged_far_too_deep_is_removed_by_any_command_that_wr
 
 #[test]
 fn a_version_with_folders_far_too_deep_can_be_repaired_and_removed() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     folders(&image.versions().join("1.0.0/share/deep"), 1500);
     image.run_below("ulimit -n 48", &["verify"]).fails(1, "");
     image.run_below("ulimit -n 48", &["verify", "--repair"]).ok();
@@ -167,8 +164,7 @@ fn a_version_with_folders_far_too_deep_can_be_repaired_and_removed() {
 
 #[test]
 fn an_archive_that_is_not_the_announced_one_is_a_checksum_mismatch_whatever_it_holds() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let before = image.tree_but_status();
     image.release("2.0.0");
     let path = image.cluster.cdn().join("teleport-v2.0.0-linux-amd64-bin.tar.gz");
@@ -226,8 +222,7 @@ fn odd_archives_are_installed_without_their_odd_modes_and_owners() {
 fn links_among_the_binaries_arrive_as_the_programs_they_lead_to() {
     let trailer = "\nTOYAGENT {\"version\":\"2.0.0\",\"behaviour\":\"healthy\",\"schema\":1}\n";
     let program = [&agent_program(), trailer.as_bytes()].concat();
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let helper = b"#!/bin/sh\necho tctl\n";
     let tar = hostile::release(&program).file("teleport/tctl", 0o755, helper);
     let tar = tar.hardlink("teleport/tsh", "teleport/tctl").symlink("teleport/tbot", "./tctl");
@@ -261,13 +256,11 @@ fn owner_of_root(image: &Image) -> (u32, u32) {
 
 #[test]
 fn a_teleport_that_tells_another_version_is_not_published() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let before = image.tree_but_status();
     image.cluster.publish(&Archive::simple("2.0.0").behaviour("wrong-version"));
     image.cluster.set_directive(Find::version("2.0.0"));
-    let ran = image.run(&["--log-format", "json", "update"]).fails(1, "9.9.9");
-    assert_eq!(ran.error_code(), "version_mismatch");
+    image.run(&["--log-format", "json", "update"]).refused("version_mismatch").says("9.9.9");
     assert_eq!(image.last_result()["error_code"], "version_mismatch");
     assert_eq!(image.tree_but_status(), before);
 }
@@ -280,8 +273,7 @@ fn a_teleport_that_never_tells_its_version_is_given_up_and_killed() {
     let before = image.tree_but_status();
     image.cluster.publish(&Archive::simple("2.0.0").behaviour("hangs-on-version"));
     image.cluster.set_directive(Find::version("2.0.0"));
-    let ran = image.run(&["--log-format", "json", "update"]);
-    assert_eq!((ran.status, ran.error_code().as_str()), (1, "version_mismatch"), "{ran:#?}");
+    let ran = image.run(&["--log-format", "json", "update"]).refused("version_mismatch");
     // By the limit that is set, and not by any other.
     assert!(ran.stderr.contains("did not end within 1 s"), "{ran:#?}");
     assert_eq!(image.tree_but_status(), before);
@@ -322,8 +314,7 @@ fn an_image_of_another_machine_gets_that_machines_archive_and_no_other_program()
     image.cluster.publish(&Archive::new("1.0.0", "oss", "arm64").agent(&agent_program(), "healthy", 1));
     let args = image.enable_args();
     let args: Vec<&str> = ["--log-format", "json"].into_iter().chain(args.iter().map(String::as_str)).collect();
-    let ran = image.run(&args);
-    assert_eq!((ran.status, ran.error_code().as_str()), (1, "wrong_architecture"), "{ran:#?}");
+    image.run(&args).refused("wrong_architecture");
     assert!(!image.versions().join("1.0.0").exists());
     assert!(!image.path("/usr/local/bin").exists());
 
@@ -347,7 +338,6 @@ fn an_agent_whose_loader_this_host_lacks_is_refused_with_the_loaders_name() {
     let image = Image::new("1.0.0");
     image.cluster.publish(&Archive::simple("1.1.0").agent(&program, "healthy", 1));
     image.cluster.set_directive(Find::version("1.1.0"));
-    let ran = image.enable(&[]).fails(1, "needs /lib64/ld-linux-x86-64.so.9, which this host does not have");
-    assert!(ran.stderr.contains("glibc"), "{ran:#?}");
+    image.enable(&[]).fails(1, "needs /lib64/ld-linux-x86-64.so.9, which this host does not have").says("glibc");
     assert!(!image.versions().join("1.1.0").exists());
 }

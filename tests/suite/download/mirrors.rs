@@ -71,7 +71,7 @@ fn a_directory_is_a_mirror_and_stays_the_mirror() {
     image.run(&["update"]).ok();
     assert!(image.versions().join("2.0.0/sha256").exists());
     assert!(image.cluster.requests_to("/cdn/").is_empty());
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     assert_eq!(status["base_url"], url);
 }
 
@@ -132,8 +132,7 @@ fn with_a_public_key_only_archives_signed_with_it_are_installed_from_then_on() {
     assert_ne!(ran.status, 0, "{ran:#?}");
     assert!(!image.versions().join("1.0.0").exists());
 
-    let ran = image.enable(&["--log-format", "json", "--public-key", &key_path]);
-    assert_eq!((ran.status, ran.error_code().as_str()), (1, "signature_invalid"), "{ran:#?}");
+    image.enable(&["--log-format", "json", "--public-key", &key_path]).refused("signature_invalid");
     assert!(!image.versions().join("1.0.0").exists());
     image.cluster.publish(&Archive::simple("1.0.0").signed(&ours));
     image.enable(&["--public-key", &key_path]).ok();
@@ -241,8 +240,7 @@ fn one_mirrors_credentials_are_not_sent_to_another() {
 
 #[test]
 fn credentials_of_a_mirror_that_was_not_taken_over_are_forgotten() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let before = image.tree_but_status();
     image.cluster.set_directive(Find::version("9.0.0"));
     let url = image.cluster.base_url().replace("https://", &format!("https://{SECRET}@")) + "/nowhere";
@@ -284,8 +282,7 @@ fn what_no_proxy_names_is_asked_directly_also_later() {
     let proxy = Proxy::start();
     let args = image.enable_args();
     run(&image, &args, &[("https_proxy", &proxy.url()), ("no_proxy", "example.com,localhost")]).ok();
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    image.update_to("2.0.0");
     assert!(proxy.targets().is_empty(), "{:?}", proxy.targets());
     assert!(image.config().contains("no_proxy: "), "{}", image.config());
 }
@@ -321,8 +318,7 @@ fn the_authority_of_a_run_by_hand_is_known_later_by_content() {
             run(&image, &enable_args(&image, &["--base-url", &base, "--ca-file", &file]), &[]).ok();
         }
         drop(copy);
-        image.release("2.0.0");
-        image.run(&["update"]).ok();
+        image.update_to("2.0.0");
         // Also where the variable is still set but its file is gone.
         image.release("3.0.0");
         image.run_with(&["update"], &[("SSL_CERT_FILE", &file)]).ok();
@@ -332,8 +328,7 @@ fn the_authority_of_a_run_by_hand_is_known_later_by_content() {
 
 #[test]
 fn an_authority_that_was_given_stays_when_the_environment_names_another() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let dir = tempfile::tempdir().unwrap();
     let mirror = Cluster::start(dir.path());
     mirror.publish(&Archive::simple("2.0.0"));
@@ -371,13 +366,14 @@ fn a_ca_file_that_is_none_is_refused_before_anything_is_asked() {
 fn insecure_lasts_one_run_and_warns() {
     let image = Image::new("1.0.0");
     let base = image.cluster.base_url();
-    let ran = run(&image, &enable_args(&image, &["--base-url", &base, "--insecure"]), &[]).ok();
-    assert!(ran.stderr.contains("not verified") && ran.stderr.contains("this run only"), "{ran:#?}");
+    run(&image, &enable_args(&image, &["--base-url", &base, "--insecure"]), &[])
+        .ok()
+        .says("not verified")
+        .says("this run only");
     assert!(!image.config().contains("insecure"), "{}", image.config());
     image.release("2.0.0");
     image.run(&["update"]).fails(1, "--ca-file");
-    let ran = image.run(&["update", "--insecure"]).ok();
-    assert!(ran.stderr.contains("not verified"), "{ran:#?}");
+    image.run(&["update", "--insecure"]).ok().says("not verified");
 }
 
 #[test]
@@ -392,8 +388,7 @@ fn insecure_with_a_public_key_is_remembered_and_still_warns() {
     assert!(image.config().contains("insecure: true"), "{}", image.config());
     image.cluster.publish(&Archive::simple("2.0.0").signed(&signer));
     image.cluster.set_directive(Find::version("2.0.0"));
-    let ran = image.run(&["update"]).ok();
-    assert!(ran.stderr.contains("not verified"), "{ran:#?}");
+    image.run(&["update"]).ok().says("not verified");
     image.release("3.0.0");
     image.run(&["update"]).fails(1, ".sig");
 }
@@ -424,8 +419,7 @@ fn plain_http_is_refused_without_insecure() {
 fn a_mirror_is_remembered_until_default_forgets_it() {
     let image = Image::new("1.0.0");
     image.enable(&["--group", "g"]).ok();
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    image.update_to("2.0.0");
     assert!(image.config().contains(&image.cluster.base_url()));
     // 2.0.0 is there: nothing is asked of the public CDN.
     image.run(&["enable", "--base-url", "default", "--group", "default"]).ok();

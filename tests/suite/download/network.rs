@@ -106,8 +106,7 @@ fn either_dialect_is_understood_from_either_path() {
             image.cluster.set_dialect(dialect);
             image.cluster.set_find_path(path, elsewhere);
             image.cluster.forget_requests();
-            let ran = image.run(&["update"]).ok();
-            assert!(ran.stderr.contains("is active, nothing to do"), "{ran:#?}");
+            image.run(&["update"]).ok().says("is active, nothing to do");
             let asked: Vec<String> = image.cluster.requests().into_iter().map(|request| request.path).collect();
             let expected: &[&str] =
                 if path == FindPath::Old { &["/v1/webapi/find", "/webapi/find"] } else { &["/v1/webapi/find"] };
@@ -159,8 +158,7 @@ fn no_answer_to_find_changes_anything_and_the_error_names_url_and_status() {
         fails(&image, &before, what, code, &[V1, "200"]);
     }
     image.cluster.set_find_body(None);
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    image.update_to("2.0.0");
     assert_eq!(image.last_result()["outcome"], "updated");
 }
 
@@ -225,8 +223,7 @@ fn a_cluster_that_is_down_is_written_down_for_status_and_comes_back() {
     image.release("2.0.0");
     let before = image.tree_but_status();
     image.cluster.go_down();
-    let ran = update(&image);
-    assert_eq!((ran.status, ran.error_code().as_str()), (1, "network"), "{ran:#?}");
+    update(&image).refused("network");
     assert_eq!(image.last_result()["error_code"], "network");
     // The same failure again is no reason to write again: a timer comes every few minutes.
     let config = image.config();
@@ -242,39 +239,15 @@ fn a_cluster_that_is_down_is_written_down_for_status_and_comes_back() {
 }
 
 #[test]
-fn find_is_told_the_group_but_nothing_that_an_image_must_not_carry() {
-    let image = Image::new("1.0.0");
-    image.enable(&["--group", "web servers"]).ok();
-    let find = image.cluster.requests_to("/v1/webapi/find").remove(0);
-    assert_eq!(find.query, [("group".to_owned(), "web servers".to_owned())]);
-    assert!(!image.config().contains("update_id"), "{}", image.config());
-    image.cluster.set_directive_for_group("web servers", Find::version("2.0.0"));
-    image.cluster.publish(&Archive::simple("2.0.0"));
-    image.run(&["update"]).ok();
-    assert!(image.versions().join("2.0.0/sha256").exists());
-}
-
-#[test]
 fn a_version_with_a_v_is_stored_without_and_a_jitter_is_cut() {
     let image = Image::new("1.0.0");
     image.cluster.set_directive(Find { version: "v1.0.0".into(), jitter: 999_999, ..Find::version("1.0.0") });
     image.enable(&[]).ok();
     assert!(image.versions().join("1.0.0/sha256").exists());
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     assert_eq!(status["agent_version_installed"], "1.0.0");
     assert_eq!(status["agent_version_desired"], "1.0.0");
     assert_eq!(status["agent_update_time_jitter"], 3600);
-}
-
-#[test]
-fn a_closed_window_is_obeyed_by_update_and_ignored_by_now() {
-    let image = with_update("");
-    image.cluster.set_directive(Find { auto_update: false, jitter: 3600, ..Find::version("2.0.0") });
-    image.run(&["update"]).ok();
-    assert!(downloads(&image).is_empty());
-    assert!(!image.versions().join("2.0.0").exists());
-    image.run(&["update", "--now"]).ok();
-    assert!(image.versions().join("2.0.0/sha256").exists());
 }
 
 #[test]
@@ -454,8 +427,7 @@ fn three_redirects_are_followed_and_a_fourth_is_not() {
     }
     let (two, three) = (Redirect(format!("{base}/hop2")), Redirect(format!("{base}/hop3")));
     image.cluster.misbehave_times(ARCHIVE, three, 2);
-    let ran = update(&image).fails(1, "redirects more than 3 times");
-    assert_eq!(ran.error_code(), "network");
+    update(&image).refused("network").says("redirects more than 3 times");
     assert_eq!(image.tree_but_status(), before);
     image.cluster.misbehave(ARCHIVE, two);
     image.run(&["update"]).ok();

@@ -83,8 +83,7 @@ fn huge(version: &str) -> Archive {
 fn a_file_system_that_is_too_small_is_found_before_anything_is_fetched() {
     let image = Image::new("1.0.0");
     let Some(_small) = Small::mount(&image, 32) else { return };
-    let ran = image.enable(&["--log-format", "json"]);
-    assert_eq!((ran.status, ran.error_code().as_str()), (1, "no_space"), "{ran:#?}");
+    let ran = image.enable(&["--log-format", "json"]).refused("no_space");
     assert!(ran.stderr.contains("/var/lib/teleport/versions") && ran.stderr.contains("MB"), "{ran:#?}");
     let fetched: Vec<_> =
         image.cluster.requests_to("/cdn/").into_iter().filter(|request| request.method != "HEAD").collect();
@@ -105,8 +104,7 @@ fn room_that_runs_out_midway_leaves_the_old_version_and_nothing_else() {
     image.cluster.set_directive(Find::version("2.0.0"));
     // Without a length nobody can know beforehand.
     image.cluster.misbehave("-bin.tar.gz$", Chunked);
-    let ran = image.run(&["--log-format", "json", "update"]);
-    assert_eq!((ran.status, ran.error_code().as_str()), (1, "no_space"), "{ran:#?}");
+    let ran = image.run(&["--log-format", "json", "update"]).refused("no_space");
     // Not by the last block: what the agent writes meanwhile has its reserve.
     assert!(ran.stderr.contains("bin/huge") && ran.stderr.contains("MB free"), "{ran:#?}");
     assert_eq!(image.last_result()["error_code"], "no_space");
@@ -129,8 +127,7 @@ fn a_file_system_filled_by_others_leaves_the_old_version() {
     let before = image.tree_but_status();
     image.release("2.0.0");
     image.cluster.forget_requests();
-    let ran = image.run(&["--log-format", "json", "update"]);
-    assert_eq!((ran.status, ran.error_code().as_str()), (1, "no_space"), "{ran:#?}");
+    image.run(&["--log-format", "json", "update"]).refused("no_space");
     assert!(image.cluster.requests_to(".sha256$").is_empty());
     assert_eq!(image.tree_but_status(), before);
     std::fs::remove_file(filler).unwrap();
@@ -148,8 +145,7 @@ fn moved_on(megabytes: u32) -> Option<(Image, Small)> {
     connection.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (zeroblob(8000000));").unwrap();
     drop(connection);
     image.enable(&[]).ok();
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    image.update_to("2.0.0");
     Some((image, small))
 }
 
@@ -189,32 +185,27 @@ fn a_move_that_downloads_nothing_asks_for_room_before_its_first_step() {
 fn a_file_system_without_inodes_is_found_before_anything_is_fetched() {
     let image = Image::new("1.0.0");
     let Some(_small) = Small::mount_at(&image, "/var/lib", 256, ",nr_inodes=40") else { return };
-    let ran = image.enable(&["--log-format", "json"]);
-    assert_eq!((ran.status, ran.error_code().as_str()), (1, "no_space"), "{ran:#?}");
+    let ran = image.enable(&["--log-format", "json"]).refused("no_space");
     assert!(ran.stderr.contains("inodes"), "{ran:#?}");
     assert!(image.cluster.requests_to(".sha256$").is_empty());
 }
 
 #[test]
 fn a_body_that_outgrows_what_was_announced_is_refused() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let before = image.tree_but_status();
     image.release("2.0.0");
     // HEAD, which comes first, told of a smaller one.
     image.cluster.misbehave_times("-bin.tar.gz$", WrongLength(-1000), 1);
-    let ran = image.run(&["--log-format", "json", "update"]);
-    assert_eq!((ran.status, ran.error_code().as_str()), (1, "archive_invalid"), "{ran:#?}");
+    let ran = image.run(&["--log-format", "json", "update"]).refused("archive_invalid");
     assert!(ran.stderr.contains("announced"), "{ran:#?}");
     assert_eq!(image.tree_but_status(), before);
 }
 
 #[test]
 fn a_left_over_that_cannot_be_removed_is_a_warning_and_the_next_staging_takes_another_name() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    let image = Image::enabled("1.0.0");
+    image.update_to("2.0.0");
     // A mount point cannot be removed, whoever tries.
     let held = [".staging-3.0.0", ".retired-1.0.0"].map(|name| format!("/var/lib/teleport/versions/{name}/held"));
     let mut mounts = Vec::new();
@@ -223,8 +214,7 @@ fn a_left_over_that_cannot_be_removed_is_a_warning_and_the_next_staging_takes_an
         mounts.push(mount);
     }
     image.release("3.0.0");
-    let ran = image.run(&["update"]).ok();
-    assert!(ran.stderr.contains("warning") && ran.stderr.contains("cannot remove"), "{ran:#?}");
+    image.run(&["update"]).ok().says("warning").says("cannot remove");
     assert!(image.versions().join("3.0.0/sha256").exists());
     assert!(!image.versions().join("1.0.0").exists());
     image.run(&["rollback"]).ok();
@@ -240,10 +230,8 @@ fn a_left_over_that_cannot_be_removed_is_a_warning_and_the_next_staging_takes_an
 
 #[test]
 fn what_lies_in_an_overlays_lower_layer_is_replaced_and_removed_like_everything_else() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
-    image.release("2.0.0");
-    image.run(&["update"]).ok();
+    let image = Image::enabled("1.0.0");
+    image.update_to("2.0.0");
     image.cluster.set_directive(Find::version("1.0.0"));
     image.run(&["update"]).ok();
     // A container of that image: versions and snapshots cannot be renamed there.
@@ -266,8 +254,7 @@ fn what_lies_in_an_overlays_lower_layer_is_replaced_and_removed_like_everything_
 
 #[test]
 fn a_limit_on_the_size_of_files_is_an_error_that_is_told_and_leaves_the_old_version() {
-    let image = Image::new("1.0.0");
-    image.enable(&[]).ok();
+    let image = Image::enabled("1.0.0");
     let before = image.tree_but_status();
     image.release("2.0.0");
     image.run_below("ulimit -f 64", &["update"]).fails(1, "File too large");

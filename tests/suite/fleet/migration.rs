@@ -110,12 +110,9 @@ fn migrates(name: &str, where_from: &[&str]) {
     rig.assert_tidy();
 }
 
-#[test]
-fn a_host_with_teleports_package_migrates_to_a_rollout_server_that_it_calls_its_proxy() {
-    migrates("migration", &["--proxy", "PROXY"]);
-}
-
-#[test]
-fn a_host_with_teleports_package_migrates_to_a_rollout_server_beside_its_proxy() {
-    migrates("migration-source", &["--source", "SOURCE", "--proxy", "PROXY"]);
+tests_of! { migrates:
+    a_host_with_teleports_package_migrates_to_a_rollout_server_that_it_calls_its_proxy(
+        "migration", &["--proxy", "PROXY"]);
+    a_host_with_teleports_package_migrates_to_a_rollout_server_beside_its_proxy(
+        "migration-source", &["--source", "SOURCE", "--proxy", "PROXY"]);
 }

@@ -295,8 +295,7 @@ impl Host {
     /// The version that is active.
     #[track_caller]
     pub(super) fn version(&self) -> String {
-        let link = look::link(&self.root.join("usr/local/bin/teleport"));
-        link.trim_end_matches("/bin/teleport").rsplit('/').next().unwrap().to_owned()
+        look::version(&self.root)
     }
 }
 

@@ -29,8 +29,10 @@ impl Foundry {
     }
 
     /// A cloud image before anything of ours is in it, booted. The test's cluster stands for the public one: its authority
-    /// is one of the system's, its archives are where `base_url` says; and the timer is in a hurry.
+    /// is one of the system's, its archives are where `base_url` says; our package is in apt's repository; the timer is in a
+    /// hurry.
     fn builder(&self, name: &str, base_url: &str) -> Option<Bed> {
+        let deb = deb("1.0.0")?;
         let bed = Bed::up_on(ROOT, name, &[])?;
         bed.write("/etc/hosts", "127.0.0.1 localhost\n", 0o644);
         bed.write("/etc/cloud/cloud.cfg.d/99-bed.cfg", "locale: false\nnetwork: {config: disabled}\n", 0o644);
@@ -42,6 +44,7 @@ impl Foundry {
         let hurry =
             "[Timer]\nOnBootSec=\nOnBootSec=2s\nOnUnitInactiveSec=2s\nRandomizedDelaySec=0\nAccuracySec=100ms\n";
         bed.write("/etc/systemd/system/teleport-update.timer.d/hurry.conf", hurry, 0o644);
+        with_repository(&bed, &deb);
         Some(bed)
     }
 
@@ -119,9 +122,7 @@ fn status(bed: &Bed) -> Value {
 
 /// The value of `key` in `updates.yaml`, empty without.
 fn setting(bed: &Bed, key: &str) -> String {
-    let text = std::fs::read_to_string(bed.path(VERSIONS).join("updates.yaml")).unwrap();
-    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(&format!("{key}: ")).map(str::to_owned));
-    line.unwrap_or_default().trim_matches('"').to_owned()
+    look::setting(&std::fs::read_to_string(bed.path(VERSIONS).join("updates.yaml")).unwrap(), key).unwrap_or_default()
 }
 
 /// Waits until the timer has brought the agent to `version`.
@@ -207,11 +208,9 @@ fn had_id(layer: &Path) -> bool {
 
 #[test]
 fn a_plain_cloud_image_installs_the_updater_and_the_agent_at_its_first_boot() {
-    let Some(deb) = deb("1.0.0") else { return };
     let foundry = Foundry::new();
     foundry.release("1.0.0");
     let Some(builder) = foundry.builder("plain", &foundry.base_url()) else { return };
-    with_repository(&builder, &deb);
     let layer = foundry.bake(builder);
     let bed = foundry.instance(&layer, "plain-host", &with_source(foundry.user_data("install-and-enable.yaml")));
     assert_eq!(status(&bed)["agent_version_running"], "1.0.0", "{}", log(&bed));
@@ -222,11 +221,9 @@ fn a_plain_cloud_image_installs_the_updater_and_the_agent_at_its_first_boot() {
 
 #[test]
 fn of_an_image_with_the_package_cloud_init_makes_hosts_that_differ() {
-    let Some(deb) = deb("1.0.0") else { return };
     let foundry = Foundry::new();
     foundry.release("1.0.0");
     let Some(builder) = foundry.builder("package", &foundry.base_url()) else { return };
-    with_repository(&builder, &deb);
     apt_install(&builder);
     // The timer is on from the package's installation; without `enable` it asks nobody.
     until_timer_ran(&builder);
@@ -238,11 +235,9 @@ fn of_an_image_with_the_package_cloud_init_makes_hosts_that_differ() {
 
 #[test]
 fn of_an_image_enabled_in_a_running_builder_cloud_init_makes_hosts_that_differ() {
-    let Some(deb) = deb("1.0.0") else { return };
     let foundry = Foundry::new();
     foundry.release("1.0.0");
     let Some(builder) = foundry.builder("enabled", &foundry.base_url()) else { return };
-    with_repository(&builder, &deb);
     apt_install(&builder);
     builder.sh(&format!("teleport-update enable --proxy {}", foundry.cluster.addr()));
     until_timer_ran(&builder);
@@ -258,11 +253,9 @@ fn of_an_image_enabled_in_a_running_builder_cloud_init_makes_hosts_that_differ()
 
 #[test]
 fn of_an_image_enabled_from_outside_cloud_init_makes_hosts_that_differ() {
-    let Some(deb) = deb("1.0.0") else { return };
     let foundry = Foundry::new();
     foundry.release("1.0.0");
     let Some(builder) = foundry.builder("outside", &foundry.base_url()) else { return };
-    with_repository(&builder, &deb);
     // Fedora's default; Debian's, in the other tests, is that the first boot enables every unit there is.
     builder.write("/etc/systemd/system-preset/99-default.preset", "disable *\n", 0o644);
     apt_install(&builder);
@@ -289,11 +282,9 @@ fn of_an_image_enabled_from_outside_cloud_init_makes_hosts_that_differ() {
 
 #[test]
 fn of_a_builder_that_ran_the_agent_nothing_is_left_after_the_lines_of_the_guide() {
-    let Some(deb) = deb("1.0.0") else { return };
     let foundry = Foundry::new();
     foundry.release("1.0.0");
     let Some(builder) = foundry.builder("ran", &foundry.base_url()) else { return };
-    with_repository(&builder, &deb);
     apt_install(&builder);
     builder.write("/etc/teleport.yaml", "teleport:\n  data_dir: /var/lib/teleport\n", 0o600);
     builder
@@ -342,7 +333,6 @@ fn baking_from_outside_takes_out_the_id_that_a_builder_left() {
 
 #[test]
 fn a_host_without_internet_takes_signed_archives_from_its_mirror() {
-    let Some(deb) = deb("1.0.0") else { return };
     let foundry = Foundry::new();
     let signer = Signer::fixed(7);
     for version in ["1.0.0", "1.1.0"] {
@@ -350,7 +340,6 @@ fn a_host_without_internet_takes_signed_archives_from_its_mirror() {
     }
     foundry.cluster.set_directive(Find::version("1.0.0"));
     let Some(builder) = foundry.builder("mirror", "") else { return };
-    with_repository(&builder, &deb);
     apt_install(&builder);
     for entry in std::fs::read_dir(foundry.cluster.cdn()).unwrap() {
         let path = entry.unwrap().path();
@@ -381,18 +370,14 @@ fn a_host_without_internet_takes_signed_archives_from_its_mirror() {
 
 #[test]
 fn a_copy_of_a_host_that_kept_everything_is_told_about_its_agents_identity() {
-    let Some(rig) = Rig::up("copied") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
-    rig.start_agent();
+    let Some(rig) = Rig::on_one("copied") else { return };
     rig.updater(&["update"]).ok();
     let id = setting(&rig.bed, "update_id");
     // A second run, a host that is renamed, an agent that joins anew: no copy.
     rig.bed.sh("echo 22222222-2222-4222-8222-222222222222 >/var/lib/teleport/host_uuid");
     rig.updater(&["update"]).ok();
     assert_eq!(setting(&rig.bed, "update_id"), id);
-    rig.release(&Archive::simple("1.1.0"));
-    rig.updater(&["update"]).ok();
+    rig.update_to(&Archive::simple("1.1.0"));
     // The disk is copied; systemd makes a new machine id, and nothing else is new.
     rig.bed.sh("tr -d - </proc/sys/kernel/random/uuid >/etc/machine-id");
     rig.cluster.forget_requests();
@@ -412,12 +397,8 @@ fn a_copy_of_a_host_that_kept_everything_is_told_about_its_agents_identity() {
 
 #[test]
 fn a_database_of_another_hosts_agent_is_never_restored() {
-    let Some(rig) = Rig::up("foreign-backup") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
-    rig.start_agent();
-    rig.release(&Archive::simple("1.1.0"));
-    rig.updater(&["update"]).ok();
+    let Some(rig) = Rig::on_one("foreign-backup") else { return };
+    rig.update_to(&Archive::simple("1.1.0"));
     assert!(rig.description("1.0.0").contains("host: "), "{}", rig.description("1.0.0"));
     // What a builder leaves in an image whose agent's own data was removed, as the guide says.
     rig.bed.sh(

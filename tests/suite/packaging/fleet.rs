@@ -186,14 +186,9 @@ fn a_server_lives_through_installation_upgrade_and_removal(format: Format) {
     assert!(answer(&bed).contains("\"agent_version\":\"17.2.0\""));
 }
 
-#[test]
-fn a_server_lives_through_every_change_of_the_deb() {
-    a_server_lives_through_installation_upgrade_and_removal(Deb);
-}
-
-#[test]
-fn a_server_lives_through_every_change_of_the_rpm() {
-    a_server_lives_through_installation_upgrade_and_removal(Rpm);
+tests_of! { a_server_lives_through_installation_upgrade_and_removal:
+    a_server_lives_through_every_change_of_the_deb(Deb);
+    a_server_lives_through_every_change_of_the_rpm(Rpm);
 }
 
 #[test]

@@ -137,14 +137,9 @@ fn an_installation_enables_the_units_and_nothing_else(format: Format) {
     assert!(!rig.path("/usr/local/bin/teleport").exists());
 }
 
-#[test]
-fn installing_the_deb_enables_the_units_and_nothing_else() {
-    an_installation_enables_the_units_and_nothing_else(Deb);
-}
-
-#[test]
-fn installing_the_rpm_enables_the_units_and_nothing_else() {
-    an_installation_enables_the_units_and_nothing_else(Rpm);
+tests_of! { an_installation_enables_the_units_and_nothing_else:
+    installing_the_deb_enables_the_units_and_nothing_else(Deb);
+    installing_the_rpm_enables_the_units_and_nothing_else(Rpm);
 }
 
 /// SPEC §5: under every name of RFD 0169 the commands run too. These are its lines for the unit and for installers.
@@ -171,14 +166,9 @@ fn the_names_of_the_rfd_run_the_program(format: Format) {
     assert!(std::fs::symlink_metadata(rig.path("/usr/bin/teleport-updater")).is_err());
 }
 
-#[test]
-fn the_deb_answers_to_the_names_of_the_rfd() {
-    the_names_of_the_rfd_run_the_program(Deb);
-}
-
-#[test]
-fn the_rpm_answers_to_the_names_of_the_rfd() {
-    the_names_of_the_rfd_run_the_program(Rpm);
+tests_of! { the_names_of_the_rfd_run_the_program:
+    the_deb_answers_to_the_names_of_the_rfd(Deb);
+    the_rpm_answers_to_the_names_of_the_rfd(Rpm);
 }
 
 fn an_agent_lives_through_upgrade_downgrade_removal_and_reinstallation(format: Format) {
@@ -217,14 +207,9 @@ fn an_agent_lives_through_upgrade_downgrade_removal_and_reinstallation(format: F
     assert_eq!(rig.status()["agent_version_running"], "2.1.0");
 }
 
-#[test]
-fn an_agent_lives_through_every_change_of_the_deb() {
-    an_agent_lives_through_upgrade_downgrade_removal_and_reinstallation(Deb);
-}
-
-#[test]
-fn an_agent_lives_through_every_change_of_the_rpm() {
-    an_agent_lives_through_upgrade_downgrade_removal_and_reinstallation(Rpm);
+tests_of! { an_agent_lives_through_upgrade_downgrade_removal_and_reinstallation:
+    an_agent_lives_through_every_change_of_the_deb(Deb);
+    an_agent_lives_through_every_change_of_the_rpm(Rpm);
 }
 
 fn what_an_operator_disabled_stays_disabled(format: Format) {
@@ -237,14 +222,9 @@ fn what_an_operator_disabled_stays_disabled(format: Format) {
     rig.bed.sh("grep -qx '# mine' /etc/needrestart/conf.d/80-teleport-agent.conf");
 }
 
-#[test]
-fn a_timer_that_was_disabled_stays_so_when_the_deb_is_upgraded() {
-    what_an_operator_disabled_stays_disabled(Deb);
-}
-
-#[test]
-fn a_timer_that_was_disabled_stays_so_when_the_rpm_is_upgraded() {
-    what_an_operator_disabled_stays_disabled(Rpm);
+tests_of! { what_an_operator_disabled_stays_disabled:
+    a_timer_that_was_disabled_stays_so_when_the_deb_is_upgraded(Deb);
+    a_timer_that_was_disabled_stays_so_when_the_rpm_is_upgraded(Rpm);
 }
 
 /// Runs the updater and kills it at its eighth record.
@@ -279,14 +259,9 @@ fn removal_recovers_first(format: Format) {
     assert_eq!(rig.link(), format!("{VERSIONS}/2.0.0/bin/teleport"));
 }
 
-#[test]
-fn removing_the_deb_recovers_an_interrupted_update_first() {
-    removal_recovers_first(Deb);
-}
-
-#[test]
-fn removing_the_rpm_recovers_an_interrupted_update_first() {
-    removal_recovers_first(Rpm);
+tests_of! { removal_recovers_first:
+    removing_the_deb_recovers_an_interrupted_update_first(Deb);
+    removing_the_rpm_recovers_an_interrupted_update_first(Rpm);
 }
 
 #[test]
@@ -325,14 +300,9 @@ fn a_run_at_work_is_waited_for_or_named(format: Format) {
     assert_eq!(format.version(&rig), "");
 }
 
-#[test]
-fn the_deb_is_not_removed_under_a_run_at_work() {
-    a_run_at_work_is_waited_for_or_named(Deb);
-}
-
-#[test]
-fn the_rpm_is_not_removed_under_a_run_at_work() {
-    a_run_at_work_is_waited_for_or_named(Rpm);
+tests_of! { a_run_at_work_is_waited_for_or_named:
+    the_deb_is_not_removed_under_a_run_at_work(Deb);
+    the_rpm_is_not_removed_under_a_run_at_work(Rpm);
 }
 
 /// A further installation, `dev`, of 2.0.0.
@@ -395,14 +365,9 @@ fn the_go_updaters_units_are_its_own(format: Format) {
     assert_eq!((off.as_str(), still.as_str()), ("disabled\ninactive\n", "disabled\ninactive\n"));
 }
 
-#[test]
-fn the_deb_leaves_the_go_updaters_units_alone() {
-    the_go_updaters_units_are_its_own(Deb);
-}
-
-#[test]
-fn the_rpm_leaves_the_go_updaters_units_alone() {
-    the_go_updaters_units_are_its_own(Rpm);
+tests_of! { the_go_updaters_units_are_its_own:
+    the_deb_leaves_the_go_updaters_units_alone(Deb);
+    the_rpm_leaves_the_go_updaters_units_alone(Rpm);
 }
 
 #[test]
@@ -510,14 +475,9 @@ fn a_removal_without_any_enable_leaves_a_sound_system(format: Format) {
     assert_eq!(rig.bed.sh("systemctl --failed --no-legend; systemctl is-system-running"), "running\n");
 }
 
-#[test]
-fn removing_the_deb_of_a_host_that_was_never_enabled_leaves_no_failed_unit() {
-    a_removal_without_any_enable_leaves_a_sound_system(Deb);
-}
-
-#[test]
-fn removing_the_rpm_of_a_host_that_was_never_enabled_leaves_no_failed_unit() {
-    a_removal_without_any_enable_leaves_a_sound_system(Rpm);
+tests_of! { a_removal_without_any_enable_leaves_a_sound_system:
+    removing_the_deb_of_a_host_that_was_never_enabled_leaves_no_failed_unit(Deb);
+    removing_the_rpm_of_a_host_that_was_never_enabled_leaves_no_failed_unit(Rpm);
 }
 
 fn the_timer_of_a_further_installation_goes_and_comes_with_the_package(format: Format) {
@@ -539,14 +499,9 @@ fn the_timer_of_a_further_installation_goes_and_comes_with_the_package(format: F
     assert_eq!(timers(&rig), "active\nactive\n", "installed again");
 }
 
-#[test]
-fn the_deb_stops_and_starts_the_timers_of_further_installations() {
-    the_timer_of_a_further_installation_goes_and_comes_with_the_package(Deb);
-}
-
-#[test]
-fn the_rpm_stops_and_starts_the_timers_of_further_installations() {
-    the_timer_of_a_further_installation_goes_and_comes_with_the_package(Rpm);
+tests_of! { the_timer_of_a_further_installation_goes_and_comes_with_the_package:
+    the_deb_stops_and_starts_the_timers_of_further_installations(Deb);
+    the_rpm_stops_and_starts_the_timers_of_further_installations(Rpm);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Seed 001 (RFD 0109): a test for each sentence of "Version Discovery Endpoint" and "Core Upgrade Model" that a host can keep.
 
-use super::host::{CHANNEL, active, closed_window, open_window};
+use super::host::{CHANNEL, closed_window, open_window};
 use crate::support::*;
 
 /// Follows the channel, which says `version`, within a window that is closed.
@@ -8,7 +8,7 @@ fn closed(version: &str, more: &[&str]) -> Image {
     let image = Image::with(&[&[version], more].concat());
     image.say(version, "no");
     image.follow(&image.channel(), &[]).ok();
-    assert_eq!(active(&image), version);
+    assert_eq!(image.linked(), version);
     image.set_window(&closed_window());
     image
 }
@@ -27,7 +27,7 @@ fn the_current_target_can_be_queried_and_whether_it_is_critical() {
     let image = Image::with(&["1.0.0"]);
     image.say("1.0.0\n", "no\n");
     image.follow(&image.channel(), &[]).ok();
-    assert_eq!(active(&image), "1.0.0");
+    assert_eq!(image.linked(), "1.0.0");
     // Static values of the form {apiversion}/{channel}/{value}; nobody is asked the find question.
     for value in ["version", "critical"] {
         let asked = image.cluster.requests_to(&format!("{CHANNEL}/{value}$"));
@@ -35,7 +35,7 @@ fn the_current_target_can_be_queried_and_whether_it_is_critical() {
         assert!(!asked.is_empty());
     }
     assert!(image.cluster.requests_to("find").is_empty());
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     assert_eq!((status["source"].as_str(), &status["proxy"]), (Some(&*image.channel()), &serde_json::Value::Null));
     assert_eq!(status["source_reason"], "there is no maintenance window");
 }
@@ -134,7 +134,7 @@ fn an_agent_downgrade_is_a_lower_version_of_the_channel_and_no_lower_major() {
     assert_eq!(image.last_result()["error_code"], "lower_major");
     // An operator's word is another thing.
     image.run(&["enable", "--force-version", "1.9.0"]).ok();
-    assert_eq!(active(&image), "1.9.0");
+    assert_eq!(image.linked(), "1.9.0");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn an_update_that_is_critical_is_attempted_once_or_twice_an_hour() {
         image.changes_nothing(&["update"], 0, "next attempt at");
     }
     assert_eq!(asked(), first);
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     let delayed = &status["delayed"][0];
     let time = |key: &str| delayed[key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_second();
     assert!((30 * 60..=60 * 60).contains(&(time("retry_at") - time("time"))), "{delayed}");
@@ -218,8 +218,7 @@ fn a_malformed_window_of_the_settings_is_an_error_and_keeps_nobody_from_status()
     let image = closed("1.0.0", &["1.1.0"]);
     image.set_window("Tueday 02:00");
     image.say("1.1.0", "no");
-    let ran = image.run(&["--log-format", "json", "update"]);
-    assert_eq!((ran.status, ran.error_code().as_str()), (1, "config_invalid"), "{ran:#?}");
+    image.run(&["--log-format", "json", "update"]).refused("config_invalid");
     image.run(&["status", "--format", "json"]).ok();
     image.run(&["disable"]).ok();
 }
@@ -310,7 +309,7 @@ fn a_schedule_whose_windows_are_all_past_is_a_failure_after_a_day_and_none_after
         ended(hours);
         let ran = image.changes_nothing(&["--log-format", "json", "update"], 1, "no later one since");
         assert_eq!(ran.error_code(), "schedule_stale");
-        let status = image.run(&["status", "--format", "json"]).ok().json();
+        let status = image.status();
         assert_eq!(status["last_result"]["error_code"], "schedule_stale");
         assert!(status["source_stale"].as_str().unwrap().contains("maintenance windows"), "{status}");
     }
@@ -319,13 +318,11 @@ fn a_schedule_whose_windows_are_all_past_is_a_failure_after_a_day_and_none_after
     image.set_window("2020-01-01 00:00 UTC");
     image.changes_nothing(&["update"], 1, "2020-01-01");
     image.set_window("");
-    let ran = image.run(&["update"]).ok();
-    assert!(ran.stderr.contains("it no longer counts"), "{ran:#?}");
+    image.run(&["update"]).ok().says("it no longer counts");
     assert_eq!(image.update(), "1.1.0");
     // Nothing is kept back, but nobody is left without a word either.
     ended(25);
-    let ran = image.run(&["update"]).ok();
-    assert!(ran.stderr.contains("no later one since") && ran.stderr.contains("nothing to do"), "{ran:#?}");
+    image.run(&["update"]).ok().says("no later one since").says("nothing to do");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Seed 004's client behaviour, and the protocol of its update graphs.
 
-use super::host::{GRAPH, active, graph};
+use super::host::{GRAPH, graph};
 use crate::support::*;
 
 /// An image on `versions[0]` that follows the graph.
@@ -8,7 +8,7 @@ fn on_graph(versions: &[&str], edges: &[(usize, usize)]) -> Image {
     let image = Image::with(versions);
     image.draw(versions, edges);
     image.follow(&image.graph(), &["--force-version", versions[0]]).ok();
-    assert_eq!(active(&image), versions[0]);
+    assert_eq!(image.linked(), versions[0]);
     image
 }
 
@@ -36,10 +36,10 @@ fn only_recommendations_for_the_hosts_own_version_count_and_the_newest_of_them()
     image.draw(&["3.0.0", "4.0.0"], &[(0, 1)]);
     for command in [&["update"][..], &["update", "--now"], &["plan"], &["status"]] {
         image.run(command).ok();
-        assert_eq!(active(&image), "2.0.0");
+        assert_eq!(image.linked(), "2.0.0");
     }
     image.changes_nothing(&["update"], 0, "the graph does not contain 2.0.0");
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     assert_eq!(status["source_reason"], "the graph does not contain 2.0.0");
     assert_eq!(status["agent_version_desired"], serde_json::Value::Null);
 }
@@ -49,7 +49,7 @@ fn a_host_without_a_version_is_told_how_it_gets_its_first() {
     let image = Image::with(&["1.0.0", "1.1.0"]);
     image.draw(&["1.0.0", "1.1.0"], &[(0, 1)]);
     image.follow(&image.graph(), &[]).fails(1, "--force-version");
-    assert!(!image.config().contains("source:") && active(&image).is_empty(), "{}", image.config());
+    assert!(!image.config().contains("source:") && image.linked().is_empty(), "{}", image.config());
     image.follow(&image.graph(), &["--force-version", "1.0.0"]).ok();
     assert_eq!(image.update(), "1.1.0");
 }

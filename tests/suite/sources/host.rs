@@ -29,16 +29,6 @@ pub(super) fn graph(versions: &[&str], edges: &[(usize, usize)]) -> String {
     json!({ "nodes": nodes, "edges": edges }).to_string()
 }
 
-/// The version that is active in the image; empty if none is.
-pub(super) fn active(image: &Image) -> String {
-    let link = image.path("/usr/local/bin/teleport");
-    if !link.is_symlink() {
-        return String::new();
-    }
-    let link = look::link(&link);
-    link.trim_end_matches("/bin/teleport").rsplit('/').next().unwrap().to_owned()
-}
-
 impl Image {
     /// An image whose cluster has these archives, whose requests are tried once, and that has enabled nothing.
     pub(super) fn with(versions: &[&str]) -> Self {
@@ -96,7 +86,7 @@ impl Image {
     #[track_caller]
     pub(super) fn update(&self) -> String {
         self.run(&["update"]).ok();
-        active(self)
+        self.linked()
     }
 
     /// Runs `command`, which must end with `status` and say `what`, and change nothing but what `status` tells.

@@ -1,6 +1,6 @@
 //! What is said of a source, kept of it, and refused: flags, exit statuses, credentials, status, plan, notification only.
 
-use super::host::{CHANNEL, active, closed_window, open_window};
+use super::host::{CHANNEL, closed_window, open_window};
 use crate::support::*;
 
 #[test]
@@ -37,7 +37,7 @@ fn what_is_not_encrypted_is_for_tests_alone() {
     image.say("1.0.0", "no");
     let plain = image.cluster.plain_base_url().replace("/cdn", CHANNEL);
     image.follow(&format!("channel+{plain}"), &[]).fails(2, "not an https:// URL");
-    assert_eq!(active(&image), "");
+    assert_eq!(image.linked(), "");
 }
 
 #[test]
@@ -52,9 +52,9 @@ fn another_server_is_asked_the_question_alone_and_the_known_proxy_stays() {
     image.cluster.forget_requests();
     let source = format!("https://{}", other.addr());
     image.run(&["enable", "--source", &source, "--ca-file", both.to_str().unwrap()]).ok();
-    assert_eq!(active(&image), "2.0.0");
+    assert_eq!(image.linked(), "2.0.0");
     assert!(image.cluster.requests_to("find").is_empty() && !other.requests_to("find").is_empty());
-    let status = image.run(&["status", "--format", "json"]).ok().json();
+    let status = image.status();
     assert_eq!((&status["source"], &status["proxy"]), (&Value::from(source.as_str()), &image.cluster.addr().into()));
     // Two words forget it, and a command without the flag leaves it.
     image.run(&["enable"]).ok();
@@ -63,7 +63,7 @@ fn another_server_is_asked_the_question_alone_and_the_known_proxy_stays() {
         image.run(&["enable", "--source", &source]).ok();
         image.run(&["enable", "--source", word]).ok();
         assert!(!image.config().contains("source:"), "{word:?}: {}", image.config());
-        assert_eq!(active(&image), "1.0.0");
+        assert_eq!(image.linked(), "1.0.0");
     }
 }
 
@@ -107,7 +107,7 @@ fn pin_holds_and_now_ignores_a_window_as_with_a_cluster() {
     assert_eq!((&plan["action"], &plan["source"]), (&"update".into(), &image.channel().into()));
     assert!(plan["reason"].as_str().unwrap().contains("is closed"), "{plan}");
     image.run(&["update", "--now"]).ok();
-    assert_eq!(active(&image), "1.1.0");
+    assert_eq!(image.linked(), "1.1.0");
 }
 
 #[test]
@@ -130,10 +130,10 @@ fn a_host_that_is_only_notified_installs_nothing() {
     image.say("1.0.0", "yes");
     // Not even the first version.
     image.follow(&image.channel(), &["--notify-only"]).ok();
-    assert_eq!(active(&image), "");
+    assert_eq!(image.linked(), "");
     assert!(image.cluster.requests_to("cdn").is_empty());
     image.run(&["enable", "--edition", "oss"]).ok();
-    assert_eq!(active(&image), "1.0.0");
+    assert_eq!(image.linked(), "1.0.0");
     image.run(&["enable", "--notify-only"]).ok();
     image.say("1.1.0", "yes");
     for command in [&["update"][..], &["update", "--now"]] {
@@ -149,7 +149,7 @@ fn a_host_that_is_only_notified_installs_nothing() {
     let plan = image.run(&["plan", "--format", "json"]).ok().json();
     assert_eq!(plan["action"], "none");
     image.run(&["enable"]).ok();
-    assert_eq!(active(&image), "1.1.0");
+    assert_eq!(image.linked(), "1.1.0");
 }
 
 #[test]

@@ -18,9 +18,27 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// A line of the journal, with its checksum.
+pub(crate) fn record(json: &str) -> Vec<u8> {
+    let sum = protocol::Digest::of(json.as_bytes()).to_string();
+    format!("{} {json}\n", &sum[..8]).into_bytes()
+}
+
 /// Where a link leads.
 pub(crate) fn link(path: &Path) -> String {
     std::fs::read_link(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).display().to_string()
+}
+
+/// The version that the agent's link below `root` leads to; empty without one.
+pub(crate) fn version(root: &Path) -> String {
+    let link = std::fs::read_link(root.join("usr/local/bin/teleport")).unwrap_or_default();
+    link.components().rev().nth(2).map(|name| name.as_os_str().to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The value behind `key: ` in a YAML file of ours, at whatever depth.
+pub(crate) fn setting(yaml: &str, key: &str) -> Option<String> {
+    let value = yaml.lines().find_map(|line| line.trim_start().strip_prefix(&format!("{key}: ")))?;
+    Some(value.trim_matches('"').to_owned())
 }
 
 /// A program of a version, as links name it.

@@ -63,6 +63,12 @@ impl Ran {
     #[track_caller]
     pub(crate) fn fails(self, status: i32, what: &str) -> Self {
         assert_eq!(self.status, status, "{self:#?}");
+        self.says(what)
+    }
+
+    /// The same, after making sure that it says `what` on standard error.
+    #[track_caller]
+    pub(crate) fn says(self, what: &str) -> Self {
         assert!(self.stderr.contains(what), "{what:?} is not in {self:#?}");
         self
     }
@@ -73,6 +79,13 @@ impl Ran {
         let last = self.stderr.lines().last().unwrap_or_default();
         let line: Value = serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {self:#?}"));
         line["error_code"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The same, after making sure that it ended with 1 and this `error_code`, as `--log-format json` has it.
+    #[track_caller]
+    pub(crate) fn refused(self, code: &str) -> Self {
+        assert_eq!((self.status, self.error_code().as_str()), (1, code), "{self:#?}");
+        self
     }
 
     /// Standard output as JSON.
@@ -99,6 +112,50 @@ impl Image {
         cluster.publish(&Archive::simple(version));
         cluster.set_directive(Find::version(version));
         Self { dir, cluster }
+    }
+
+    /// An image that is enabled at `version`.
+    #[track_caller]
+    pub(crate) fn enabled(version: &str) -> Self {
+        let image = Self::new(version);
+        image.enable(&[]).ok();
+        image
+    }
+
+    /// The same; the cluster's log is empty.
+    #[track_caller]
+    pub(crate) fn quiet(version: &str) -> Self {
+        let image = Self::enabled(version);
+        image.cluster.forget_requests();
+        image
+    }
+
+    /// The version that the agent's link leads to; empty without one.
+    pub(crate) fn linked(&self) -> String {
+        look::version(&self.root())
+    }
+
+    /// A value in `updates.yaml`, at whatever depth.
+    pub(crate) fn setting(&self, key: &str) -> Option<String> {
+        look::setting(&self.config(), key)
+    }
+
+    /// The tree but the lock file, which names its last holder, and what `updates.yaml` says happened.
+    pub(crate) fn installation(&self) -> Vec<String> {
+        self.tree().into_iter().filter(|line| !line.contains("/.lock/") && !line.contains("/updates.yaml ")).collect()
+    }
+
+    /// Releases `version`, and updates to it.
+    #[track_caller]
+    pub(crate) fn update_to(&self, version: &str) -> Ran {
+        self.release(version);
+        self.run(&["update"]).ok()
+    }
+
+    /// `status` as JSON.
+    #[track_caller]
+    pub(crate) fn status(&self) -> Value {
+        self.run(&["status", "--format", "json"]).ok().json()
     }
 
     /// The image's root.
@@ -209,7 +266,7 @@ impl Image {
     /// `last_result` of `status`.
     #[track_caller]
     pub(crate) fn last_result(&self) -> Value {
-        self.run(&["status", "--format", "json"]).ok().json()["last_result"].clone()
+        self.status()["last_result"].clone()
     }
 
     /// [`Image::tree`] without what a failure may change: `status` in `updates.yaml`, and the holder named in the lock.
@@ -237,28 +294,7 @@ impl Image {
 
 /// Every path below `dir`, described.
 pub(crate) fn tree(dir: &Path) -> Vec<String> {
-    fn walk(top: &Path, dir: &Path, found: &mut Vec<String>) {
-        let mut entries: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
-        entries.sort();
-        for path in entries {
-            let meta = std::fs::symlink_metadata(&path).unwrap();
-            let shown = path.strip_prefix(top).unwrap().display().to_string();
-            let mode = meta.permissions().mode() & 0o7777;
-            if meta.is_dir() {
-                found.push(format!("{shown}/ {mode:o}"));
-                walk(top, &path, found);
-            } else if meta.is_symlink() {
-                found.push(format!("{shown} -> {}", std::fs::read_link(&path).unwrap().display()));
-            } else {
-                let bytes = std::fs::read(&path).unwrap();
-                let sum = protocol::Digest::of(&bytes);
-                found.push(format!("{shown} {mode:o} {} {sum}", bytes.len()));
-            }
-        }
-    }
-    let mut found = Vec::new();
-    walk(dir, dir, &mut found);
-    found
+    testing::crash::tree::tree(dir).unwrap()
 }
 
 /// A bed with the updater installed as the package does it, its own cluster, and (after [`Rig::start_agent`]) a running
@@ -275,6 +311,35 @@ impl Rig {
     /// `None`, saying why, where this machine cannot host a bed.
     pub(crate) fn up(name: &str) -> Option<Self> {
         Self::up_on("bookworm", name, &[])
+    }
+
+    /// A bed that is enabled at 1.0.0.
+    pub(crate) fn enabled(name: &str) -> Option<Self> {
+        let rig = Self::up(name)?;
+        rig.release(&Archive::simple("1.0.0"));
+        rig.enable(&[]).ok();
+        Some(rig)
+    }
+
+    /// The same with a running agent.
+    pub(crate) fn on_one(name: &str) -> Option<Self> {
+        let rig = Self::enabled(name)?;
+        rig.start_agent();
+        Some(rig)
+    }
+
+    /// Releases `archive`, and updates to it.
+    #[track_caller]
+    pub(crate) fn update_to(&self, archive: &Archive) -> Ran {
+        self.release(archive);
+        self.updater(&["update"]).ok()
+    }
+
+    /// The cluster names `version`, which is published, and the host follows.
+    #[track_caller]
+    pub(crate) fn go_to(&self, version: &str) -> Ran {
+        self.wish(version);
+        self.updater(&["update"]).ok()
     }
 
     /// Like [`Rig::up`], on a root of `root.sh`, with further arguments for `systemd-nspawn`.

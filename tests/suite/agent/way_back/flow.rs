@@ -59,8 +59,7 @@ impl Flow {
             rig.release(&two);
             return Some(rig);
         }
-        rig.release(&two);
-        rig.updater(&["update"]).ok();
+        rig.update_to(&two);
         match self {
             Self::UpdateToDead => rig.release(&Archive::simple("3.0.0").schema(3).behaviour("exit-at-once")),
             Self::UpdateToSpoiler => rig.release(&Archive::simple("3.0.0").schema(3).behaviour("corrupts-schema")),

@@ -139,8 +139,7 @@ fn an_enable_that_fails_is_told_and_can_be_repeated() {
     }
     let ran = install(&rig, &[]);
     // 1 is for a host on which nothing was installed.
-    let ran = ran.fails(3, "teleport-update is installed, but `teleport-update enable --proxy");
-    assert!(ran.stderr.contains("failed with status 1"), "{ran:#?}");
+    ran.fails(3, "teleport-update is installed, but `teleport-update enable --proxy").says("failed with status 1");
     install(&rig, &["--version", "0.9.0"]).fails(1, "names no version 0.9.0");
     rig.release(&Archive::simple("1.0.0"));
     let ran = install(&rig, &[]).ok();

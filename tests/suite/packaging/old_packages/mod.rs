@@ -190,29 +190,21 @@ fn lives_on(name: &str, manager: Manager, toy: &Toy, unit: Unit) {
 
 const OLD: &str = "0.9.0";
 
-#[test]
-fn apt_enabled_and_running() {
-    lives_on("aptplain", Apt, &Toy::new("teleport", OLD, Layout::Plain), EnabledRunning);
-}
-
-#[test]
-fn apt_enabled_and_stopped_with_the_configuration_as_a_conffile() {
-    lives_on("aptconf", Apt, &Toy::new("teleport-ent", OLD, Layout::WithConfig), EnabledStopped);
-}
-
-#[test]
-fn apt_disabled_and_running_with_the_files_in_opt() {
-    lives_on("aptopt", Apt, &Toy::new("teleport-ent", OLD, Layout::Linked), DisabledRunning);
-}
-
-#[test]
-fn apt_enabled_and_running_with_the_files_in_opt() {
-    lives_on("aptoptrun", Apt, &Toy::new("teleport", OLD, Layout::Linked), EnabledRunning);
-}
-
-#[test]
-fn apt_masked() {
-    lives_on("aptmask", Apt, &Toy::new("teleport", OLD, Layout::Plain), Masked);
+tests_of! { lives_on:
+    apt_enabled_and_running("aptplain", Apt, &Toy::new("teleport", OLD, Layout::Plain), EnabledRunning);
+    apt_enabled_and_stopped_with_the_configuration_as_a_conffile(
+        "aptconf", Apt, &Toy::new("teleport-ent", OLD, Layout::WithConfig), EnabledStopped);
+    apt_disabled_and_running_with_the_files_in_opt(
+        "aptopt", Apt, &Toy::new("teleport-ent", OLD, Layout::Linked), DisabledRunning);
+    apt_enabled_and_running_with_the_files_in_opt(
+        "aptoptrun", Apt, &Toy::new("teleport", OLD, Layout::Linked), EnabledRunning);
+    apt_masked("aptmask", Apt, &Toy::new("teleport", OLD, Layout::Plain), Masked);
+    dnf_enabled_and_running("dnfplain", Dnf, &Toy::new("teleport-ent", OLD, Layout::Plain), EnabledRunning);
+    dnf_enabled_and_stopped_with_the_files_in_opt(
+        "dnfopt", Dnf, &Toy::new("teleport", OLD, Layout::Linked), EnabledStopped);
+    dnf_disabled_and_running_with_the_configuration_in_the_package(
+        "dnfconf", Dnf, &Toy::new("teleport", OLD, Layout::WithConfig), DisabledRunning);
+    dnf_masked("dnfmask", Dnf, &Toy::new("teleport", OLD, Layout::Plain), Masked);
 }
 
 /// systemd would neither reload nor start such an agent again, whichever version it is.
@@ -230,24 +222,4 @@ fn an_agent_that_was_masked_while_it_runs_is_left_alone_until_it_is_not() {
     rig.until_ready();
     assert_eq!(exe(&rig), OURS);
     assert!(Apt.is_gone(&rig, "teleport"));
-}
-
-#[test]
-fn dnf_enabled_and_running() {
-    lives_on("dnfplain", Dnf, &Toy::new("teleport-ent", OLD, Layout::Plain), EnabledRunning);
-}
-
-#[test]
-fn dnf_enabled_and_stopped_with_the_files_in_opt() {
-    lives_on("dnfopt", Dnf, &Toy::new("teleport", OLD, Layout::Linked), EnabledStopped);
-}
-
-#[test]
-fn dnf_disabled_and_running_with_the_configuration_in_the_package() {
-    lives_on("dnfconf", Dnf, &Toy::new("teleport", OLD, Layout::WithConfig), DisabledRunning);
-}
-
-#[test]
-fn dnf_masked() {
-    lives_on("dnfmask", Dnf, &Toy::new("teleport", OLD, Layout::Plain), Masked);
 }

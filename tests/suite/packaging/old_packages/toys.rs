@@ -2,6 +2,7 @@
 
 use crate::support::*;
 
+use crate::support::go::agent;
 pub(crate) use crate::support::repository::{apt_repository, deb, dnf_repository, rpm, shim};
 
 /// The agent's unit as the packages bring it.
@@ -188,10 +189,4 @@ pub(crate) fn upgrader_deb(dir: &Path) -> PathBuf {
 
 pub(crate) fn upgrader_rpm(dir: &Path) -> PathBuf {
     rpm(dir, "teleport-ent-updater", "17.0.0", "", &[("post", UPGRADER_STARTS.to_owned())], &upgrader_files())
-}
-
-/// A toy agent of `version`, outside any archive.
-fn agent(version: &str) -> Vec<u8> {
-    let trailer = format!("\nTOYAGENT {{\"version\":\"{version}\",\"behaviour\":\"healthy\",\"schema\":1}}\n");
-    [&*testing::cluster::agent_program(), trailer.as_bytes()].concat()
 }

@@ -45,14 +45,9 @@ fn at_work(name: &str, manager: Manager) {
     assert_eq!(exe(&rig), OURS);
 }
 
-#[test]
-fn a_real_apt_at_work_is_waited_for() {
-    at_work("aptwork", Apt);
-}
-
-#[test]
-fn a_real_dnf_at_work_is_waited_for() {
-    at_work("dnfwork", Dnf);
+tests_of! { at_work:
+    a_real_apt_at_work_is_waited_for("aptwork", Apt);
+    a_real_dnf_at_work_is_waited_for("dnfwork", Dnf);
 }
 
 /// yum claims a host for all of its run, long before it locks rpm's database. A pid that is left is nobody's claim.
@@ -114,31 +109,58 @@ fn in_state(name: &str, line: &str, is: &str) {
     rig.updater(&["verify"]).ok();
 }
 
+tests_of! { in_state:
+    a_package_whose_configuration_failed_is_removed(
+        "halfconf", "apt-get install -y teleport", "install ok half-configured");
+    a_package_that_was_only_unpacked_is_removed(
+        "unpacked", "dpkg --unpack /srv/apt/teleport_0.9.9_all.deb", "install ok unpacked");
+    a_package_that_apt_holds_is_removed("held", "apt-mark hold teleport", "hold ok installed");
+    a_package_that_dpkg_wants_installed_again_first_is_removed(
+        "reinst", &status("install reinstreq half-installed"), "install reinstreq half-installed");
+    a_package_that_waits_for_a_trigger_is_removed(
+        "triggers", &status("install ok triggers-awaited\\nTriggers-Awaited: libc-bin"), "install ok triggers-awaited");
+}
+
+/// The line that makes dpkg take the package's state for `is`.
+fn status(is: &str) -> String {
+    format!("sed -i '/^Package: teleport$/,/^$/s/^Status: .*/Status: {is}/' /var/lib/dpkg/status")
+}
+
+/// Its agent ran no more, so it does not run then.
 #[test]
-fn a_package_whose_configuration_failed_is_removed() {
-    in_state("halfconf", "apt-get install -y teleport", "install ok half-configured");
+fn a_package_that_was_removed_and_not_purged_can_no_longer_take_the_data_with_it() {
+    let Some(rig) = host("debconf", Apt, &plain(), &[]) else { return };
+    EnabledRunning.set(&rig);
+    let belongs = belongings(&rig);
+    rig.bed.sh("dpkg -r teleport");
+    enable(&rig).ok();
+    assert!(Apt.is_gone(&rig, "teleport"));
+    assert_eq!((belongings(&rig), &rig.status()["agent_running"]), (belongs, &json!(false)));
 }
 
 #[test]
-fn a_package_that_was_only_unpacked_is_removed() {
-    in_state("unpacked", "dpkg --unpack /srv/apt/teleport_0.9.9_all.deb", "install ok unpacked");
-}
-
-#[test]
-fn a_package_that_dpkg_wants_installed_again_first_is_removed() {
-    let line = "sed -i '/^Package: teleport$/,/^$/s/^Status: .*/Status: install reinstreq half-installed/' /var/lib/dpkg/status";
-    in_state("reinst", line, "install reinstreq half-installed");
-}
-
-#[test]
-fn a_package_that_waits_for_a_trigger_is_removed() {
-    let line = "sed -i '/^Package: teleport$/,/^$/s/^Status: .*/Status: install ok triggers-awaited\\nTriggers-Awaited: libc-bin/' /var/lib/dpkg/status";
-    in_state("triggers", line, "install ok triggers-awaited");
-}
-
-#[test]
-fn a_package_that_apt_holds_is_removed() {
-    in_state("held", "apt-mark hold teleport", "hold ok installed");
+fn a_held_package_whose_script_failed_and_one_that_came_back_go_with_the_next_enable() {
+    let Some(rig) = host("debhalf", Apt, &plain(), &[]) else { return };
+    EnabledRunning.set(&rig);
+    let fails = "[ -e /root/go ] || { echo not yet >\\&2; exit 1; }";
+    rig.bed.sh(&format!(
+        "apt-mark hold teleport; sed -i '2s/^/{}\\n/' /var/lib/dpkg/info/teleport.prerm",
+        fails.replace('/', "\\/")
+    ));
+    enable(&rig).fails(1, "not yet");
+    rig.cluster.forget_requests();
+    for line in ["touch /root/go", "apt-get install -y teleport=0.9.0"] {
+        rig.until_ready();
+        assert_eq!(exe(&rig), OURS);
+        rig.bed.sh(line);
+        assert!(!Apt.is_gone(&rig, "teleport"));
+        enable(&rig).ok();
+        assert!(Apt.is_gone(&rig, "teleport"));
+    }
+    rig.until_ready();
+    assert_eq!(exe(&rig), OURS);
+    assert!(rig.cluster.requests_to("/cdn/").is_empty());
+    rig.updater(&["verify"]).ok();
 }
 
 /// Refused, and nothing of the two packages is touched; when the other one has gone, the next `enable` goes on.
@@ -151,8 +173,13 @@ fn needed(name: &str, manager: Manager) {
     let belongs = belongings(&rig);
     enable(&rig).fails(1, "needy");
     assert!(!manager.is_gone(&rig, "teleport") && !manager.is_gone(&rig, "needy"));
-    assert_eq!(rig.status()["last_result"]["error_code"], "package_failed");
+    let status = rig.status();
+    assert_eq!(
+        (&status["last_result"]["error_code"], &status["agent_updates_enabled"]),
+        (&json!("package_failed"), &json!(true))
+    );
     assert_eq!(exe(&rig), OURS);
+    let pid = property(&rig, "MainPID");
     rig.bed.sh(match manager {
         Apt => "apt-get purge -y needy",
         Dnf => "dnf -y remove --noautoremove needy",
@@ -162,14 +189,11 @@ fn needed(name: &str, manager: Manager) {
     assert_eq!(belongings(&rig), belongs);
     rig.until_ready();
     assert_eq!(exe(&rig), OURS);
+    // Its own scripts stop the agent; it was started again.
+    assert_ne!(property(&rig, "MainPID"), pid);
 }
 
-#[test]
-fn a_deb_that_another_needs_stays() {
-    needed("aptneeds", Apt);
-}
-
-#[test]
-fn an_rpm_that_another_needs_stays() {
-    needed("dnfneeds", Dnf);
+tests_of! { needed:
+    a_deb_that_another_needs_stays("aptneeds", Apt);
+    an_rpm_that_another_needs_stays("dnfneeds", Dnf);
 }

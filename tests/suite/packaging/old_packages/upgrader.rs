@@ -60,12 +60,7 @@ fn gives_way(name: &str, manager: Manager) {
     assert!(!rig.path("/root/upgrader-ran").exists());
 }
 
-#[test]
-fn apt_replaces_the_upgrader_and_its_timer_ends() {
-    gives_way("aptv1", Apt);
-}
-
-#[test]
-fn dnf_replaces_the_upgrader_and_its_timer_ends() {
-    gives_way("dnfv1", Dnf);
+tests_of! { gives_way:
+    apt_replaces_the_upgrader_and_its_timer_ends("aptv1", Apt);
+    dnf_replaces_the_upgrader_and_its_timer_ends("dnfv1", Dnf);
 }
