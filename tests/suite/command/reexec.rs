@@ -262,7 +262,7 @@ fn an_open_journal_is_finished_by_its_writer_and_without_it_by_the_bootstrap() {
     assert_eq!(rig.status()["updater_path"], linked_updater);
     // It tells its own failure, and nobody tries after it.
     rig.cluster.set_directive(Find::version("9.9.9"));
-    let said = text(&bootstrap(&rig, &["update", "--now"]).stderr);
+    let said = bootstrap(&rig, &["update", "--now"]).stderr;
     assert!(said.contains("9.9.9") && !said.contains("in its place"), "{said}");
 
     for (version, writer_is_there) in [("2.0.0", true), ("3.0.0", false)] {
