@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::core::{Core, WaitingGate};
+use crate::core::Core;
+use crate::core::commands::{self, WaitingGate};
 use crate::outbound::Outbound;
 
 /// Between two questions of the same gate.
@@ -29,7 +30,7 @@ pub(crate) async fn watch(core: Core, outbound: Outbound) {
     let mut asked: Vec<(WaitingGate, Instant)> = Vec::new();
     loop {
         due.tick().await;
-        let Ok(waiting) = core.run(|keeper| Ok(keeper.gates())).await else { continue };
+        let Ok(waiting) = core.run(|tx| Ok(commands::gates(tx))).await else { continue };
         asked.retain(|(gate, at)| waiting.contains(gate) && at.elapsed() < ASK_EVERY);
         let mut questions = JoinSet::new();
         for gate in waiting {
@@ -57,7 +58,7 @@ async fn ask(core: Core, outbound: Outbound, gate: WaitingGate) {
     match answered {
         Ok(Answered { answer }) => {
             // What the core refuses is on record there.
-            let _ = core.run(move |keeper| keeper.take_gate(&gate, answer)).await;
+            let _ = core.run(move |tx| commands::take_gate(tx, &gate, answer)).await;
         }
         Err(error) => tracing::warn!(group = gate.group, error, "the gate's check cannot be asked: the group waits"),
     }

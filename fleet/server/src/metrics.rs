@@ -24,15 +24,15 @@ pub(crate) fn text(snapshot: &Snapshot, meter: Option<&Meter>) -> String {
         }
     };
     let one = |value: f64| vec![(String::new(), value)];
-    let (hosts, lost) = (count(u64::try_from(hosts).unwrap_or(u64::MAX)), count(snapshot.lost()));
+    let (hosts, lost) = (count(u64::try_from(hosts).unwrap_or(u64::MAX)), count(snapshot.lost.get()));
     add("teleport_fleet_store_available", "gauge", "1 while the store confirms what is answered", &one(flag(is_good)));
     add("teleport_fleet_hosts", "gauge", "Hosts that are known", &one(hosts));
-    let waiting = one(count(snapshot.waiting()));
+    let waiting = one(count(snapshot.waiting.get()));
     add("teleport_fleet_hosts_waiting", "gauge", "Hosts with a key that waits for an admin", &waiting);
     add("teleport_fleet_questions_lost_total", "counter", "Questions that the core was too busy to note", &one(lost));
     let kept = snapshot.kept().map(|(what, number)| (labels(&[("what", what)]), count(number)));
     add("teleport_fleet_kept", "gauge", "What is remembered of those who ask; each is bounded", &kept);
-    let refused = one(count(snapshot.strangers()));
+    let refused = one(count(snapshot.strangers.get()));
     add(
         "teleport_fleet_strangers_refused_total",
         "counter",
@@ -56,9 +56,9 @@ pub(crate) fn text(snapshot: &Snapshot, meter: Option<&Meter>) -> String {
         "Age of the oldest notification that was not delivered; 0: none",
         oldest.as_slice(),
     );
-    let held = public.book.holds.all || !public.book.holds.groups.is_empty();
+    let held = public.rollouts.holds.all || !public.rollouts.holds.groups.is_empty();
     add("teleport_fleet_held", "gauge", "1 while an operator's halt lasts", &one(flag(held)));
-    let Some(rollout) = &public.book.rollout else {
+    let Some(rollout) = &public.rollouts.rollout else {
         add("teleport_fleet_rollout", "gauge", "Number of the rollout; 0: none", &one(0.0));
         return text;
     };

@@ -7,6 +7,7 @@ use fleet_wire::rollout::AgentRollout;
 use jiff::Timestamp;
 
 use crate::app::App;
+use crate::core;
 use crate::failure::ApiFailure;
 
 /// What `read` finds in the store.
@@ -33,7 +34,7 @@ pub(crate) async fn rollouts(
     before: Option<u64>,
     limit: u32,
 ) -> Result<Vec<(AgentRollout, Option<Timestamp>)>, ApiFailure> {
-    let present = app.core.run(|keeper| Ok(keeper.present())).await?;
+    let present = app.core.run(|tx| Ok(core::rollouts::present(tx))).await?;
     let present = present.filter(|present| before.is_none_or(|before| present.metadata.number < Some(before)));
     let newest = present.as_ref().and_then(|present| present.metadata.number);
     let past = past(app, move |reader| reader.rollouts(before, limit)).await?;

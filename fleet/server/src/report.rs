@@ -1,6 +1,6 @@
 //! A host's report as it came: signature, bounds, and texts that can be shown (FLEET §5).
 
-use fleet_engine::fleet::{HostChange, HostReport as Heard};
+use fleet_engine::fleet::{HostChange, HostReport};
 use fleet_engine::host::HostId;
 use fleet_engine::plain::is_unsafe;
 use fleet_wire::answers::ids;
@@ -56,14 +56,14 @@ impl ReportBody {
     }
 
     /// What the engine takes of it. `last`: of its last change, where that is news.
-    pub(crate) fn heard(&self, is_news: bool) -> Heard {
+    pub(crate) fn for_engine(&self, is_news: bool) -> HostReport {
         let Report { group, labels, enabled, pinned, last, .. } = &self.report;
         let change = last.as_ref().filter(|_| is_news).map(|change| HostChange {
             outcome: change.outcome,
             to: plain(&change.to).to_owned(),
             code: change.code.clone(),
         });
-        Heard {
+        HostReport {
             host: self.host,
             update_id: ids::uuid(&self.report.update_id).unwrap_or(0),
             group: Some(group.clone()),
@@ -300,12 +300,12 @@ mod tests {
         report["versions"] = json!({ "installed": "v1.1.0", "running": "1.0.0" });
         report["last"] = json!({ "to": "v1.1.0", "at": "", "outcome": "switched" });
         let signed = read(&report).unwrap();
-        let heard = signed.heard(true);
-        assert_eq!(heard.version.as_deref(), Some("1.0.0"));
-        assert_eq!(heard.disabled, Some(true), "it does not say that it is enabled");
-        let last = heard.last.unwrap();
+        let taken = signed.for_engine(true);
+        assert_eq!(taken.version.as_deref(), Some("1.0.0"));
+        assert_eq!(taken.disabled, Some(true), "it does not say that it is enabled");
+        let last = taken.last.unwrap();
         assert_eq!((last.outcome, last.to.as_str()), (Outcome::Switched, "1.1.0"));
-        assert!(signed.heard(false).last.is_none());
+        assert!(signed.for_engine(false).last.is_none());
         assert_eq!(Versions { installed: "1.0.0".to_owned(), ..Versions::default() }.present(), Some("1.0.0"));
     }
 }

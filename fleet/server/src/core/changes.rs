@@ -1,15 +1,21 @@
-//! What a step did, as records: rollouts that began or ended, groups that started, were done, or halted.
+//! What a decision changes: as records, of rollouts that began or ended and of groups that started, were done, or halted; and what
+//! that does to hosts.
 
 use fleet_engine::book::RolloutState;
+use fleet_engine::fleet::Fleet;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
+use fleet_engine::tally::TallyContext;
 use fleet_store::NewAuditRecord;
+use fleet_wire::api::Effects;
+use jiff::Timestamp;
+use protocol::Version;
 use serde_json::{Value, json};
 
 /// Who steps.
 const ENGINE: &str = "engine";
 
 /// A record of what the engine did, or found.
-pub(super) fn record(at: jiff::Timestamp, action: &str, subject: String, detail: Value) -> NewAuditRecord {
+pub(super) fn record(at: Timestamp, action: &str, subject: String, detail: Value) -> NewAuditRecord {
     NewAuditRecord {
         at,
         who: ENGINE.to_owned(),
@@ -24,7 +30,7 @@ pub(super) fn record(at: jiff::Timestamp, action: &str, subject: String, detail:
 }
 
 /// The records of what is different in `after`.
-pub(super) fn of(before: &RolloutState, after: &RolloutState, at: jiff::Timestamp) -> Vec<NewAuditRecord> {
+pub(super) fn records(before: &RolloutState, after: &RolloutState, at: Timestamp) -> Vec<NewAuditRecord> {
     let record = |action: &str, subject: String, detail: Value| record(at, action, subject, detail);
     let mut records = Vec::new();
     let (old, new) = (before.rollout.as_ref(), after.rollout.as_ref());
@@ -78,11 +84,11 @@ fn versions(rollout: &Rollout) -> Value {
 }
 
 /// The hold of everything stops it, or the rollout has no groups to name: only `run --all` ends that.
-fn is_everything(book: &RolloutState, group: &GroupStatus) -> bool {
+fn is_everything(rollouts: &RolloutState, group: &GroupStatus) -> bool {
     let name = &group.policy.name;
-    let is_named = book.rollout.as_ref().is_some_and(|rollout| rollout.find(name).is_some());
+    let is_named = rollouts.rollout.as_ref().is_some_and(|rollout| rollout.find(name).is_some());
     let is_of_hold = group.halt.as_ref().is_some_and(|halt| halt.rule.is_of_hold());
-    (book.holds.all && is_of_hold && !book.holds.groups.contains(name)) || !is_named
+    (rollouts.holds.all && is_of_hold && !rollouts.holds.groups.contains(name)) || !is_named
 }
 
 fn of_group(group: &GroupStatus, all: bool) -> Value {
@@ -94,10 +100,49 @@ fn of_group(group: &GroupStatus, all: bool) -> Value {
     }
 }
 
+/// What every host is told by these rollouts: the version, where it is told to update.
+pub(super) fn told(rollouts: &RolloutState, fleet: &Fleet, now: Timestamp) -> Vec<Option<Version>> {
+    let mut told = Vec::with_capacity(fleet.hosts().len());
+    rollouts.verdicts(fleet, now, |_, answer| told.push(answer.update.then(|| answer.version.clone())));
+    told.resize(fleet.hosts().len(), None);
+    told
+}
+
+/// The difference between what hosts were told and what they are told by `rollouts`.
+pub(super) fn effects(before: &[Option<Version>], rollouts: &RolloutState, fleet: &Fleet, now: Timestamp) -> Effects {
+    let mut effects = Effects::default();
+    let target = rollouts.target.as_ref().map(|target| &target.target);
+    for ((host, before), after) in fleet.hosts().iter().zip(before).zip(told(rollouts, fleet, now)) {
+        let runs = fleet.names.text(host.version);
+        let Some(after) = after else {
+            // Of one that is there already a stop takes nothing.
+            effects.stops += u64::from(before.as_ref().is_some_and(|before| before.to_string() != runs));
+            continue;
+        };
+        if before.as_ref() == Some(&after) {
+            continue;
+        }
+        // One that is on its way to the target goes back, though it runs another version yet.
+        let turns_round = rollouts.rollout.as_ref().is_some_and(|rollout| {
+            let group = rollout.group(host.place).filter(|group| group.state == State::RolledBack);
+            group.is_some_and(|group| TallyContext::new(rollout, group, fleet, now).goes_the_other_way(host))
+        });
+        if runs == after.to_string() && !turns_round {
+            continue;
+        }
+        effects.lets_go += 1;
+        let is_above = |version: &Version| after.precedes(version);
+        if runs.parse().is_ok_and(|runs| is_above(&runs)) || (turns_round && target.is_some_and(is_above)) {
+            effects.goes_down += 1;
+        }
+    }
+    effects.halted_before = rollouts.target.as_ref().is_some_and(|target| rollouts.halted.contains(&target.target));
+    effects
+}
+
 #[cfg(test)]
 mod tests {
     use fleet_engine::command::Command;
-    use fleet_engine::fleet::Fleet;
     use fleet_engine::shelf::ResourceSet;
     use serde_json::json;
 
@@ -105,29 +150,33 @@ mod tests {
 
     #[test]
     fn each_transition_is_one_record_and_a_step_without_one_is_none() {
-        let now: jiff::Timestamp = "2026-01-05T00:00:00Z".parse().unwrap();
-        let (mut book, mut fleet, mut shelf) = (RolloutState::default(), Fleet::default(), ResourceSet::default());
+        let now: Timestamp = "2026-01-05T00:00:00Z".parse().unwrap();
+        let (mut rollouts, mut fleet, mut resources) =
+            (RolloutState::default(), Fleet::default(), ResourceSet::default());
         let version = json!({"kind": "autoupdate_version", "version": "v1", "spec": {"agents": {
             "start_version": "1.0.0", "target_version": "1.1.0", "schedule": "regular", "mode": "enabled"}}});
-        shelf.put_json(&version, 1, &mut book).unwrap();
+        resources.put_json(&version, 1, &mut rollouts).unwrap();
         let actions = |before: &RolloutState, after: &RolloutState| -> Vec<String> {
-            of(before, after, now).into_iter().map(|record| format!("{} {}", record.action, record.subject)).collect()
+            records(before, after, now)
+                .into_iter()
+                .map(|record| format!("{} {}", record.action, record.subject))
+                .collect()
         };
-        let before = book.clone();
-        book.step(&mut fleet, now);
-        assert_eq!(actions(&before, &book), ["rollout_started rollout 1"]);
-        let before = book.clone();
-        book.step(&mut fleet, now);
-        assert_eq!(actions(&before, &book), [""; 0]);
+        let before = rollouts.clone();
+        rollouts.step(&mut fleet, now);
+        assert_eq!(actions(&before, &rollouts), ["rollout_started rollout 1"]);
+        let before = rollouts.clone();
+        rollouts.step(&mut fleet, now);
+        assert_eq!(actions(&before, &rollouts), [""; 0]);
         let start = Command::Start { groups: vec!["default".to_owned()], force: true };
-        book.command(&start, &fleet, now).unwrap();
-        assert_eq!(actions(&before, &book), ["group_started group default"]);
-        let before = book.clone();
-        book.command(&Command::Halt { groups: Vec::new(), all: true }, &fleet, now).unwrap();
-        assert_eq!(actions(&before, &book), ["group_halted group default"]);
-        let before = book.clone();
-        shelf.remove("autoupdate_version", &mut book).unwrap();
-        book.step(&mut fleet, now);
-        assert_eq!(actions(&before, &book), ["rollout_removed rollout 1"]);
+        rollouts.command(&start, &fleet, now).unwrap();
+        assert_eq!(actions(&before, &rollouts), ["group_started group default"]);
+        let before = rollouts.clone();
+        rollouts.command(&Command::Halt { groups: Vec::new(), all: true }, &fleet, now).unwrap();
+        assert_eq!(actions(&before, &rollouts), ["group_halted group default"]);
+        let before = rollouts.clone();
+        resources.remove("autoupdate_version", &mut rollouts).unwrap();
+        rollouts.step(&mut fleet, now);
+        assert_eq!(actions(&before, &rollouts), ["rollout_removed rollout 1"]);
     }
 }

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::CoreState;
+use super::tx::Tx;
 
 /// What our own report is called.
 pub(super) const OWN_REPORT: &str = "teleport-fleet";
@@ -91,93 +92,96 @@ fn owned(names: BTreeSet<&str>) -> BTreeSet<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-impl CoreState {
-    /// The hosts of the inventory. Whoever left it long ago is in no count.
-    fn census(&self, now: Timestamp) -> Census {
-        let mut census = Census::default();
-        let is_gone = |host: &&Host| host.is_expected() || self.is_unheard_for(host, DEPARTED_AFTER, now);
-        for host in self.fleet.hosts().iter().filter(|host| !is_gone(host)) {
-            match self.omission(host, now) {
-                Some(reason) => census.omit(reason, 1),
-                None => {
-                    let text = |name| self.fleet.names.text(name);
-                    let group = Some(text(host.declared)).filter(|group| !group.is_empty()).unwrap_or(DEFAULT_GROUP);
-                    let key = (group.to_owned(), text(host.version).to_owned());
-                    *census.counted.entry(key).or_default() += 1;
-                }
+/// The hosts of the inventory. Whoever left it long ago is in no count.
+fn census(state: &CoreState, now: Timestamp) -> Census {
+    let mut census = Census::default();
+    let is_gone = |host: &&Host| host.is_expected() || is_unheard_for(state, host, DEPARTED_AFTER, now);
+    for host in state.fleet.hosts().iter().filter(|host| !is_gone(host)) {
+        match omission(state, host, now) {
+            Some(reason) => census.omit(reason, 1),
+            None => {
+                let text = |name| state.fleet.names.text(name);
+                let group = Some(text(host.declared)).filter(|group| !group.is_empty()).unwrap_or(DEFAULT_GROUP);
+                let key = (group.to_owned(), text(host.version).to_owned());
+                *census.counted.entry(key).or_default() += 1;
             }
         }
-        census
     }
+    census
+}
 
-    /// Whether the host said nothing for more than so many seconds in which the server listened.
-    fn is_unheard_for(&self, host: &Host, seconds: u32, now: Timestamp) -> bool {
-        self.book.listening(now).is_over(host.heard, seconds)
+/// Whether the host said nothing for more than so many seconds in which the server listened.
+fn is_unheard_for(state: &CoreState, host: &Host, seconds: u32, now: Timestamp) -> bool {
+    state.rollouts.listening(now).is_over(host.heard, seconds)
+}
+
+/// Why a host is not counted, in the words of Managed Updates v2 where it has some; nothing: it is.
+pub(super) fn omission(state: &CoreState, host: &Host, now: Timestamp) -> Option<&'static str> {
+    if !host.reports && state.enrolments.waits(host.id).is_some() {
+        Some("its key waits for an operator")
+    } else if !host.reports {
+        Some("updater version does not support agent reports")
+    } else if host.flags.disabled {
+        Some("updater is disabled")
+    } else if host.flags.pinned {
+        Some("updater is pinning a specific version")
+    } else if is_unheard_for(state, host, silent_after(state.fleet.interval), now) {
+        Some("was not heard of for three report intervals")
+    } else if host.version.is_none() {
+        Some("does not say which version it runs")
+    } else {
+        None
     }
+}
 
-    /// Why a host is not counted, in the words of Managed Updates v2 where it has some; nothing: it is.
-    pub(super) fn omission(&self, host: &Host, now: Timestamp) -> Option<&'static str> {
-        if !host.reports && self.members.waits(host.id).is_some() {
-            Some("its key waits for an operator")
-        } else if !host.reports {
-            Some("updater version does not support agent reports")
-        } else if host.flags.disabled {
-            Some("updater is disabled")
-        } else if host.flags.pinned {
-            Some("updater is pinning a specific version")
-        } else if self.is_unheard_for(host, silent_after(self.fleet.interval), now) {
-            Some("was not heard of for three report intervals")
-        } else if host.version.is_none() {
-            Some("does not say which version it runs")
-        } else {
-            None
+/// Hosts by group and version; what other servers wrote as `autoupdate_agent_report` is among them.
+pub(crate) fn counts(tx: &Tx<'_>) -> StateCounts {
+    let state = tx.state();
+    let now = state.now();
+    let mut census = census(state, now);
+    let mut reports = u64::from(!state.fleet.hosts().is_empty());
+    let mut expired = 0;
+    for resource in state.resources.all() {
+        let Resource::Report(object) = resource else { continue };
+        reports += 1;
+        if now.as_second() - object.model.timestamp.as_second() > COUNTS_VALID {
+            expired += 1;
+            continue;
+        }
+        for count in &object.model.counts {
+            let key = (count.group.clone(), count.version.to_string());
+            *census.counted.entry(key).or_default() += u64::from(count.count);
+        }
+        for other in &object.model.omitted {
+            census.omit(&other.reason, u64::from(other.count));
         }
     }
+    let Census { counted, omitted } = census;
+    let counts = counted.into_iter().map(|((group, version), count)| CountOf { group, version, count }).collect();
+    let omitted = omitted.into_iter().map(|(reason, count)| Omission { count, reason }).collect();
+    StateCounts { at: Some(now), reports, expired, counts, omitted }
+}
 
-    /// Hosts by group and version; what other servers wrote as `autoupdate_agent_report` is among them.
-    pub(crate) fn counts(&self) -> StateCounts {
-        let now = self.now();
-        let mut census = self.census(now);
-        let mut reports = u64::from(!self.fleet.hosts().is_empty());
-        let mut expired = 0;
-        for resource in self.shelf.all() {
-            let Resource::Report(object) = resource else { continue };
-            reports += 1;
-            if now.as_second() - object.model.timestamp.as_second() > COUNTS_VALID {
-                expired += 1;
-                continue;
-            }
-            for count in &object.model.counts {
-                let key = (count.group.clone(), count.version.to_string());
-                *census.counted.entry(key).or_default() += u64::from(count.count);
-            }
-            for other in &object.model.omitted {
-                census.omit(&other.reason, u64::from(other.count));
-            }
-        }
-        let Census { counted, omitted } = census;
-        let counts = counted.into_iter().map(|((group, version), count)| CountOf { group, version, count }).collect();
-        let omitted = omitted.into_iter().map(|(reason, count)| Omission { count, reason }).collect();
-        StateCounts { at: Some(now), reports, expired, counts, omitted }
+/// Our own `autoupdate_agent_report`, made from the inventory; `None`: no host is known.
+pub(super) fn own_report(state: &CoreState) -> Option<KeptResource> {
+    if state.fleet.hosts().is_empty() {
+        return None;
     }
+    let (now, kind) = (state.now(), Kind::Report);
+    let expires = now.checked_add(EXPIRES_AFTER).unwrap_or(now);
+    let json = json!({
+        "kind": kind.to_string(),
+        "version": "v1",
+        "metadata": { "name": OWN_REPORT, "expires": expires },
+        "spec": census(state, now).bounded().spec(now),
+    });
+    Some(made(kind, OWN_REPORT, String::new(), json))
+}
 
-    /// Our own `autoupdate_agent_report`, made from the inventory; `None`: no host is known.
-    pub(super) fn own_report(&self) -> Option<KeptResource> {
-        let now = self.now();
-        if self.fleet.hosts().is_empty() {
-            return None;
-        }
-        let kind = Kind::Report.to_string();
-        let expires = now.checked_add(EXPIRES_AFTER).unwrap_or(now);
-        let json = json!({
-            "kind": kind,
-            "version": "v1",
-            "metadata": { "name": OWN_REPORT, "expires": expires },
-            "spec": self.census(now).bounded().spec(now),
-        });
-        let yaml = yaml::Node::from_json(&json, 1).map(|node| node.emit()).unwrap_or_default();
-        Some(KeptResource { kind, name: OWN_REPORT.to_owned(), revision: String::new(), yaml, json })
-    }
+/// A resource that is made when it is asked for.
+pub(super) fn made(kind: Kind, name: &str, revision: String, json: Value) -> KeptResource {
+    let yaml = yaml::Node::from_json(&json, 1).map(|node| node.emit()).unwrap_or_default();
+    KeptResource { kind: kind.to_string(), name: name.to_owned(), revision, yaml, json }
 }
 
 #[cfg(test)]

@@ -1,27 +1,22 @@
 //! The core: one thread that owns what is known and decides. Everybody else sends it what to do, or reads the snapshot.
 
-mod actor;
 mod changes;
-mod counts;
-mod decide;
-#[cfg(test)]
-mod down;
-mod effects;
+pub(crate) mod commands;
+pub(crate) mod counts;
 mod enrolments;
-mod gates;
-#[cfg(test)]
-mod heard;
-mod join_tokens;
-mod keeper;
-mod look;
+pub(crate) mod hosts;
 mod publish;
 mod repeats;
-mod reports;
+pub(crate) mod reports;
+pub(crate) mod resources;
+pub(crate) mod rollouts;
 mod snapshot;
-mod stop;
-mod tokens;
+mod state;
+#[cfg(test)]
+mod tests;
+pub(crate) mod tokens;
 mod tx;
-mod write;
+mod worker;
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -34,16 +29,16 @@ use fleet_wire::answers::find::Cluster;
 use fleet_wire::api::{ApiError, AuditEntry, Code};
 use tokio::sync::{broadcast, oneshot};
 
-pub(crate) use actor::Actor;
-pub(crate) use gates::WaitingGate;
-pub(crate) use keeper::CoreState;
-pub(crate) use reports::Came;
+pub(crate) use enrolments::{NotTaken, Verdict};
 pub(crate) use snapshot::Snapshot;
-pub(crate) use write::MAX_TEXT;
+pub(crate) use state::CoreState;
+pub(crate) use tx::{Actor, Tx};
 
 use crate::reporting::Reporting;
 use crate::tokens::TokenSet;
 use snapshot::HostContact;
+use tx::Ledger;
+use worker::Worker;
 
 /// How often the core looks at what became due. Questions wait for it, at most.
 const TICK: Duration = Duration::from_millis(200);
@@ -52,7 +47,7 @@ const QUESTIONS: usize = 65_536;
 /// Events that a slow reader may be behind; further ones he reads from the store.
 const EVENTS: usize = 1024;
 
-type Job = Box<dyn FnOnce(&mut CoreState) + Send>;
+type Job = Box<dyn FnOnce(&mut Tx<'_>) + Send>;
 
 /// Sends the core what to do.
 #[derive(Clone)]
@@ -73,14 +68,15 @@ impl Core {
         cluster: Cluster,
         reporting: Reporting,
     ) -> Result<(Self, JoinHandle<()>), String> {
-        let (heard, questions) = sync_channel(QUESTIONS);
+        let (contacts, questions) = sync_channel(QUESTIONS);
         let (events, _) = broadcast::channel(EVENTS);
-        let snapshot = Arc::new(Snapshot::new(heard, cluster));
-        let mut keeper = CoreState::open(dir, Arc::clone(&snapshot), tokens, events.clone(), reporting)?;
+        let snapshot = Arc::new(Snapshot::new(contacts, cluster));
+        let ledger = Ledger::open(dir, Arc::clone(&snapshot), tokens, events.clone(), reporting)?;
+        let mut worker = Worker::start(ledger)?;
         let (jobs, received) = mpsc::channel();
         let run = move || {
             // Half of a decision may be in memory: the next start reads what the store has.
-            let whole = std::panic::catch_unwind(AssertUnwindSafe(|| work(&mut keeper, &received, &questions)));
+            let whole = std::panic::catch_unwind(AssertUnwindSafe(|| work(&mut worker, &received, &questions)));
             if whole.is_err() {
                 std::process::abort();
             }
@@ -106,12 +102,12 @@ impl Core {
     /// What it returns, or that the core has ended.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut CoreState) -> Result<T, ApiError> + Send + 'static,
+        job: impl FnOnce(&mut Tx<'_>) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let (answer, answered) = oneshot::channel();
-        let job: Job = Box::new(move |keeper| {
+        let job: Job = Box::new(move |tx| {
             // Whoever asked may have left.
-            let _ = answer.send(job(keeper));
+            let _ = answer.send(job(tx));
         });
         let ended = || ApiError::new(Code::Internal, "the server is ending");
         self.jobs.send(job).map_err(|_| ended())?;
@@ -119,20 +115,21 @@ impl Core {
     }
 }
 
-fn work(keeper: &mut CoreState, jobs: &Receiver<Job>, questions: &Receiver<HostContact>) {
+fn work(worker: &mut Worker, jobs: &Receiver<Job>, questions: &Receiver<HostContact>) {
     loop {
         match jobs.recv_timeout(TICK) {
             Ok(job) => {
                 // Who was answered before a command was told: that counts in what it decides.
-                keeper.hear(questions.try_iter().take(QUESTIONS));
-                job(keeper);
+                worker.record_questions(questions.try_iter().take(QUESTIONS));
+                worker.decide_stops();
+                job(&mut Tx::new(&mut worker.ledger));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        keeper.hear(questions.try_iter().take(QUESTIONS));
-        keeper.do_what_is_due();
+        worker.record_questions(questions.try_iter().take(QUESTIONS));
+        worker.do_what_is_due();
     }
-    keeper.hear(questions.try_iter());
-    keeper.end();
+    worker.record_questions(questions.try_iter());
+    worker.end();
 }

@@ -11,6 +11,7 @@ use fleet_engine::reason::Why;
 use jiff::Timestamp;
 use protocol::report::Key;
 
+use super::CoreState;
 use super::snapshot::{AnswerTable, HostTable, Slot, Snapshot, name_of};
 
 /// Update ids that no host has any more, beyond as many as there are hosts twice.
@@ -61,22 +62,22 @@ fn is_same(known: &HostAnswer, answer: &HostAnswer) -> bool {
     }
 }
 
-/// Publishes what `book` decides for every host at `now`, as decision `generation`.
-pub(super) fn all(snapshot: &Snapshot, book: &RolloutState, fleet: &Fleet, generation: u32, now: Timestamp) {
+/// Publishes what is decided for every host at `now`, as decision `generation`.
+pub(super) fn all(snapshot: &Snapshot, CoreState { rollouts, fleet, .. }: &CoreState, generation: u32, now: Timestamp) {
     let mut answers = Answers::default();
-    let mut answer = |question: &Question| book.answer(fleet, question, now).map(|answer| answers.keep(&answer));
+    let mut answer = |question: &Question| rollouts.answer(fleet, question, now).map(|answer| answers.keep(&answer));
     let Some(elsewhere) = answer(&Question::default()) else {
         snapshot.publish(None);
         return;
     };
-    let groups = book.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy.name);
+    let groups = rollouts.rollout.iter().flat_map(|rollout| &rollout.groups).map(|group| &group.policy.name);
     // A group that is held is, or decides who is, though the rollout may not have it.
-    let groups = groups.chain(book.holds.names());
+    let groups = groups.chain(rollouts.holds.names());
     let unknown = groups
         .filter_map(|name| Some((name.clone(), answer(&Question { group: name.clone(), ..Question::default() })?)))
         .collect();
     let mut words: Vec<usize> = Vec::with_capacity(fleet.hosts().len());
-    book.verdicts(fleet, now, |_, answer| words.push(answers.keep(answer)));
+    rollouts.verdicts(fleet, now, |_, answer| words.push(answers.keep(answer)));
     let before = snapshot.table().map(|table| Arc::new(AnswerTable { before: None, ..AnswerTable::clone(&table) }));
     snapshot.publish(Some(AnswerTable { generation, answers: answers.list, unknown, elsewhere, before }));
     meet(snapshot, fleet, fleet.hosts().iter());
@@ -84,19 +85,20 @@ pub(super) fn all(snapshot: &Snapshot, book: &RolloutState, fleet: &Fleet, gener
     // One look at each: with a million hosts that is most of a decision's time.
     for (host, answer) in fleet.hosts().iter().zip(words) {
         if let Some(slot) = hosts.by_id.get(&host.id) {
-            know(slot, book, fleet, host);
+            know(slot, rollouts, fleet, host);
             slot.set(generation, answer);
         }
     }
 }
 
 /// Publishes what these hosts are answered; everybody else's answer is as before.
-pub(super) fn some(snapshot: &Snapshot, book: &RolloutState, fleet: &Fleet, ids: &[HostId], now: Timestamp) {
+pub(super) fn some(snapshot: &Snapshot, state: &CoreState, ids: &[HostId]) {
     let Some(table) = snapshot.table() else { return };
+    let (CoreState { rollouts, fleet, .. }, now) = (state, state.now());
     let mut answers = Answers::of(&table.answers);
     let hosts: Vec<&Host> = ids.iter().filter_map(|id| fleet.host(*id)).collect();
     let words: Vec<Option<usize>> =
-        hosts.iter().map(|host| book.answer(fleet, &of(host), now).map(|answer| answers.keep(&answer))).collect();
+        hosts.iter().map(|host| rollouts.answer(fleet, &of(host), now).map(|answer| answers.keep(&answer))).collect();
     if answers.list.len() > table.answers.len() {
         snapshot.publish(Some(AnswerTable { answers: answers.list, ..AnswerTable::clone(&table) }));
     }
@@ -104,7 +106,7 @@ pub(super) fn some(snapshot: &Snapshot, book: &RolloutState, fleet: &Fleet, ids:
     let slots = snapshot.hosts();
     for (host, answer) in hosts.into_iter().zip(words) {
         let Some(slot) = slots.by_id.get(&host.id) else { continue };
-        know(slot, book, fleet, host);
+        know(slot, rollouts, fleet, host);
         if let Some(answer) = answer {
             slot.set(table.generation, answer);
         }
@@ -163,8 +165,8 @@ fn meet<'a>(snapshot: &Snapshot, fleet: &Fleet, hosts: impl Iterator<Item = &'a 
 }
 
 /// Notes what of a host decides whether the group that a question names counts.
-fn know(slot: &Slot, book: &RolloutState, fleet: &Fleet, host: &Host) {
-    let number = book.rollout.as_ref().map_or(0, |rollout| rollout.number);
+fn know(slot: &Slot, rollouts: &RolloutState, fleet: &Fleet, host: &Host) {
+    let number = rollouts.rollout.as_ref().map_or(0, |rollout| rollout.number);
     let was_told = host.mark.is_some_and(|mark| u64::from(mark.rollout) == number);
     let is_bound = host.reports || !host.assigned.is_none() || was_told;
     slot.know(name_of(fleet.names.text(host.declared)), is_bound);

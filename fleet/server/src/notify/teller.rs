@@ -219,13 +219,13 @@ impl Teller {
 
     fn tell_lasting(&mut self) {
         let public = self.snapshot.public();
-        self.remember_past(public.book.rollout.as_ref().map(|rollout| rollout.number));
+        self.remember_past(public.rollouts.rollout.as_ref().map(|rollout| rollout.number));
         let Some(mut place) = self.place.take() else { return };
         let before = place.lasting.clone();
         let now = crate::clock::now();
         let unconfirmed = (!self.snapshot.is_good()).then(|| self.snapshot.confirmed());
-        let found = lasting::conditions(&Observation { book: &public.book, unconfirmed, past: &self.past, now });
-        while let Some((key, event)) = lasting::next(&mut place, &found, &public.book, now) {
+        let found = lasting::conditions(&Observation { book: &public.rollouts, unconfirmed, past: &self.past, now });
+        while let Some((key, event)) = lasting::next(&mut place, &found, &public.rollouts, now) {
             self.tell(&event);
             let Some(noted) = place.lasting.get_mut(&key) else { break };
             noted.is_told = true;

@@ -25,7 +25,7 @@ impl Session {
         let message = format!("{} has the role {}; this needs the role {needed}", self.actor.who, self.actor.role);
         let wrong = ApiError::new(Code::Forbidden, message);
         let (actor, subject, refused) = (self.actor.clone(), what.to_owned(), wrong.clone());
-        let _ = app.core.run(move |keeper| keeper.note(&actor, "request", &subject, Some(&refused))).await;
+        let _ = app.core.run(move |tx| tx.note(&actor, "request", &subject, Some(&refused))).await;
         Err(refuse(app, Some(self), wrong, "/"))
     }
 }

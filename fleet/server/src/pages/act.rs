@@ -13,7 +13,7 @@ use super::page::{PageResult, frame, page, refuse};
 use super::session::Session;
 use super::wanted::FormAction;
 use crate::app::App;
-use crate::core::{Actor, CoreState};
+use crate::core::{Actor, Tx, commands, hosts, rollouts};
 
 /// `/confirm`: says what would happen. Nothing changes.
 pub(super) async fn confirm(State(app): State<App>, Posted { session, fields }: Posted) -> PageResult {
@@ -28,15 +28,15 @@ async fn shown(app: &App, session: &Session, fields: &FormFields) -> Result<Conf
     // The request's id is that of the second form: sent twice, it acts once.
     let id = uuid::Uuid::new_v4().to_string();
     let (actor, command) = (session.actor.clone(), wanted.clone());
-    let tried = app.core.run(move |keeper| {
+    let tried = app.core.run(move |tx| {
         let acted = match command {
             FormAction::Host(..) => None,
             FormAction::Command(command) => {
                 let id = uuid::Uuid::new_v4().to_string();
-                Some(keeper.act(&actor, &Act { id, command, dry_run: true })?)
+                Some(commands::act(tx, &actor, &Act { id, command, dry_run: true })?)
             }
         };
-        Ok((keeper.number(), acted))
+        Ok((rollouts::number(tx), acted))
     });
     let (number, acted) = tried.await?;
     let mut sent = FormAction::fields(fields);
@@ -67,30 +67,30 @@ pub(super) async fn act(State(app): State<App>, Posted { session, fields }: Post
     let refused = |wrong| refuse(&app, Some(&session), wrong, &back);
     let wanted = FormAction::read(&fields).map_err(refused)?;
     let (id, number, actor) = (fields.get("id").to_owned(), fields.get("rollout").to_owned(), session.actor.clone());
-    let done = app.core.run(move |keeper| carry_out(keeper, &actor, &wanted, id, &number)).await;
+    let done = app.core.run(move |tx| carry_out(tx, &actor, &wanted, id, &number)).await;
     let (sentence, touched) = done.map_err(refused)?;
     Ok(page(StatusCode::OK, &Done { frame: frame(&app, Some(&session)), sentence, touched, back }))
 }
 
 /// What was done, and what it did to hosts.
 fn carry_out(
-    keeper: &mut CoreState,
+    tx: &mut Tx<'_>,
     actor: &Actor,
     wanted: &FormAction,
     id: String,
     number: &str,
 ) -> Result<(String, String), ApiError> {
-    if !wanted.holds_for_every_rollout() && number != keeper.number().to_string() {
+    if !wanted.holds_for_every_rollout() && number != rollouts::number(tx).to_string() {
         let message = "another rollout began since this was asked: look at it first";
-        return Err(keeper.refuse(actor, "request", "POST /act", ApiError::new(Code::Conflict, message), false));
+        return Err(tx.refuse(actor, "request", "POST /act", ApiError::new(Code::Conflict, message)));
     }
     match wanted {
         FormAction::Command(command) => {
-            let acted = keeper.act(actor, &Act { id, command: command.clone(), dry_run: false })?;
+            let acted = commands::act(tx, actor, &Act { id, command: command.clone(), dry_run: false })?;
             Ok((effects::done(command, &acted), effects::effects(&acted.effects)))
         }
         FormAction::Host(host, decision) => {
-            keeper.decide(actor, *host, &Decided { id, decision: decision.clone() })?;
+            hosts::decide(tx, actor, *host, &Decided { id, decision: decision.clone() })?;
             Ok((format!("{}: done.", wanted.title()), String::new()))
         }
     }

@@ -50,7 +50,7 @@ pub(super) async fn enter(app: &App, holder: Holder, actor: Actor, mut response:
         let error = "the server has no random numbers";
         return page(StatusCode::INTERNAL_SERVER_ERROR, &with_error(app, "/".to_owned(), error));
     };
-    let _ = app.core.run(move |keeper| keeper.note(&actor, "login", "dashboard", None)).await;
+    let _ = app.core.run(move |tx| tx.note(&actor, "login", "dashboard", None)).await;
     set_cookie(&mut response, &app.dashboard, &secret, MAX_AGE);
     response
 }
@@ -91,7 +91,7 @@ pub(super) fn with_error(app: &App, next: String, error: &str) -> LoginPage {
 pub(super) async fn end(State(app): State<App>, Posted { session, .. }: Posted) -> Response {
     app.dashboard.sessions.end(&session.secret);
     let actor = session.actor;
-    let _ = app.core.run(move |keeper| keeper.note(&actor, "logout", "dashboard", None)).await;
+    let _ = app.core.run(move |tx| tx.note(&actor, "logout", "dashboard", None)).await;
     let mut response = see("/login");
     set_cookie(&mut response, &app.dashboard, "", 0);
     response

@@ -15,6 +15,7 @@ use fleet_wire::api::{ApiError, AuditEntry, Code, HostsQuery};
 use super::page::{PageResult, asked, frame, nothing, page, refuse};
 use super::session::Session;
 use crate::app::App;
+use crate::core;
 use crate::past::{self, past, with_history};
 
 /// Records of a page.
@@ -25,7 +26,10 @@ const KINDS: [&str; 5] =
 
 /// `/`.
 pub(super) async fn rollout(session: Session, State(app): State<App>) -> PageResult {
-    let known = app.core.run(|keeper| Ok((keeper.present(), keeper.holds(), keeper.known()))).await;
+    let known = app
+        .core
+        .run(|tx| Ok((core::rollouts::present(tx), core::rollouts::stops(tx).holds, core::hosts::known(tx))))
+        .await;
     let (rollout, holds, hosts) = known.map_err(|wrong| refuse(&app, Some(&session), wrong, "/"))?;
     Ok(page(StatusCode::OK, &RolloutPage { frame: frame(&app, Some(&session)), rollout, holds, hosts }))
 }
@@ -34,7 +38,8 @@ pub(super) async fn rollout(session: Session, State(app): State<App>) -> PageRes
 pub(super) async fn group(session: Session, State(app): State<App>, Path(name): Path<String>) -> PageResult {
     let refused = |wrong| refuse(&app, Some(&session), wrong, "/");
     let wanted = name.clone();
-    let known = app.core.run(move |keeper| Ok((keeper.present(), keeper.group_look(&wanted)))).await;
+    let known =
+        app.core.run(move |tx| Ok((core::rollouts::present(tx), core::rollouts::group_look(tx, &wanted)))).await;
     let (rollout, look) = known.map_err(refused)?;
     let history = about(&app, vec![format!("group {name}"), "all groups".to_owned()]).await.map_err(refused)?;
     let rollout = rollout.unwrap_or_default();
@@ -51,10 +56,7 @@ pub(super) async fn hosts(session: Session, State(app): State<App>, uri: Uri) ->
     let Query(query) = query.map_err(|error| refused(ApiError::new(Code::BadRequest, error.body_text())))?;
     let query = said(query);
     let wanted = query.clone();
-    let found = app
-        .core
-        .run(move |keeper| Ok((keeper.hosts(&wanted)?, keeper.group_names().map(str::to_owned).collect::<Vec<_>>())))
-        .await;
+    let found = app.core.run(move |tx| Ok((core::hosts::list(tx, &wanted)?, core::rollouts::group_names(tx)))).await;
     let (found, groups) = found.map_err(refused)?;
     Ok(page(StatusCode::OK, &HostsPage { frame: frame(&app, Some(&session)), query, found, groups }))
 }
@@ -75,10 +77,7 @@ pub(super) async fn host(session: Session, State(app): State<App>, Path(id): Pat
     let refused = |wrong| refuse(&app, Some(&session), wrong, "/hosts");
     let none = || refused(ApiError::new(Code::BadRequest, format!("{id:?} is no UUID of a host")));
     let host = ids::uuid(&id).ok_or_else(none)?;
-    let known = app
-        .core
-        .run(move |keeper| Ok((keeper.explain(host), keeper.group_names().map(str::to_owned).collect::<Vec<_>>())))
-        .await;
+    let known = app.core.run(move |tx| Ok((core::hosts::explain(tx, host), core::rollouts::group_names(tx)))).await;
     let (explained, groups) = known.map_err(refused)?;
     let explained = match explained {
         Ok(explained) => Ok(with_history(&app, host, explained).await.map_err(|failure| refused(failure.wrong()))?),
@@ -91,10 +90,10 @@ pub(super) async fn host(session: Session, State(app): State<App>, Path(id): Pat
 
 /// `/versions`.
 pub(super) async fn versions(session: Session, State(app): State<App>) -> PageResult {
-    let known = app.core.run(|keeper| {
+    let known = app.core.run(|tx| {
         // Of a kind of which there can be one, that there is none is an error.
-        let kept = KINDS.iter().flat_map(|kind| keeper.kept(kind, None).unwrap_or_default()).collect();
-        Ok((keeper.counts(), kept))
+        let kept = KINDS.iter().flat_map(|kind| core::resources::list(tx, kind, None).unwrap_or_default()).collect();
+        Ok((core::counts::counts(tx), kept))
     });
     let (counts, kept) = known.await.map_err(|wrong| refuse(&app, Some(&session), wrong, "/"))?;
     Ok(page(StatusCode::OK, &VersionsPage { frame: frame(&app, Some(&session)), counts, kept }))

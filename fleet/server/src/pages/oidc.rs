@@ -102,7 +102,7 @@ async fn refuse(app: &App, parts: Option<&Parts>, next: String, refused: LoginRe
             let told = wrong.message.clone();
             let actor = Actor { who, from: parts.map(from).unwrap_or_default(), role: Role::Viewer };
             // It is refused also where the store cannot be written, which its own failure says.
-            let _ = app.core.run(move |keeper| Ok(keeper.refuse(&actor, "login", "dashboard", wrong, false))).await;
+            let _ = app.core.run(move |tx| Ok(tx.refuse(&actor, "login", "dashboard", wrong))).await;
             count().map_or_else(|| failed(StatusCode::FORBIDDEN, &told), |wait| too_many(app, next.clone(), wait))
         }
         LoginRefusal::Busy => {

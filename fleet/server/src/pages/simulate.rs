@@ -12,6 +12,7 @@ use super::page::{self, frame, page};
 use super::session::Session;
 use crate::app::App;
 use crate::clock;
+use crate::core;
 use crate::simulation::{KINDS, MADE_UP, known};
 
 /// Most hosts: some seconds of one core.
@@ -55,9 +56,10 @@ async fn tell(app: &App, asked: &SimulateInput) -> Result<SimulateResult, (Statu
     let unavailable = |wrong: ApiError| (StatusCode::SERVICE_UNAVAILABLE, wrong.message);
     let mut plan = read(asked).map_err(bad)?;
     let is_known = asked.hosts.is_empty();
-    let of_server = app.core.run(move |keeper| {
+    let of_server = app.core.run(move |tx| {
         let most = usize::try_from(MOST).unwrap_or(usize::MAX);
-        Ok((keeper.resources(&KINDS), if is_known { keeper.inventory(most) } else { Some(Vec::new()) }))
+        let hosts = if is_known { core::hosts::inventory(tx, most) } else { Some(Vec::new()) };
+        Ok((core::resources::of_kinds(tx, &KINDS), hosts))
     });
     let (resources, inventory) = of_server.await.map_err(unavailable)?;
     plan.resources = resources;

@@ -4,22 +4,24 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use fleet_engine::host::HostId;
 use fleet_wire::answers::ids;
 use fleet_wire::api::{
-    Act, Acted, ApiError, AuditEntry, AuditPage, AuditRange, Code, Decided, Explained, HostList, HostsQuery,
-    KeptResource, KnownHead, Removal, RolloutsQuery, StateCounts, Verified, Write, WriteResult,
+    Act, ApiError, AuditEntry, AuditPage, AuditRange, Code, Decided, Explained, HostsQuery, KnownHead, NewJoinToken,
+    NewToken, Removal, RolloutsQuery, TokenRemoval, Verified, Write, WriteResult,
 };
-use fleet_wire::rollout::{AgentRollout, StopsAlone};
+use fleet_wire::rollout::AgentRollout;
+use serde::Deserialize;
+use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use super::access::{Admin, Operator, Viewer};
-use super::request::{ApiPath, ApiQuery, ApiResult, MAX_BODY, Whole, bad, read_json};
+use super::request::{Admin, ApiBody, ApiPath, ApiQuery, ApiResult, MAX_BODY, Operator, Viewer, bad};
 use crate::app::App;
-use crate::core::MAX_TEXT;
+use crate::core::resources::MAX_TEXT;
+use crate::core::{commands, counts, hosts, resources, rollouts, tokens};
 use crate::failure::ApiFailure;
 use crate::past::{self, past, with_history};
 
@@ -38,12 +40,21 @@ const BEHIND: usize = 256;
 pub(super) fn routes() -> Router<App> {
     Router::new()
         .route("/v1/fleet/resources", post(write))
-        .route("/v1/fleet/resources/{kind}", get(list).delete(remove_only))
-        .route("/v1/fleet/resources/{kind}/{*name}", get(read).delete(remove))
-        .route("/v1/fleet/rollout", get(rollout))
-        .route("/v1/fleet/holds", get(holds))
+        .route("/v1/fleet/resources/{kind}", get(list).delete(remove))
+        .route("/v1/fleet/resources/{kind}/{*name}", get(list).delete(remove))
+        .route(
+            "/v1/fleet/rollout",
+            get(async |_: Viewer, State(app): State<App>| app.answer(|tx| rollouts::rollout(tx)).await),
+        )
+        .route(
+            "/v1/fleet/holds",
+            get(async |_: Viewer, State(app): State<App>| app.answer(|tx| Ok(rollouts::stops(tx))).await),
+        )
         .route("/v1/fleet/rollouts", get(rollouts))
-        .route("/v1/fleet/counts", get(counts))
+        .route(
+            "/v1/fleet/counts",
+            get(async |_: Viewer, State(app): State<App>| app.answer(|tx| Ok(counts::counts(tx))).await),
+        )
         .route("/v1/fleet/commands", post(act))
         .route("/v1/fleet/hosts", get(hosts))
         .route("/v1/fleet/hosts/{id}", get(explain).post(decide))
@@ -52,6 +63,17 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/fleet/events", get(events))
         .route("/v1/fleet/backup", get(backup))
         .route("/v1/fleet/doctor", get(doctor))
+        .route(
+            "/v1/fleet/tokens",
+            get(async |_: Admin, State(app): State<App>| app.answer(|tx| Ok(tokens::list(tx))).await).post(make_token),
+        )
+        .route("/v1/fleet/tokens/{name}", delete(remove_token))
+        .route(
+            "/v1/fleet/join-tokens",
+            get(async |_: Admin, State(app): State<App>| app.answer(|tx| Ok(tokens::list_join(tx))).await)
+                .post(make_join_token),
+        )
+        .route("/v1/fleet/join-tokens/{name}", delete(remove_join_token))
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
 }
 
@@ -59,52 +81,40 @@ fn host(text: &str) -> Result<HostId, ApiFailure> {
     ids::uuid(text).ok_or_else(|| bad(format!("{text:?} is no UUID of a host")))
 }
 
-async fn list(_: Viewer, State(app): State<App>, ApiPath(kind): ApiPath<String>) -> ApiResult<Vec<KeptResource>> {
-    Ok(Json(app.core.run(move |keeper| keeper.kept(&kind, None)).await?))
+/// What a path names.
+#[derive(Deserialize)]
+struct ResourcePath {
+    kind: String,
+    name: Option<String>,
 }
 
-async fn read(
+async fn list(
     _: Viewer,
     State(app): State<App>,
-    ApiPath((kind, name)): ApiPath<(String, String)>,
-) -> ApiResult<Vec<KeptResource>> {
-    Ok(Json(app.core.run(move |keeper| keeper.kept(&kind, Some(&name))).await?))
+    ApiPath(ResourcePath { kind, name }): ApiPath<ResourcePath>,
+) -> impl IntoResponse {
+    app.answer(move |tx| resources::list(tx, &kind, name.as_deref())).await
 }
 
-async fn write(Operator(actor): Operator, State(app): State<App>, Whole(body): Whole) -> ApiResult<WriteResult> {
-    let write: Write = read_json(&body)?;
+async fn write(
+    Operator(actor): Operator,
+    State(app): State<App>,
+    ApiBody(write): ApiBody<Write>,
+) -> ApiResult<WriteResult> {
     if write.text.len() > MAX_TEXT {
         return Err(ApiError::new(Code::TooLarge, format!("the resources are larger than {MAX_TEXT} bytes")).into());
     }
-    Ok(Json(app.core.run(move |keeper| keeper.write(&actor, &write)).await?))
+    app.answer(move |tx| resources::write(tx, &actor, &write)).await
 }
 
 async fn remove(
     Operator(actor): Operator,
     State(app): State<App>,
-    ApiPath((kind, name)): ApiPath<(String, String)>,
-    ApiQuery(removal): ApiQuery<Removal>,
-) -> ApiResult<WriteResult> {
-    let Removal { id, dry_run } = removal;
-    Ok(Json(app.core.run(move |keeper| keeper.remove(&actor, &id, &kind, &name, dry_run)).await?))
-}
-
-async fn remove_only(
-    operator: Operator,
-    state: State<App>,
-    ApiPath(kind): ApiPath<String>,
-    removal: ApiQuery<Removal>,
-) -> ApiResult<WriteResult> {
-    remove(operator, state, ApiPath((kind, String::new())), removal).await
-}
-
-async fn rollout(_: Viewer, State(app): State<App>) -> ApiResult<AgentRollout> {
-    Ok(Json(app.core.run(|keeper| keeper.rollout()).await?))
-}
-
-/// What is held, with a rollout and without one; and that the store does not answer.
-async fn holds(_: Viewer, State(app): State<App>) -> ApiResult<StopsAlone> {
-    Ok(Json(app.core.run(|keeper| Ok(keeper.stops())).await?))
+    ApiPath(ResourcePath { kind, name }): ApiPath<ResourcePath>,
+    ApiQuery(Removal { id, dry_run }): ApiQuery<Removal>,
+) -> impl IntoResponse {
+    let name = name.unwrap_or_default();
+    app.answer(move |tx| resources::remove(tx, &actor, &id, (&kind, &name), dry_run)).await
 }
 
 /// The present rollout, and past ones as they were last, the newest first.
@@ -118,22 +128,17 @@ async fn rollouts(
     Ok(Json(found.into_iter().map(|(shown, _)| shown).collect()))
 }
 
-async fn counts(_: Viewer, State(app): State<App>) -> ApiResult<StateCounts> {
-    Ok(Json(app.core.run(|keeper| Ok(keeper.counts())).await?))
+async fn act(Operator(actor): Operator, State(app): State<App>, ApiBody(act): ApiBody<Act>) -> impl IntoResponse {
+    app.answer(move |tx| commands::act(tx, &actor, &act)).await
 }
 
-async fn act(Operator(actor): Operator, State(app): State<App>, Whole(body): Whole) -> ApiResult<Acted> {
-    let act: Act = read_json(&body)?;
-    Ok(Json(app.core.run(move |keeper| keeper.act(&actor, &act)).await?))
-}
-
-async fn hosts(_: Viewer, State(app): State<App>, ApiQuery(query): ApiQuery<HostsQuery>) -> ApiResult<HostList> {
-    Ok(Json(app.core.run(move |keeper| keeper.hosts(&query)).await?))
+async fn hosts(_: Viewer, State(app): State<App>, ApiQuery(query): ApiQuery<HostsQuery>) -> impl IntoResponse {
+    app.answer(move |tx| hosts::list(tx, &query)).await
 }
 
 async fn explain(_: Viewer, State(app): State<App>, ApiPath(id): ApiPath<String>) -> ApiResult<Explained> {
     let id = host(&id)?;
-    let explained = app.core.run(move |keeper| keeper.explain(id)).await?;
+    let explained = app.core.run(move |tx| hosts::explain(tx, id)).await?;
     Ok(Json(with_history(&app, id, explained).await?))
 }
 
@@ -141,10 +146,10 @@ async fn decide(
     Operator(actor): Operator,
     State(app): State<App>,
     ApiPath(id): ApiPath<String>,
-    Whole(body): Whole,
+    ApiBody(decided): ApiBody<Decided>,
 ) -> ApiResult<Explained> {
-    let (id, decided): (_, Decided) = (host(&id)?, read_json(&body)?);
-    let explained = app.core.run(move |keeper| keeper.decide(&actor, id, &decided)).await?;
+    let id = host(&id)?;
+    let explained = app.core.run(move |tx| hosts::decide(tx, &actor, id, &decided)).await?;
     Ok(Json(with_history(&app, id, explained).await?))
 }
 
@@ -271,4 +276,34 @@ fn read_whole(mut file: std::fs::File, chunks: &mpsc::Sender<std::io::Result<Byt
             return;
         }
     }
+}
+
+async fn make_token(Admin(actor): Admin, State(app): State<App>, ApiBody(new): ApiBody<NewToken>) -> impl IntoResponse {
+    app.answer(move |tx| tokens::make(tx, &actor, &new)).await
+}
+
+async fn make_join_token(
+    Admin(actor): Admin,
+    State(app): State<App>,
+    ApiBody(new): ApiBody<NewJoinToken>,
+) -> impl IntoResponse {
+    app.answer(move |tx| tokens::make_join(tx, &actor, &new)).await
+}
+
+async fn remove_token(
+    Admin(actor): Admin,
+    State(app): State<App>,
+    ApiPath(name): ApiPath<String>,
+    ApiQuery(TokenRemoval { id }): ApiQuery<TokenRemoval>,
+) -> impl IntoResponse {
+    app.answer(move |tx| tokens::remove(tx, &actor, &id, &name).map(|()| json!({}))).await
+}
+
+async fn remove_join_token(
+    Admin(actor): Admin,
+    State(app): State<App>,
+    ApiPath(name): ApiPath<String>,
+    ApiQuery(TokenRemoval { id }): ApiQuery<TokenRemoval>,
+) -> impl IntoResponse {
+    app.answer(move |tx| tokens::remove_join(tx, &actor, &id, &name).map(|()| json!({}))).await
 }

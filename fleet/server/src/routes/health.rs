@@ -18,7 +18,7 @@ pub(super) async fn alive() -> &'static str {
 /// The server decides: its store has confirmed what it answers within half a minute.
 pub(super) async fn ready(State(app): State<App>) -> Response {
     if app.core.snapshot().is_good() {
-        let is_held = app.core.snapshot().public().book.holds.all;
+        let is_held = app.core.snapshot().public().rollouts.holds.all;
         return if is_held { "ready; everything is held until `run --all`\n" } else { "ready\n" }.into_response();
     }
     ApiFailure::from(ApiError::new(Code::StoreUnavailable, app.core.snapshot().unconfirmed())).into_response()

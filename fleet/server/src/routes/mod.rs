@@ -1,6 +1,5 @@
 //! What the server answers over HTTP.
 
-mod access;
 mod admin;
 mod caller;
 mod document;
@@ -9,7 +8,6 @@ mod public;
 mod reply;
 mod report;
 mod request;
-mod tokens;
 
 use axum::Router;
 use axum::body::Body;
@@ -36,7 +34,6 @@ pub(crate) fn all(app: App) -> Router {
         .merge(public::routes())
         .merge(report::routes())
         .merge(admin::routes())
-        .merge(tokens::routes())
         .merge(pages::routes())
         .route("/v1/openapi.json", get(document::document))
         .route("/healthz", get(health::alive))

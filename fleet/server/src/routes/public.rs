@@ -76,7 +76,7 @@ impl App {
     /// Whether nobody is told to update: by an operator's `halt --all`, or because the store does not confirm what is answered.
     fn is_stopped(&self) -> bool {
         let snapshot = self.core.snapshot();
-        !snapshot.is_good() || snapshot.public().book.holds.all
+        !snapshot.is_good() || snapshot.public().rollouts.holds.all
     }
 }
 
@@ -87,7 +87,7 @@ async fn maintenance_schedule(State(app): State<App>, RawQuery(query): RawQuery)
         Err(reply) => return HttpReply(reply),
     };
     let public = app.core.snapshot().public();
-    let windows = schedule::windows(&public.book, &question.group, &NameTable::default());
+    let windows = schedule::windows(&public.rollouts, &question.group, &NameTable::default());
     HttpReply(schedule::reply(&question, &windows, clock::now()))
 }
 
@@ -135,7 +135,7 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<HttpR
     let Some((name, verb)) = path.and_then(channel::path) else { return Ok(HttpReply(not_found())) };
     let public = app.core.snapshot().public();
     let defined = |name: &str| -> Option<&Channel> {
-        match public.shelf.get(Kind::Channel, name)? {
+        match public.resources.get(Kind::Channel, name)? {
             Resource::Channel(object) => Some(&object.model),
             _ => None,
         }
@@ -153,10 +153,10 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<HttpR
     }
     Ok(HttpReply(match (origin, verb) {
         // Nobody new gets it.
-        (Origin::Static(Some(version)), Verb::Version) if public.shelf.block_of(version).is_some() => {
+        (Origin::Static(Some(version)), Verb::Version) if public.resources.block_of(version).is_some() => {
             channel::version(style, None, servers)
         }
-        (Origin::Static(Some(version)), Verb::Critical) if public.shelf.block_of(version).is_some() => {
+        (Origin::Static(Some(version)), Verb::Critical) if public.resources.block_of(version).is_some() => {
             channel::critical(false)
         }
         (Origin::Static(version), Verb::Version) => channel::version(style, version, servers),

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::request::whole;
 use crate::app::App;
-use crate::core::Came;
+use crate::core::{NotTaken, Verdict, reports};
 use crate::failure;
 use crate::report::ReportBody;
 
@@ -23,15 +23,6 @@ const TOO_OFTEN: u16 = 10;
 pub(super) fn routes() -> Router<App> {
     // `protocol::report::PATH`, as a text: a test reads all routes.
     Router::new().route("/v1/webapi/agents/report", post(report))
-}
-
-/// A report that is not taken; with these numbers another one would be.
-struct NotTaken(ApiError, Option<GoOn>);
-
-impl From<ApiError> for NotTaken {
-    fn from(wrong: ApiError) -> Self {
-        Self(wrong, None)
-    }
 }
 
 /// A report that came.
@@ -71,14 +62,12 @@ async fn report(State(app): State<App>, headers: HeaderMap, request: Request) ->
     let body = whole(request.into_body(), MAX_BODY).await?;
     let header = |name: &str| only(&headers, name);
     let signed = ReportBody::read(header, &body)?;
-    let (status, kept) = match app.core.run(move |keeper| keeper.report(&signed)).await? {
-        Came::Taken(kept) => ((StatusCode::OK, "taken"), kept),
-        Came::Waits(kept) => ((StatusCode::ACCEPTED, "waiting"), kept),
-        Came::Refused(wrong, go_on) => return Err(NotTaken(wrong, go_on)),
+    let (verdict, durable) = app.core.run(move |tx| reports::report(tx, &signed)).await??;
+    durable.await.unwrap_or_else(|_| Err(ApiError::new(Code::StoreUnavailable, "the server is ending")))?;
+    let (status, state) = match verdict {
+        Verdict::Taken => (StatusCode::OK, "taken"),
+        Verdict::Waits => (StatusCode::ACCEPTED, "waiting"),
     };
-    let ended = || Err(ApiError::new(Code::StoreUnavailable, "the server is ending"));
-    kept.await.unwrap_or_else(|_| ended())?;
-    let (status, state) = status;
     Ok(no_store((status, Json(ReportTaken { state })).into_response()))
 }
 

@@ -1,22 +1,35 @@
-//! What a request of the admin API brings: query, path and body, whose faults are told as all others are.
+//! What a request of the admin API brings: who sends it (by the admin socket's peer, or by a token, FLEET §8), query, path and body.
 
-use crate::listener::BodyError;
+use crate::listener::{BodyError, Caller, Peer};
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use fleet_wire::api::{ApiError, Code};
+use fleet_wire::api::{ApiError, Code, Role};
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
-use crate::core::MAX_TEXT;
+use crate::core::resources::MAX_TEXT;
+use crate::core::{Actor, Tx};
 use crate::failure::ApiFailure;
+use crate::load::Share;
 
 /// Most bytes of a request's body: a text of resources, and what is around it.
 pub(super) const MAX_BODY: usize = 2 * MAX_TEXT;
 
 /// What a route of the admin API answers.
 pub(super) type ApiResult<T> = Result<Json<T>, ApiFailure>;
+
+impl App {
+    /// What the core answers, as JSON.
+    pub(super) async fn answer<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Tx<'_>) -> Result<T, ApiError> + Send + 'static,
+    ) -> ApiResult<T> {
+        Ok(Json(self.core.run(job).await?))
+    }
+}
 
 /// A query, whose faults are told as all others are.
 pub(super) struct ApiQuery<T>(pub(super) T);
@@ -41,14 +54,16 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for ApiPath<T> {
     }
 }
 
-/// A whole body, at most [`MAX_BODY`] bytes.
-pub(super) struct Whole(pub(super) Bytes);
+/// A body of at most [`MAX_BODY`] bytes, as JSON.
+pub(super) struct ApiBody<T>(pub(super) T);
 
-impl FromRequest<App> for Whole {
+impl<T: DeserializeOwned> FromRequest<App> for ApiBody<T> {
     type Rejection = ApiFailure;
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiFailure> {
-        whole(request.into_body(), MAX_BODY).await.map(Self).map_err(ApiFailure::from)
+        let body = whole(request.into_body(), MAX_BODY).await?;
+        let read = serde_json::from_slice(&body).map(Self);
+        read.map_err(|error| bad(format!("the body is not what is expected here: {error}")))
     }
 }
 
@@ -66,10 +81,95 @@ pub(super) fn bad(message: impl std::fmt::Display) -> ApiFailure {
     ApiFailure::from(ApiError::new(Code::BadRequest, message.to_string()))
 }
 
-/// What a body says, as JSON.
-///
-/// # Errors
-/// It is something else.
-pub(super) fn read_json<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiFailure> {
-    serde_json::from_slice(body).map_err(|error| bad(format!("the body is not what is expected here: {error}")))
+/// Somebody who may look, and his place among those who do.
+pub(super) struct Viewer {
+    /// Who.
+    pub(super) actor: Actor,
+    _share: Option<Share>,
+}
+/// Somebody who may change what the fleet does.
+pub(super) struct Operator(pub(super) Actor);
+/// Somebody who may change what others may do.
+pub(super) struct Admin(pub(super) Actor);
+
+impl FromRequestParts<App> for Viewer {
+    type Rejection = ApiFailure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiFailure> {
+        who(parts, app, Role::Viewer).await.map(|(actor, _share)| Self { actor, _share })
+    }
+}
+
+impl FromRequestParts<App> for Operator {
+    type Rejection = ApiFailure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiFailure> {
+        who(parts, app, Role::Operator).await.map(|(actor, _)| Self(actor))
+    }
+}
+
+impl FromRequestParts<App> for Admin {
+    type Rejection = ApiFailure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiFailure> {
+        who(parts, app, Role::Admin).await.map(|(actor, _)| Self(actor))
+    }
+}
+
+/// Who asks, if he has at least this role. That he has not is on record, a few times; strangers are counted.
+async fn who(parts: &Parts, app: &App, needed: Role) -> Result<(Actor, Option<Share>), ApiFailure> {
+    let unknown = |message: &str| {
+        app.core.snapshot().refuse_stranger();
+        ApiFailure::from(ApiError::new(Code::Unauthenticated, message))
+    };
+    let Some(Caller { peer }) = parts.extensions.get::<Caller>() else {
+        return Err(unknown("the caller is not known"));
+    };
+    let address = match peer {
+        // The socket's mode lets root and the server's group in, and nobody else.
+        Peer::Local { uid, .. } => {
+            let who = crate::users::name(*uid);
+            return Ok((Actor { who, from: "admin socket".to_owned(), role: Role::Admin }, None));
+        }
+        Peer::Tcp(address) => address,
+    };
+    let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let Some(token) = header.and_then(bearer) else {
+        return Err(unknown("this needs a token: `Authorization: Bearer …`, or `--token-file` on the command line"));
+    };
+    let Some(known) = app.tokens.find(token, crate::clock::now()) else {
+        return Err(unknown("the token is not known, or has expired"));
+    };
+    let actor = Actor { who: format!("token {}", known.name), from: address.ip().to_string(), role: known.role };
+    let only_looks = needed == Role::Viewer || known.role == Role::Viewer;
+    let share = if only_looks { Some(app.load.look(&actor.who)?) } else { None };
+    if known.role < needed {
+        let message = format!("token {} has the role {}; this needs the role {needed}", known.name, known.role);
+        let wrong = ApiError::new(Code::Forbidden, message);
+        let (subject, refused) = (format!("{} {}", parts.method, parts.uri.path()), wrong.clone());
+        let _ = app.core.run(move |tx| tx.note(&actor, "request", &subject, Some(&refused))).await;
+        return Err(ApiFailure::from(wrong));
+    }
+    Ok((actor, share))
+}
+
+/// The token of an `Authorization`; the scheme is written in any case (RFC 9110 §11.1).
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.trim_start().split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_is_written_in_any_case_and_no_other_is_taken() {
+        for header in ["Bearer t", "bearer t", "BEARER t", "bEaReR   t "] {
+            assert_eq!(bearer(header), Some("t"), "{header:?}");
+        }
+        for header in ["", "t", "Bearer", "Bearert", "Basic t", "Bearers t", "\u{0412}earer t"] {
+            assert_eq!(bearer(header), None, "{header:?}");
+        }
+    }
 }

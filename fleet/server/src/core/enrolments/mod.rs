@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use fleet_engine::host::HostId;
 use fleet_store::{Candidate, EnrolledHost, EnrolmentChanges, EnrolmentProgress, Enrolments, Fixed, JoinTokenRecord};
@@ -12,6 +12,7 @@ use fleet_wire::api::{ApiError, Code};
 use jiff::Timestamp;
 use protocol::report::{GoOn, Key};
 
+use crate::report::ReportBody;
 use crate::reporting::Enrolment;
 
 /// Hex digits of a key that an admin names it by.
@@ -31,30 +32,27 @@ const SURGE: usize = 1000;
 /// How a host enrolled that nobody vouched for, as the store keeps it.
 const OPEN: &str = "open";
 
-/// What comes of a report's key and numbers.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+/// What comes of a report that is believed, or may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
     /// It is taken.
     Taken,
     /// It is one of a host that waits for an operator.
     Waits,
-    /// It is not; `GoOn`: with these numbers another one would be.
-    Refused(ApiError, Option<GoOn>),
 }
 
-/// What is asked of [`Members::judge`].
-pub(super) struct Shown<'a> {
-    /// Whose report.
-    pub(super) host: HostId,
-    /// The key that signed it.
-    pub(super) key: Key,
-    /// Its epoch.
-    pub(super) epoch: u64,
-    /// Its number.
-    pub(super) sequence: u64,
-    /// The digest of its join token.
-    pub(super) token: Option<&'a str>,
+/// A report that is not taken; with these numbers another one would be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotTaken(pub(crate) ApiError, pub(crate) Option<GoOn>);
+
+impl From<ApiError> for NotTaken {
+    fn from(wrong: ApiError) -> Self {
+        Self(wrong, None)
+    }
 }
+
+/// See [`Members::judge`].
+type Judged = Result<Verdict, NotTaken>;
 
 /// When something is asked.
 #[derive(Clone, Copy)]
@@ -78,6 +76,7 @@ struct Member {
 }
 
 /// All that enrolled, and all that wait.
+#[derive(Default)]
 pub(super) struct Members {
     mode: Enrolment,
     epoch: u64,
@@ -85,7 +84,7 @@ pub(super) struct Members {
     waiting: HashMap<HostId, Candidate>,
     joins: Vec<JoinTokenRecord>,
     /// New hosts since then, by [`Now::up`].
-    new: (i64, usize),
+    new: Option<(i64, usize)>,
     changed: Changed,
 }
 
@@ -93,16 +92,16 @@ pub(super) struct Members {
 #[derive(Default)]
 struct Changed {
     new: Vec<EnrolledHost>,
-    members: Vec<HostId>,
-    waiting: Vec<HostId>,
-    joins: Vec<String>,
+    members: BTreeSet<HostId>,
+    waiting: BTreeSet<HostId>,
+    joins: BTreeSet<String>,
     /// Conflicts and surges, for the audit log.
-    said: Vec<Said>,
+    alerts: Vec<EnrolmentAlert>,
 }
 
 /// What an operator should know of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum EnrolmentAlert {
     /// A second key for a host.
     Conflict(HostId, Key),
     /// Too many new hosts in an hour.
@@ -112,15 +111,7 @@ pub(super) enum Said {
 impl Members {
     /// None, in an epoch of 0.
     pub(super) fn new(mode: Enrolment) -> Self {
-        Self {
-            mode,
-            epoch: 0,
-            members: HashMap::new(),
-            waiting: HashMap::new(),
-            joins: Vec::new(),
-            new: (-SURGE_TIME, 0),
-            changed: Changed::default(),
-        }
+        Self { mode, ..Self::default() }
     }
 
     /// Those that the store has.
@@ -145,11 +136,6 @@ impl Members {
     /// The keys of all that enrolled.
     pub(super) fn keys(&self) -> impl Iterator<Item = (HostId, Key)> + '_ {
         self.members.iter().map(|(host, member)| (*host, member.key))
-    }
-
-    /// Whether a host enrolled with a key.
-    pub(super) fn has(&self, host: HostId) -> bool {
-        self.members.contains_key(&host)
     }
 
     /// The key of a host that enrolled.
@@ -179,12 +165,8 @@ impl Members {
 
     /// Drops the keys that wait since a time for which `goes` is true.
     pub(super) fn drop_waiting(&mut self, goes: impl Fn(Timestamp) -> bool) {
-        let old = self.waiting.values().filter(|candidate| goes(candidate.since)).map(|candidate| candidate.host);
-        let old: Vec<HostId> = old.collect();
-        for host in &old {
-            self.waiting.remove(host);
-        }
-        self.changed.waiting.extend(&old);
+        let old = self.waiting.extract_if(|_, candidate| goes(candidate.since));
+        self.changed.waiting.extend(old.map(|(host, _)| host));
     }
 
     /// How many hosts wait for an operator.
@@ -201,14 +183,14 @@ impl Members {
     pub(super) fn set_join(&mut self, name: &str, token: Option<JoinTokenRecord>) {
         self.joins.retain(|known| known.name != name);
         self.joins.extend(token);
-        self.changed.joins.push(name.to_owned());
+        self.changed.joins.insert(name.to_owned());
     }
 
     /// Whether a change of a host's version is another one than it reported last. From then on it is not.
     pub(super) fn is_new_change(&mut self, host: HostId, change: u64) -> bool {
         let Some(member) = self.members.get_mut(&host).filter(|member| member.change != change) else { return false };
         member.change = change;
-        self.changed.members.push(host);
+        self.changed.members.insert(host);
         true
     }
 
@@ -221,77 +203,77 @@ impl Members {
             return false;
         }
         member.sequence = number;
-        self.changed.members.push(host);
+        self.changed.members.insert(host);
         true
     }
 
     /// What comes of a report, of a fleet of so many hosts.
-    pub(super) fn judge(&mut self, shown: &Shown<'_>, fleet: usize, now: Now) -> Verdict {
-        match self.members.get(&shown.host) {
-            Some(member) if member.key == shown.key => self.of_member(shown, now),
-            Some(_) => self.of_second_key(shown, now),
-            None if shown.epoch != self.epoch => self.other_epoch(0),
-            None => self.of_stranger(shown, fleet, now),
+    pub(super) fn judge(&mut self, signed: &ReportBody, fleet: usize, now: Now) -> Judged {
+        match self.members.get(&signed.host) {
+            Some(member) if member.key == signed.key => self.of_member(signed, now),
+            Some(_) => self.of_second_key(signed, now),
+            None if signed.report.epoch != self.epoch => self.other_epoch(0),
+            None => self.of_stranger(signed, fleet, now),
         }
     }
 
-    fn of_member(&mut self, shown: &Shown<'_>, now: Now) -> Verdict {
+    fn of_member(&mut self, signed: &ReportBody, now: Now) -> Judged {
         let epoch = self.epoch;
-        let Some(member) = self.members.get_mut(&shown.host) else { return Verdict::Waits };
+        let Some(member) = self.members.get_mut(&signed.host) else { return Ok(Verdict::Waits) };
         let sequence = member.sequence;
-        if shown.epoch != epoch {
+        if signed.report.epoch != epoch {
             return self.other_epoch(sequence);
         }
-        if shown.sequence <= sequence {
-            let message = format!("report {} is not later than {sequence}, which came before", shown.sequence);
-            return Verdict::Refused(ApiError::new(Code::OldSequence, message), Some(GoOn { epoch, sequence }));
+        if signed.report.sequence <= sequence {
+            let message = format!("report {} is not later than {sequence}, which came before", signed.report.sequence);
+            return Err(NotTaken(ApiError::new(Code::OldSequence, message), Some(GoOn { epoch, sequence })));
         }
         // A bucket of BURST reports that fills by one in EVERY seconds.
         let full = member.full.max(now.up) + EVERY;
         if full - now.up > EVERY * BURST {
             let message = format!("a host reports once in {EVERY} s, and at most {BURST} times at once");
-            return Verdict::Refused(ApiError::new(Code::TooOften, message), None);
+            return Err(ApiError::new(Code::TooOften, message).into());
         }
-        (member.full, member.sequence) = (full, shown.sequence);
-        self.changed.members.push(shown.host);
-        Verdict::Taken
+        (member.full, member.sequence) = (full, signed.report.sequence);
+        self.changed.members.insert(signed.host);
+        Ok(Verdict::Taken)
     }
 
-    fn other_epoch(&self, sequence: u64) -> Verdict {
+    fn other_epoch(&self, sequence: u64) -> Judged {
         let go_on = GoOn { epoch: self.epoch, sequence };
-        Verdict::Refused(ApiError::new(Code::OtherEpoch, "the report is of another epoch"), Some(go_on))
+        Err(NotTaken(ApiError::new(Code::OtherEpoch, "the report is of another epoch"), Some(go_on)))
     }
 
     /// The first key goes on until an operator decides.
-    fn of_second_key(&mut self, shown: &Shown<'_>, now: Now) -> Verdict {
-        if self.wait(shown, now.time) {
-            self.changed.said.push(Said::Conflict(shown.host, shown.key));
+    fn of_second_key(&mut self, signed: &ReportBody, now: Now) -> Judged {
+        if self.wait(signed, now.time) {
+            self.changed.alerts.push(EnrolmentAlert::Conflict(signed.host, signed.key));
         }
-        let (host, key) = (fleet_wire::answers::ids::text(shown.host), shown.key.to_string());
+        let (host, key) = (fleet_wire::answers::ids::text(signed.host), signed.key.to_string());
         let named = key.get(..NAMED).unwrap_or(&key);
         let message = format!(
             "this host reports with another key: an admin decides which is right (`teleport-fleet host {host} accept --key \
              {named}`)"
         );
-        Verdict::Refused(ApiError::new(Code::KeyConflict, message), None)
+        Err(ApiError::new(Code::KeyConflict, message).into())
     }
 
-    fn of_stranger(&mut self, shown: &Shown<'_>, fleet: usize, now: Now) -> Verdict {
-        let refused = |code: Code, message: &str| Verdict::Refused(ApiError::new(code, message), None);
-        match (self.mode, shown.token) {
+    fn of_stranger(&mut self, signed: &ReportBody, fleet: usize, now: Now) -> Judged {
+        let refused = |code: Code, message: &str| Err(ApiError::new(code, message).into());
+        match (self.mode, signed.token.as_deref()) {
             (_, Some(digest)) => match self.use_token(digest, now.time) {
-                Some((how, fixed)) => self.enrol(shown, how, fixed, now),
+                Some((how, fixed)) => self.enrol(signed, how, fixed, now),
                 None => refused(Code::JoinTokenRefused, "the join token is not known, has expired or is used up"),
             },
             (Enrolment::Token, None) => refused(
                 Code::JoinTokenNeeded,
                 "a new host needs a join token here: `teleport-fleet tokens join create`",
             ),
-            (Enrolment::Open, None) if !self.is_surge(fleet, now.up) => self.enrol(shown, OPEN.to_owned(), None, now),
+            (Enrolment::Open, None) if !self.is_surge(fleet, now.up) => self.enrol(signed, OPEN.to_owned(), None, now),
             (Enrolment::Open | Enrolment::Approve, None) => {
-                let is_new = self.wait(shown, now.time);
-                if is_new || self.waits(shown.host) == Some(shown.key) {
-                    Verdict::Waits
+                let is_new = self.wait(signed, now.time);
+                if is_new || self.waits(signed.host) == Some(signed.key) {
+                    Ok(Verdict::Waits)
                 } else {
                     refused(Code::KeyConflict, "another key of this host, or too many others, wait for an admin")
                 }
@@ -301,16 +283,12 @@ impl Members {
 
     /// Counts a new host; whether it is one of too many.
     fn is_surge(&mut self, fleet: usize, up: i64) -> bool {
-        let (since, count) = self.new;
-        if up - since >= SURGE_TIME {
-            self.new = (up, 1);
-            return false;
-        }
+        let (since, count) = self.new.filter(|(since, _)| up - since < SURGE_TIME).unwrap_or((up, 0));
         let most = SURGE.max(fleet / 10);
         if count == most {
-            self.changed.said.push(Said::Surge(most));
+            self.changed.alerts.push(EnrolmentAlert::Surge(most));
         }
-        self.new.1 = count.saturating_add(1);
+        self.new = Some((since, count.saturating_add(1)));
         count >= most
     }
 
@@ -321,14 +299,14 @@ impl Members {
             return None;
         }
         token.uses = token.uses.map(|uses| uses.saturating_sub(1));
-        self.changed.joins.push(token.name.clone());
+        self.changed.joins.insert(token.name.clone());
         Some((format!("token {}", token.name), token.fixed.clone()))
     }
 
-    fn enrol(&mut self, shown: &Shown<'_>, how: String, fixed: Option<Fixed>, now: Now) -> Verdict {
-        let Shown { host, key, sequence, .. } = *shown;
+    fn enrol(&mut self, signed: &ReportBody, how: String, fixed: Option<Fixed>, now: Now) -> Judged {
+        let (host, key, sequence) = (signed.host, signed.key, signed.report.sequence);
         self.believe(EnrolledHost { host, key, sequence, how, since: now.time, fixed, change: 0 }, now.up + EVERY);
-        Verdict::Taken
+        Ok(Verdict::Taken)
     }
 
     fn believe(&mut self, new: EnrolledHost, full: i64) {
@@ -338,17 +316,17 @@ impl Members {
         self.members.insert(host, Member { key, sequence, change, full, is_unproven, fixed });
         self.changed.new.push(new);
         if self.waiting.remove(&host).is_some() {
-            self.changed.waiting.push(host);
+            self.changed.waiting.insert(host);
         }
     }
 
     /// Has a key wait; false: it waited already, or there is no room.
-    fn wait(&mut self, shown: &Shown<'_>, now: Timestamp) -> bool {
-        if self.waiting.contains_key(&shown.host) || self.waiting.len() >= MOST_WAITING {
+    fn wait(&mut self, signed: &ReportBody, now: Timestamp) -> bool {
+        if self.waiting.contains_key(&signed.host) || self.waiting.len() >= MOST_WAITING {
             return false;
         }
-        self.waiting.insert(shown.host, Candidate { host: shown.host, key: shown.key, since: now });
-        self.changed.waiting.push(shown.host);
+        self.waiting.insert(signed.host, Candidate { host: signed.host, key: signed.key, since: now });
+        self.changed.waiting.insert(signed.host);
         true
     }
 
@@ -377,19 +355,19 @@ impl Members {
 
     /// Forgets hosts, with what the store has not of them yet.
     pub(super) fn forget(&mut self, hosts: &[HostId]) {
-        for host in hosts {
+        let gone: BTreeSet<HostId> = hosts.iter().copied().collect();
+        for host in &gone {
             self.members.remove(host);
             self.waiting.remove(host);
+            self.changed.members.remove(host);
+            self.changed.waiting.remove(host);
         }
-        let gone: HashSet<HostId> = hosts.iter().copied().collect();
         self.changed.new.retain(|new| !gone.contains(&new.host));
-        self.changed.members.retain(|host| !gone.contains(host));
-        self.changed.waiting.retain(|host| !gone.contains(host));
     }
 
     /// What happened that an operator should know of, since this was asked last.
-    pub(super) fn said(&mut self) -> Vec<Said> {
-        std::mem::take(&mut self.changed.said)
+    pub(super) fn alerts(&mut self) -> Vec<EnrolmentAlert> {
+        std::mem::take(&mut self.changed.alerts)
     }
 
     /// What changed that a store keeps; it stays changed until [`Members::kept`].
@@ -401,22 +379,15 @@ impl Members {
         let join = |name: &String| (name.clone(), self.joins.iter().find(|token| token.name == *name).cloned());
         EnrolmentChanges {
             enrolled: self.changed.new.clone(),
-            progress: unique(&self.changed.members).iter().filter_map(progress).collect(),
-            candidates: unique(&self.changed.waiting).iter().map(|id| (*id, self.waiting.get(id).cloned())).collect(),
+            progress: self.changed.members.iter().filter_map(progress).collect(),
+            candidates: self.changed.waiting.iter().map(|id| (*id, self.waiting.get(id).cloned())).collect(),
             reports: Vec::new(),
-            joins: unique(&self.changed.joins).iter().map(join).collect(),
+            joins: self.changed.joins.iter().map(join).collect(),
         }
     }
 
     /// The store has what changed.
     pub(super) fn kept(&mut self) {
-        self.changed = Changed { said: std::mem::take(&mut self.changed.said), ..Changed::default() };
+        self.changed = Changed { alerts: std::mem::take(&mut self.changed.alerts), ..Changed::default() };
     }
-}
-
-fn unique<T: Ord + Clone>(all: &[T]) -> Vec<T> {
-    let mut all = all.to_vec();
-    all.sort_unstable();
-    all.dedup();
-    all
 }

@@ -1,5 +1,7 @@
 //! Whose reports are believed, and who waits.
 
+use protocol::report::Report;
+
 use super::*;
 
 const EPOCH: u64 = 7;
@@ -18,34 +20,32 @@ fn now(second: i64) -> Now {
     Now { time: at(second), up: second }
 }
 
-fn shown(host: HostId, key: u8, sequence: u64) -> Shown<'static> {
-    Shown { host, key: Key([key; 32]), epoch: EPOCH, sequence, token: None }
+fn shown(host: HostId, key: u8, sequence: u64) -> ReportBody {
+    let report = Report { epoch: EPOCH, sequence, ..Report::default() };
+    ReportBody { host, key: Key([key; 32]), report, token: None }
 }
 
-fn code(verdict: &Verdict) -> Option<Code> {
-    match verdict {
-        Verdict::Refused(wrong, _) => Some(wrong.code),
-        Verdict::Taken | Verdict::Waits => None,
-    }
+fn code(judged: &Judged) -> Option<Code> {
+    judged.as_ref().err().map(|NotTaken(wrong, _)| wrong.code)
 }
 
 #[test]
 fn who_comes_behind_too_many_new_hosts_in_an_hour_waits_and_it_is_said_once() {
     let mut members = members(Enrolment::Open);
     for host in 1..=1000 {
-        assert_eq!(members.judge(&shown(host, 1, 1), 0, now(0)), Verdict::Taken, "{host}");
+        assert_eq!(members.judge(&shown(host, 1, 1), 0, now(0)), Ok(Verdict::Taken), "{host}");
     }
     for host in 1001..=1003 {
-        assert_eq!(members.judge(&shown(host, 1, 1), 0, now(3599)), Verdict::Waits, "{host}");
+        assert_eq!(members.judge(&shown(host, 1, 1), 0, now(3599)), Ok(Verdict::Waits), "{host}");
     }
-    assert_eq!(members.said(), [Said::Surge(1000)]);
-    assert_eq!(members.judge(&shown(2000, 1, 1), 0, now(3600)), Verdict::Taken, "an hour later");
+    assert_eq!(members.alerts(), [EnrolmentAlert::Surge(1000)]);
+    assert_eq!(members.judge(&shown(2000, 1, 1), 0, now(3600)), Ok(Verdict::Taken), "an hour later");
     // A tenth of a large fleet.
     let mut members = self::members(Enrolment::Open);
     for host in 1..=2000 {
-        assert_eq!(members.judge(&shown(host, 1, 1), 20_000, now(0)), Verdict::Taken, "{host}");
+        assert_eq!(members.judge(&shown(host, 1, 1), 20_000, now(0)), Ok(Verdict::Taken), "{host}");
     }
-    assert_eq!(members.judge(&shown(2001, 1, 1), 20_000, now(0)), Verdict::Waits);
+    assert_eq!(members.judge(&shown(2001, 1, 1), 20_000, now(0)), Ok(Verdict::Waits));
 }
 
 #[test]
@@ -53,19 +53,19 @@ fn only_so_many_keys_wait_and_who_finds_no_room_is_told() {
     let mut members = members(Enrolment::Approve);
     let most = u128::try_from(MOST_WAITING).unwrap();
     for host in 1..=most {
-        assert_eq!(members.judge(&shown(host, 1, 1), 0, now(0)), Verdict::Waits);
+        assert_eq!(members.judge(&shown(host, 1, 1), 0, now(0)), Ok(Verdict::Waits));
     }
     let refused = members.judge(&shown(most + 1, 1, 1), 0, now(0));
     assert_eq!(code(&refused), Some(Code::KeyConflict));
     members.accept(1, None, "somebody", at(1)).unwrap();
-    assert_eq!(members.judge(&shown(most + 1, 1, 1), 0, now(2)), Verdict::Waits, "there is room again");
+    assert_eq!(members.judge(&shown(most + 1, 1, 1), 0, now(2)), Ok(Verdict::Waits), "there is room again");
 }
 
 #[test]
 fn a_question_is_its_hosts_once() {
     let mut members = members(Enrolment::Open);
     assert!(members.takes_question(1, None), "a host without a key cannot sign");
-    members.judge(&shown(1, 1, 10), 0, now(0));
+    drop(members.judge(&shown(1, 1, 10), 0, now(0)));
     let key = Key([1; 32]);
     assert!(!members.takes_question(1, None));
     assert!(!members.takes_question(1, Some((Key([2; 32]), EPOCH, 11))));
@@ -80,13 +80,13 @@ fn a_question_is_its_hosts_once() {
 fn of_who_is_forgotten_nothing_is_left_to_write_and_who_comes_again_is_written_anew() {
     let mut members = members(Enrolment::Open);
     for host in 1..=3 {
-        assert_eq!(members.judge(&shown(host, 1, 1), 0, now(0)), Verdict::Taken);
+        assert_eq!(members.judge(&shown(host, 1, 1), 0, now(0)), Ok(Verdict::Taken));
     }
     // A second key waits.
-    members.judge(&shown(1, 9, 2), 0, now(1));
-    members.said();
+    drop(members.judge(&shown(1, 9, 2), 0, now(1)));
+    drop(members.alerts());
     members.forget(&[1, 2]);
-    assert_eq!(members.judge(&shown(2, 7, 5), 0, now(2)), Verdict::Taken);
+    assert_eq!(members.judge(&shown(2, 7, 5), 0, now(2)), Ok(Verdict::Taken));
     let changes = members.changes();
     let enrolled: Vec<_> = changes.enrolled.iter().map(|new| (new.host, new.key)).collect();
     assert_eq!(enrolled, [(3, Key([1; 32])), (2, Key([7; 32]))]);
@@ -114,13 +114,13 @@ fn how_often_a_host_or_new_ones_may_come_is_not_measured_by_a_clock_that_is_set(
     for second in 0..100_i64 {
         let now = Now { time: at(3600), up: second * 10 };
         let number = u64::try_from(second).unwrap() + 1;
-        assert_eq!(members.judge(&shown(1, 1, number), 0, now), Verdict::Taken, "{second}");
+        assert_eq!(members.judge(&shown(1, 1, number), 0, now), Ok(Verdict::Taken), "{second}");
     }
     for host in 2..=1001 {
-        members.judge(&shown(host, 1, 1), 0, Now { time: at(3600), up: 1000 });
+        drop(members.judge(&shown(host, 1, 1), 0, Now { time: at(3600), up: 1000 }));
     }
     let later = Now { time: at(3600), up: 1000 + 3600 };
-    assert_eq!(members.judge(&shown(2000, 1, 1), 0, later), Verdict::Taken);
+    assert_eq!(members.judge(&shown(2000, 1, 1), 0, later), Ok(Verdict::Taken));
 }
 
 #[test]
@@ -135,12 +135,15 @@ fn a_refused_report_of_a_new_host_spends_no_use_of_its_token() {
         fixed: None,
     };
     members.set_join("t", Some(token));
-    let with = |epoch, token| Shown { epoch, token: Some(token), ..shown(1, 1, 1) };
+    let with = |epoch, token: &str| {
+        let report = Report { epoch, sequence: 1, ..Report::default() };
+        ReportBody { report, token: Some(token.to_owned()), ..shown(1, 1, 1) }
+    };
     assert_eq!(code(&members.judge(&with(EPOCH + 1, "d"), 0, now(1))), Some(Code::OtherEpoch));
     assert_eq!(code(&members.judge(&with(EPOCH, "x"), 0, now(1))), Some(Code::JoinTokenRefused));
     assert_eq!(code(&members.judge(&with(EPOCH, "d"), 0, now(100))), Some(Code::JoinTokenRefused), "it has ended");
     assert_eq!(members.joins()[0].uses, Some(1));
-    assert_eq!(members.judge(&with(EPOCH, "d"), 0, now(99)), Verdict::Taken);
+    assert_eq!(members.judge(&with(EPOCH, "d"), 0, now(99)), Ok(Verdict::Taken));
     assert_eq!(members.joins()[0].uses, Some(0));
     let changes = members.changes();
     assert_eq!((changes.enrolled.len(), changes.joins.len()), (1, 1));

@@ -1,59 +1,35 @@
 //! What was answered and is heard of after something else was decided still counts.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
-
 use fleet_engine::answer::Question;
 use fleet_engine::command::Command;
 use fleet_engine::host::HostId;
 use fleet_engine::reason::Why;
-use fleet_wire::answers::find::Cluster;
-use fleet_wire::api::{Act, Decided, Decision, How, Role, Write};
+use fleet_wire::api::{Act, Decided, Decision, How, Write};
 use jiff::SignedDuration;
 use protocol::report::{Key, Report};
 use serde_json::json;
-use tempfile::TempDir;
-use tokio::sync::broadcast;
 
-use super::reports::Came;
-use super::snapshot::{HostContact, Snapshot};
-use super::{Actor, CoreState};
+use super::{TestCore, actor};
+use crate::core::snapshot::HostContact;
+use crate::core::{NotTaken, Verdict, commands, hosts, reports, resources};
 use crate::report::ReportBody;
-use crate::reporting::{Enrolment, Reporting};
-use crate::tokens::TokenSet;
+use crate::reporting::Enrolment;
 
 /// A core whose group `dev`, without a cap, is started.
 struct Bed {
-    _dir: TempDir,
-    snapshot: Arc<Snapshot>,
-    keeper: CoreState,
-    heard: Receiver<HostContact>,
-    requests: u32,
+    core: TestCore,
 }
 
 impl Bed {
     fn new() -> Self {
-        let mut bed = Self::with(&json!({ "name": "dev", "days": ["*"], "start_hour": 12 }));
+        let mut bed = Self::enrolling(Enrolment::Open, &json!({ "name": "dev", "days": ["*"], "start_hour": 12 }));
         bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true });
         bed
     }
 
     /// With this group, which is not started.
-    fn with(group: &serde_json::Value) -> Self {
-        Self::enrolling(Enrolment::Open, group)
-    }
-
     fn enrolling(enrolment: Enrolment, group: &serde_json::Value) -> Self {
-        let memory = Path::new("/dev/shm");
-        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
-        let (tell, heard) = sync_channel(1024);
-        let snapshot = Arc::new(Snapshot::new(tell, Cluster::default()));
-        let reporting = Reporting { enrolment, interval: 900 };
-        let (events, _) = broadcast::channel(16);
-        let data = dir.path().join("data");
-        let keeper = CoreState::open(&data, Arc::clone(&snapshot), TokenSet::default(), events, reporting).unwrap();
-        let mut bed = Self { _dir: dir, snapshot, keeper, heard, requests: 0 };
+        let mut bed = Self { core: TestCore::new(enrolment) };
         bed.write(&json!({ "kind": "autoupdate_config", "spec": { "agents": {
             "mode": "enabled", "strategy": "halt-on-error", "schedules": { "regular": [group] } } } }));
         bed.write(&json!({ "kind": "autoupdate_version", "spec": { "agents": {
@@ -61,49 +37,42 @@ impl Bed {
         bed
     }
 
-    fn actor() -> Actor {
-        Actor { who: "somebody".to_owned(), from: "here".to_owned(), role: Role::Admin }
-    }
-
-    fn id(&mut self) -> String {
-        self.requests += 1;
-        fleet_wire::answers::ids::text(u128::from(self.requests))
-    }
-
     fn write(&mut self, resource: &serde_json::Value) {
-        let write = Write { id: self.id(), text: resource.to_string(), how: How::Replace, dry_run: false };
-        self.keeper.write(&Self::actor(), &write).unwrap();
+        let write = Write {
+            id: uuid::Uuid::new_v4().to_string(),
+            text: resource.to_string(),
+            how: How::Replace,
+            dry_run: false,
+        };
+        resources::write(&mut self.core.tx(), &actor(), &write).unwrap();
     }
 
     fn act(&mut self, command: Command) {
-        let act = Act { id: self.id(), command, dry_run: false };
-        self.keeper.act(&Self::actor(), &act).unwrap();
+        let act = Act { id: uuid::Uuid::new_v4().to_string(), command, dry_run: false };
+        commands::act(&mut self.core.tx(), &actor(), &act).unwrap();
     }
 
     fn decide(&mut self, host: HostId, decision: Decision) {
-        let decided = Decided { id: self.id(), decision };
-        self.keeper.decide(&Self::actor(), host, &decided).unwrap();
+        let decided = Decided { id: uuid::Uuid::new_v4().to_string(), decision };
+        hosts::decide(&mut self.core.tx(), &actor(), host, &decided).unwrap();
     }
 
     /// The version that `host` is told, and whether to update. The core does not hear of it yet.
     fn asks(&self, host: HostId) -> (String, bool) {
         let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
-        let told = self.snapshot.ask(&question, None, crate::clock::now()).unwrap();
-        let answer = told.answer(self.snapshot.confirmed()).unwrap();
+        let told = self.core.snapshot.ask(&question, None, crate::clock::now()).unwrap();
+        let answer = told.answer(self.core.snapshot.confirmed()).unwrap();
         (answer.version.to_string(), answer.update)
     }
 
     /// Why `host` is told what it is told, and what an operator is told of that.
-    fn why(&self, host: HostId) -> (Why, String) {
+    fn why(&mut self, host: HostId) -> (Why, String) {
         let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
-        let told = self.snapshot.ask(&question, None, crate::clock::now()).unwrap();
-        let answer = told.answer(self.snapshot.confirmed()).unwrap();
-        let explained = json!(self.keeper.explain(host).unwrap())["why"]["code"].as_str().unwrap().to_owned();
+        let told = self.core.snapshot.ask(&question, None, crate::clock::now()).unwrap();
+        let answer = told.answer(self.core.snapshot.confirmed()).unwrap();
+        let explained =
+            json!(hosts::explain(&self.core.tx(), host).unwrap())["why"]["code"].as_str().unwrap().to_owned();
         (answer.reason.why.clone(), explained)
-    }
-
-    fn hears(&mut self) {
-        self.keeper.hear(self.heard.try_iter());
     }
 
     /// A report of `host` by a key of its own; gives what it signs with.
@@ -111,9 +80,9 @@ impl Bed {
         let key = Key([7; 32]);
         let group = "dev".to_owned();
         let mut signed = ReportBody { host, key, report: Report { sequence, group, ..Report::default() }, token: None };
-        if let Came::Refused(_, Some(go_on)) = self.keeper.report(&signed).unwrap() {
+        if let Err(NotTaken(_, Some(go_on))) = reports::report(&mut self.core.tx(), &signed).unwrap() {
             signed.report.epoch = go_on.epoch;
-            assert!(matches!(self.keeper.report(&signed).unwrap(), Came::Taken(_)));
+            assert!(matches!(reports::report(&mut self.core.tx(), &signed).unwrap(), Ok((Verdict::Taken, _))));
         }
         (key, signed.report.epoch)
     }
@@ -122,23 +91,27 @@ impl Bed {
     fn hears_of(&mut self, host: HostId, signed: Option<(Key, u64, u64)>) {
         let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
         let at = crate::clock::now() + SignedDuration::from_mins(1);
-        self.keeper.hear([HostContact { question, at, told: None, signed }].into_iter());
+        self.core.worker.record_questions([HostContact { question, at, told: None, signed }].into_iter());
     }
 
     fn state(&self, host: HostId) -> &'static str {
-        self.keeper.state(self.keeper.fleet.host(host).unwrap(), self.keeper.now())
+        let state = &self.core.worker.ledger.state;
+        hosts::state_of(state, state.fleet.host(host).unwrap(), state.now())
     }
 }
 
 /// Who only asks, and comes after a capped group began, is told the same the first time as afterwards, and as an operator is.
 #[test]
 fn who_comes_late_is_told_so_at_once() {
-    let mut bed = Bed::with(&json!({ "name": "dev", "days": ["*"], "start_hour": 12, "max_in_flight": "10%" }));
+    let mut bed = Bed::enrolling(
+        Enrolment::Open,
+        &json!({ "name": "dev", "days": ["*"], "start_hour": 12, "max_in_flight": "10%" }),
+    );
     (1..=3).for_each(|host| drop(bed.asks(host)));
-    bed.hears();
+    bed.core.record_questions();
     bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true });
     let (first, _) = bed.why(4);
-    bed.hears();
+    bed.core.record_questions();
     assert_eq!((first, bed.why(4)), (Why::NextPass, (Why::NextPass, "next_pass".to_owned())));
     let (why, explained) = bed.why(1);
     assert_eq!(why.code(), explained);
@@ -149,7 +122,7 @@ fn who_comes_late_is_told_so_at_once() {
 fn an_enrolled_host_is_heard_of_by_what_its_key_signed() {
     let mut bed = Bed::new();
     let (key, epoch) = bed.reports(9, 1);
-    let heard = |bed: &Bed| bed.keeper.fleet.host(9).unwrap().heard;
+    let heard = |bed: &Bed| bed.core.worker.ledger.state.fleet.host(9).unwrap().heard;
     let before = heard(&bed);
     bed.hears_of(9, None);
     bed.hears_of(9, Some((Key([8; 32]), epoch, 2)));
@@ -157,7 +130,7 @@ fn an_enrolled_host_is_heard_of_by_what_its_key_signed() {
     assert_eq!(heard(&bed), before, "by nobody, by another key, and once more");
     bed.hears_of(9, Some((key, epoch, 2)));
     assert!(heard(&bed) > before);
-    assert!(bed.keeper.fleet.host(9).unwrap().enrolled.unwrap().is_unproven, "it enrolled by itself");
+    assert!(bed.core.worker.ledger.state.fleet.host(9).unwrap().enrolled.unwrap().is_unproven, "it enrolled by itself");
 }
 
 #[test]
@@ -169,8 +142,8 @@ fn where_hosts_enrol_by_token_who_only_asks_is_answered_and_kept_nowhere() {
         for host in 1..=3 {
             assert_eq!(bed.asks(host), answer("1.1.0", true));
         }
-        bed.hears();
-        assert!(bed.keeper.fleet.hosts().is_empty());
+        bed.core.record_questions();
+        assert!(bed.core.worker.ledger.state.fleet.hosts().is_empty());
     }
 }
 
@@ -178,14 +151,14 @@ fn where_hosts_enrol_by_token_who_only_asks_is_answered_and_kept_nowhere() {
 fn what_strangers_leave_is_forgotten_after_a_day() {
     let mut bed = Bed::new();
     (1..=3).for_each(|host| drop(bed.asks(host)));
-    bed.hears();
+    bed.core.record_questions();
     bed.reports(9, 1);
     bed.decide(2, Decision::Hold);
     let now = crate::clock::now();
-    bed.keeper.forget_strangers(now + SignedDuration::from_hours(23));
-    assert_eq!(bed.keeper.fleet.hosts().len(), 4);
-    bed.keeper.forget_strangers(now + SignedDuration::from_hours(25));
-    let left: Vec<HostId> = bed.keeper.fleet.hosts().iter().map(|host| host.id).collect();
+    bed.core.worker.forget_strangers(now + SignedDuration::from_hours(23));
+    assert_eq!(bed.core.worker.ledger.state.fleet.hosts().len(), 4);
+    bed.core.worker.forget_strangers(now + SignedDuration::from_hours(25));
+    let left: Vec<HostId> = bed.core.worker.ledger.state.fleet.hosts().iter().map(|host| host.id).collect();
     assert_eq!(left, [2, 9], "of whom an operator decided something stays, and who is enrolled");
 }
 
@@ -202,12 +175,12 @@ fn who_was_told_before_a_halt_that_was_decided_before_it_was_heard_of_is_told_th
     let mut bed = Bed::new();
     assert_eq!(bed.asks(1), answer("1.1.0", true));
     bed.act(halt());
-    bed.hears();
+    bed.core.record_questions();
     assert_eq!((bed.asks(1), bed.state(1)), (answer("1.1.0", false), "told"));
     // Who asks after it was not told.
-    bed.hears();
+    bed.core.record_questions();
     assert_eq!(bed.asks(2), answer("1.0.0", false));
-    bed.hears();
+    bed.core.record_questions();
     assert_eq!(bed.state(2), "pending");
     bed.act(Command::Run { groups: Vec::new(), all: true });
     assert_eq!(bed.state(1), "told", "it is told once");
@@ -219,11 +192,11 @@ fn who_was_told_before_an_operator_held_him_is_told_the_target() {
     // It is known, and its turn has come.
     bed.act(halt());
     bed.asks(1);
-    bed.hears();
+    bed.core.record_questions();
     bed.act(Command::Run { groups: Vec::new(), all: true });
     assert_eq!(bed.asks(1), answer("1.1.0", true));
     bed.decide(1, Decision::Hold);
-    bed.hears();
+    bed.core.record_questions();
     assert_eq!(bed.asks(1), answer("1.1.0", false));
     // Who was not told is told the start version.
     bed.decide(2, Decision::Hold);
@@ -235,12 +208,12 @@ fn who_was_told_before_a_rollback_is_sent_back() {
     let mut bed = Bed::new();
     assert_eq!(bed.asks(1), answer("1.1.0", true));
     bed.act(Command::Rollback { groups: vec!["dev".to_owned()], all_started: false, at_once: true });
-    bed.hears();
-    let host = bed.keeper.fleet.host(1).unwrap();
+    bed.core.record_questions();
+    let host = bed.core.worker.ledger.state.fleet.host(1).unwrap();
     assert!(host.mark.is_some() && !host.told_back, "it was told the target");
     assert_eq!(bed.asks(1), answer("1.0.0", true));
-    bed.hears();
-    assert!(bed.keeper.fleet.host(1).unwrap().told_back);
+    bed.core.record_questions();
+    assert!(bed.core.worker.ledger.state.fleet.host(1).unwrap().told_back);
 }
 
 #[test]
@@ -249,6 +222,6 @@ fn an_answer_of_a_rollout_that_is_over_is_no_mark_in_the_next_one() {
     bed.asks(1);
     bed.write(&json!({ "kind": "autoupdate_version", "spec": { "agents": {
         "start_version": "1.0.0", "target_version": "1.2.0", "schedule": "regular", "mode": "enabled" } } }));
-    bed.hears();
+    bed.core.record_questions();
     assert_eq!(bed.state(1), "pending");
 }

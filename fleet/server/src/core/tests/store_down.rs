@@ -2,27 +2,20 @@
 //! meanwhile, nobody goes who would not have gone before, and no version changes.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::path::Path;
 
 use fleet_engine::answer::Question;
 use fleet_engine::command::Command;
 use fleet_engine::host::HostId;
 use fleet_engine::reason::Why;
-use fleet_wire::answers::find::Cluster;
-use fleet_wire::api::{Act, Decided, Decision, How, Role, Write};
+use fleet_wire::api::{Act, Decided, Decision, How, Write};
 use protocol::report::{Key, Report};
 use serde_json::json;
-use tempfile::TempDir;
-use tokio::sync::broadcast;
 
-use super::snapshot::{HostContact, Snapshot};
-use super::{Actor, CoreState};
+use super::{TestCore, actor};
+use crate::core::{commands, hosts, reports, resources};
 use crate::report::ReportBody;
 use crate::reporting::Enrolment;
-use crate::reporting::Reporting;
-use crate::tokens::TokenSet;
 
 /// Fleets that are tried, by their seeds.
 const FLEETS: u64 = 80;
@@ -71,30 +64,17 @@ enum Trouble {
     Full,
 }
 
-/// A server's core without its thread, and who asks it.
+/// A core, and what happens to it.
 struct Bed {
     random: Random,
-    _dir: TempDir,
-    data: PathBuf,
-    snapshot: Arc<Snapshot>,
-    keeper: CoreState,
-    heard: Receiver<HostContact>,
+    core: TestCore,
     reports: u64,
 }
 
 impl Bed {
     fn new(seed: u64) -> Self {
-        // Each decision is synced: in memory that costs nothing.
-        let memory = Path::new("/dev/shm");
-        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
-        let data = dir.path().join("data");
-        let (tell, heard) = sync_channel(1024);
-        let snapshot = Arc::new(Snapshot::new(tell, Cluster::default()));
-        let reporting = Reporting { enrolment: Enrolment::Open, interval: 900 };
-        let (events, _) = broadcast::channel(16);
-        let mut keeper = CoreState::open(&data, Arc::clone(&snapshot), TokenSet::default(), events, reporting).unwrap();
-        keeper.book.seed = seed + 1;
-        let mut bed = Self { random: Random(seed), _dir: dir, data, snapshot, keeper, heard, reports: 0 };
+        let mut bed = Self { random: Random(seed), core: TestCore::new(Enrolment::Open), reports: 0 };
+        bed.core.worker.ledger.state.rollouts.seed = seed + 1;
         bed.write_policy();
         bed.write_version();
         bed
@@ -109,24 +89,24 @@ impl Bed {
 
     /// The version that `host` would be told, whether to update, and why.
     fn would_be_told(&self, host: HostId) -> Option<(String, bool, Why)> {
-        let told = self.snapshot.look(&Self::question(host))?;
-        let answer = told.answer(self.snapshot.confirmed())?;
+        let told = self.core.snapshot.look(&Self::question(host))?;
+        let answer = told.answer(self.core.snapshot.confirmed())?;
         Some((answer.version.to_string(), answer.update, answer.reason.why.clone()))
     }
 
     /// The same of a host that declares the same group and was never heard of.
     fn stranger_would_be_told(&self, host: HostId) -> Option<(String, bool)> {
         let question = Question { host: Some(HostId::MAX), update_id: 0, ..Self::question(host) };
-        let told = self.snapshot.look(&question)?;
-        let answer = told.answer(self.snapshot.confirmed())?;
+        let told = self.core.snapshot.look(&question)?;
+        let answer = told.answer(self.core.snapshot.confirmed())?;
         Some((answer.version.to_string(), answer.update))
     }
 
     /// The version that `host` is told, and whether to update.
     fn ask(&mut self, host: HostId) -> Option<(String, bool)> {
-        let told = self.snapshot.ask(&Self::question(host), None, crate::clock::now())?;
-        let answer = told.answer(self.snapshot.confirmed())?.into_owned();
-        self.keeper.hear(self.heard.try_iter());
+        let told = self.core.snapshot.ask(&Self::question(host), None, crate::clock::now())?;
+        let answer = told.answer(self.core.snapshot.confirmed())?.into_owned();
+        self.core.record_questions();
         Some((answer.version.to_string(), answer.update))
     }
 
@@ -142,13 +122,9 @@ impl Bed {
             6 | 7 => self.decide(),
             8 if self.random.is(50) => self.write_policy(),
             8 => self.write_version(),
-            _ if self.random.is(50) => drop(self.keeper.step()),
-            _ => self.keeper.do_what_is_due(),
+            _ if self.random.is(50) => drop(self.core.worker.step()),
+            _ => self.core.worker.do_what_is_due(),
         }
-    }
-
-    fn actor() -> Actor {
-        Actor { who: "somebody".to_owned(), from: "here".to_owned(), role: Role::Admin }
     }
 
     fn command(&mut self) {
@@ -164,7 +140,7 @@ impl Bed {
             _ => Command::Approve { groups, digest: None },
         };
         let act = Act { id: self.random.id(), command, dry_run: false };
-        drop(self.keeper.act(&Self::actor(), &act));
+        drop(commands::act(&mut self.core.tx(), &actor(), &act));
     }
 
     fn decide(&mut self) {
@@ -176,12 +152,12 @@ impl Bed {
             _ => Decision::Assign(Some(self.random.of(&GROUPS[..2]).to_owned())),
         };
         let decided = Decided { id: self.random.id(), decision };
-        drop(self.keeper.decide(&Self::actor(), host, &decided));
+        drop(hosts::decide(&mut self.core.tx(), &actor(), host, &decided));
     }
 
     fn write(&mut self, resource: &serde_json::Value) {
         let write = Write { id: self.random.id(), text: resource.to_string(), how: How::Replace, dry_run: false };
-        drop(self.keeper.write(&Self::actor(), &write));
+        drop(resources::write(&mut self.core.tx(), &actor(), &write));
     }
 
     fn write_policy(&mut self) {
@@ -218,7 +194,7 @@ impl Bed {
 
     fn report(&mut self) {
         let host = self.any_host();
-        let Some(wanted) = self.snapshot.public().cluster.reports else { return };
+        let Some(wanted) = self.core.snapshot.public().cluster.reports else { return };
         self.reports += 1;
         let question = Self::question(host);
         let is_updated = self.random.is(40);
@@ -237,14 +213,14 @@ impl Bed {
         }
         let report: Report = serde_json::from_value(report).unwrap();
         let key = Key([u8::try_from(host).unwrap(); 32]);
-        drop(self.keeper.report(&ReportBody { host, key, report, token: None }));
+        drop(reports::report(&mut self.core.tx(), &ReportBody { host, key, report, token: None }));
     }
 
     #[allow(clippy::disallowed_methods, reason = "a failure needs no sync")]
     fn break_store(&self, trouble: Trouble) {
         match trouble {
-            Trouble::Gone => std::fs::rename(&self.data, self.data.with_file_name("gone")).unwrap(),
-            Trouble::Full => refuse_writes(&self.data.join("fleet.db")),
+            Trouble::Gone => std::fs::rename(&self.core.data, self.core.data.with_file_name("gone")).unwrap(),
+            Trouble::Full => refuse_writes(&self.core.data.join("fleet.db")),
         }
     }
 }
@@ -292,7 +268,7 @@ fn live_through(seed: u64) -> Became {
         }
     }
     // Questions of the last second are in memory alone.
-    let is_durable = bed.random.is(50) && bed.keeper.step().is_ok();
+    let is_durable = bed.random.is(50) && bed.core.worker.step().is_ok();
     let trouble = bed.random.of(&[Trouble::Gone, Trouble::Full]);
     bed.break_store(trouble);
     let before: BTreeMap<HostId, _> = (1..=HOSTS).filter_map(|host| Some((host, bed.would_be_told(host)?))).collect();
@@ -317,7 +293,7 @@ fn live_through(seed: u64) -> Became {
         }
     }
     let last: Vec<_> = (1..=HOSTS).map(|host| bed.would_be_told(host).map(|(version, ..)| version)).collect();
-    bed.snapshot.doubt();
+    bed.core.snapshot.doubt();
     for _ in 0..10 {
         bed.does_something();
         for (host, version) in (1..=HOSTS).zip(&last) {
@@ -346,7 +322,7 @@ fn a_stop_that_the_store_does_not_take_is_decided_as_soon_as_it_does_and_nobody_
     let start = Command::Start { groups: vec!["a".to_owned()], force: true };
     let act = |bed: &mut Bed, command: &Command| {
         let act = Act { id: bed.random.id(), command: command.clone(), dry_run: false };
-        (bed.keeper.act(&Bed::actor(), &act), act)
+        (commands::act(&mut bed.core.tx(), &actor(), &act), act)
     };
     act(&mut bed, &start).0.unwrap();
     for host in 1..=HOSTS {
@@ -354,8 +330,8 @@ fn a_stop_that_the_store_does_not_take_is_decided_as_soon_as_it_does_and_nobody_
     }
     let goes =
         |bed: &Bed| (1..=HOSTS).filter(|host| bed.would_be_told(*host).is_some_and(|(_, update, _)| update)).count();
-    assert!(goes(&bed) > 0 && bed.snapshot.is_good());
-    let database = bed.data.join("fleet.db");
+    assert!(goes(&bed) > 0 && bed.core.snapshot.is_good());
+    let database = bed.core.data.join("fleet.db");
     refuse_writes(&database);
     let (refused, halt) = act(&mut bed, &Command::Halt { groups: vec!["a".to_owned()], all: false });
     let refused = refused.unwrap_err();
@@ -365,20 +341,23 @@ fn a_stop_that_the_store_does_not_take_is_decided_as_soon_as_it_does_and_nobody_
     );
     assert_eq!(goes(&bed), 0, "from now on, and not in 30 seconds");
     let hold = Decided { id: bed.random.id(), decision: Decision::Hold };
-    assert!(bed.keeper.decide(&Bed::actor(), 1, &hold).is_err());
+    assert!(hosts::decide(&mut bed.core.tx(), &actor(), 1, &hold).is_err());
     // Whatever else is done meanwhile.
     for _ in 0..20 {
         bed.does_something();
-        bed.keeper.do_what_is_due();
+        bed.core.worker.do_what_is_due();
         assert_eq!(goes(&bed), 0);
     }
     allow_writes(&database);
-    bed.keeper.do_what_is_due();
-    assert!(bed.keeper.book.holds.groups.contains("a") && bed.keeper.fleet.host(1).unwrap().flags.held);
-    assert!(bed.keeper.undecided.is_empty() && bed.snapshot.is_good());
+    bed.core.worker.do_what_is_due();
+    assert!(
+        bed.core.worker.ledger.state.rollouts.holds.groups.contains("a")
+            && bed.core.worker.ledger.state.fleet.host(1).unwrap().flags.held
+    );
+    assert!(bed.core.worker.ledger.undecided.is_empty() && bed.core.snapshot.is_good());
     // The same request that is sent again was decided once.
-    bed.keeper.act(&Bed::actor(), &halt).unwrap();
-    let halts = bed.keeper.store().unwrap().audit(0, 1000).unwrap();
+    commands::act(&mut bed.core.tx(), &actor(), &halt).unwrap();
+    let halts = bed.core.worker.ledger.store().unwrap().audit(0, 1000).unwrap();
     let halts = halts.iter().filter(|entry| entry.action == "halt" && entry.subject == "group a" && entry.done);
     assert!(halts.count() >= 1);
 }
@@ -387,12 +366,12 @@ fn a_stop_that_the_store_does_not_take_is_decided_as_soon_as_it_does_and_nobody_
 fn a_store_that_lost_decisions_holds_everything() {
     let mut bed = Bed::new(1);
     // SQLite lets nobody but this process.
-    let other = rusqlite::Connection::open(bed.data.join("fleet.db")).unwrap();
+    let other = rusqlite::Connection::open(bed.core.data.join("fleet.db")).unwrap();
     other.execute_batch("CREATE TABLE before AS SELECT * FROM book").unwrap();
-    bed.keeper.step().unwrap();
+    bed.core.worker.step().unwrap();
     // As a disk that lost its last writes, under a server that goes on.
     other.execute_batch("UPDATE book SET (revision, json) = (SELECT revision, json FROM before)").unwrap();
-    assert!(bed.keeper.step().is_err());
-    let holds = &bed.keeper.book.holds;
+    assert!(bed.core.worker.step().is_err());
+    let holds = &bed.core.worker.ledger.state.rollouts.holds;
     assert!(holds.all && holds.cause == fleet_engine::book::HaltCause::StoreLost, "{holds:?}");
 }

@@ -4,11 +4,10 @@
 //! The core publishes; whoever asks reads. A host has one word: the generation of a table, and the answer in it. Whoever meets a
 //! word of another generation than its table's takes the table before.
 
-mod table;
-
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
@@ -21,9 +20,6 @@ use fleet_wire::answers::find::{self, Cluster, Tools};
 use fleet_wire::answers::graph::Catalogue;
 use jiff::Timestamp;
 use protocol::report::{Key, SignedQuestion, Wanted};
-
-pub(crate) use table::{AnswerTable, HostTable, Slot, name_of};
-use table::{Lookup, find, first};
 
 /// How long an answer is good after the store last confirmed it, milliseconds (FLEET §4).
 const GOOD_FOR: u64 = 30_000;
@@ -58,9 +54,9 @@ pub(crate) struct ToldTo {
 /// What the answers rest on that are not a host's own.
 pub(crate) struct Public {
     /// What is wanted, and the rollout.
-    pub(crate) book: RolloutState,
+    pub(crate) rollouts: RolloutState,
     /// The resources.
-    pub(crate) shelf: ResourceSet,
+    pub(crate) resources: ResourceSet,
     /// What is said of the cluster.
     pub(crate) cluster: Cluster,
     /// The releases.
@@ -84,22 +80,46 @@ pub(crate) struct Snapshot {
     /// The last decision, seconds, where the clock is too far behind it; 0: it is not.
     ahead: AtomicI64,
     start: Instant,
-    heard: SyncSender<HostContact>,
-    lost: AtomicU64,
-    strangers: AtomicU64,
-    names: AtomicU64,
-    waiting: AtomicU64,
+    contacts: SyncSender<HostContact>,
+    /// Questions that the core could not be told of, because it was busy. They only make a wait longer.
+    pub(crate) lost: Counter,
+    /// How often somebody who is not known was refused.
+    pub(crate) strangers: Counter,
+    /// Names of groups and versions that are kept.
+    pub(crate) names: Counter,
+    /// Hosts that have a key that waits for an admin.
+    pub(crate) waiting: Counter,
+}
+
+/// A number that anybody reads.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// The number.
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// It is `count` from now on.
+    pub(crate) fn set(&self, count: usize) {
+        self.0.store(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Public {
-    fn of(book: RolloutState, shelf: ResourceSet, cluster: &Cluster, before: Option<&Self>) -> Self {
-        let cluster = Cluster { tools: Tools::of(&shelf), ..cluster.clone() };
+    fn of(rollouts: RolloutState, resources: ResourceSet, cluster: &Cluster, before: Option<&Self>) -> Self {
+        let cluster = Cluster { tools: Tools::of(&resources), ..cluster.clone() };
         // Most decisions write no resource: what was written of the graphs stays.
-        let catalogue = match before.filter(|before| before.shelf == shelf) {
+        let catalogue = match before.filter(|before| before.resources == resources) {
             Some(before) => Arc::clone(&before.catalogue),
-            None => Arc::new(Catalogue::of(&shelf)),
+            None => Arc::new(Catalogue::of(&resources)),
         };
-        Self { cluster, catalogue, book, shelf }
+        Self { cluster, catalogue, rollouts, resources }
     }
 }
 
@@ -125,8 +145,8 @@ impl TimedAnswer {
 }
 
 impl Snapshot {
-    /// A snapshot that says nothing yet. What the core should know goes to `heard`.
-    pub(crate) fn new(heard: SyncSender<HostContact>, cluster: Cluster) -> Self {
+    /// A snapshot that says nothing yet. What the core should know goes to `contacts`.
+    pub(crate) fn new(contacts: SyncSender<HostContact>, cluster: Cluster) -> Self {
         Self {
             public: ArcSwap::from_pointee(Public::of(RolloutState::default(), ResourceSet::default(), &cluster, None)),
             cluster,
@@ -138,11 +158,11 @@ impl Snapshot {
             stop_waits: AtomicBool::new(false),
             ahead: AtomicI64::new(0),
             start: Instant::now(),
-            heard,
-            lost: AtomicU64::new(0),
-            strangers: AtomicU64::new(0),
-            names: AtomicU64::new(0),
-            waiting: AtomicU64::new(0),
+            contacts,
+            lost: Counter::default(),
+            strangers: Counter::default(),
+            names: Counter::default(),
+            waiting: Counter::default(),
         }
     }
 
@@ -183,7 +203,7 @@ impl Snapshot {
         let of_group =
             |table: &AnswerTable| table.unknown.get(question.group.as_str()).copied().unwrap_or(table.elsewhere);
         let (table, index) = loop {
-            match known.map(|slot| (slot, find(&table, slot.word.load(Ordering::Acquire)))) {
+            match known.map(|slot| (slot, look_up(&table, slot.word.load(Ordering::Acquire)))) {
                 Some((slot, Lookup::Answer(found, index))) => break slot.narrowed(question, found, index, of_group),
                 // The word is of a decision that was published meanwhile: its table is there already.
                 Some((_, Lookup::Newer)) => table = self.table.load_full()?,
@@ -255,29 +275,9 @@ impl Snapshot {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
     }
 
-    /// Questions that the core could not be told of, because it was busy. They only make a wait longer.
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
-    }
-
     /// Somebody who is not known was refused.
     pub(crate) fn refuse_stranger(&self) {
-        self.strangers.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// So many names of groups and versions are kept.
-    pub(crate) fn set_names(&self, count: usize) {
-        self.names.store(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    /// So many hosts have a key that waits for an admin.
-    pub(crate) fn set_waiting(&self, count: usize) {
-        self.waiting.store(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    /// How many these are.
-    pub(crate) fn waiting(&self) -> u64 {
-        self.waiting.load(Ordering::Relaxed)
+        self.strangers.add();
     }
 
     /// What is kept of those who ask, and how many of each.
@@ -287,14 +287,9 @@ impl Snapshot {
         [
             ("hosts", count(hosts.by_id.len())),
             ("update_ids", count(hosts.by_update_id.len())),
-            ("names", self.names.load(Ordering::Relaxed)),
+            ("names", self.names.get()),
             ("answers", count(self.table().map_or(0, |table| table.answers.len()))),
         ]
-    }
-
-    /// How often that was so since the start.
-    pub(crate) fn strangers(&self) -> u64 {
-        self.strangers.load(Ordering::Relaxed)
     }
 
     /// What is answered from now on; `None`: that there is no rollout.
@@ -308,11 +303,11 @@ impl Snapshot {
     }
 
     /// Other resources, or another rollout, are answered from from now on.
-    pub(crate) fn set_public(&self, book: RolloutState, shelf: ResourceSet) {
+    pub(crate) fn set_public(&self, rollouts: RolloutState, resources: ResourceSet) {
         let before = self.public.load_full();
         let reports = self.wanted.load().as_deref().copied();
         let cluster = Cluster { reports, ..self.cluster.clone() };
-        self.public.store(Arc::new(Public::of(book, shelf, &cluster, Some(&before))));
+        self.public.store(Arc::new(Public::of(rollouts, resources, &cluster, Some(&before))));
     }
 
     /// Reports are wanted from now on, which the next [`Snapshot::set_public`] says.
@@ -379,8 +374,8 @@ impl Snapshot {
     }
 
     /// Tells the core who asked: each host once a minute, and whenever it is another question or another answer than the last.
-    fn tell(&self, slot: Option<&Arc<Slot>>, heard: HostContact) {
-        let HostContact { question, at: now, told, .. } = &heard;
+    fn tell(&self, slot: Option<&Arc<Slot>>, contact: HostContact) {
+        let HostContact { question, at: now, told, .. } = &contact;
         if question.host.is_none() && question.update_id == 0 {
             return;
         }
@@ -392,20 +387,13 @@ impl Snapshot {
             }
             slot.heard.store(second(*now), Ordering::Relaxed);
         }
-        if self.heard.try_send(heard).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+        if self.contacts.try_send(contact).is_err() {
+            self.lost.add();
             if let Some(slot) = slot {
                 // Its next question tells.
                 slot.heard.store(0, Ordering::Relaxed);
             }
         }
-    }
-}
-
-impl Slot {
-    /// The core was told of it a short time before `now`.
-    fn was_heard(&self, now: Timestamp) -> bool {
-        second(now).saturating_sub(self.heard.load(Ordering::Relaxed)) < TELL_EVERY
     }
 }
 
@@ -426,10 +414,130 @@ fn fingerprint(question: &Question, told: Option<ToldTo>) -> u64 {
     hash.finish().max(1)
 }
 
+/// The answers of one decision.
+#[derive(Clone)]
+pub(crate) struct AnswerTable {
+    /// Counted by decisions.
+    pub(crate) generation: u32,
+    /// The answers that hosts' words point to.
+    pub(crate) answers: Vec<HostAnswer>,
+    /// For hosts that are not known, by the group that they declare.
+    pub(crate) unknown: HashMap<String, usize>,
+    /// For those that declare none of these groups.
+    pub(crate) elsewhere: usize,
+    /// The table of the decision before.
+    pub(crate) before: Option<Arc<AnswerTable>>,
+}
+
+/// The hosts that are known.
+#[derive(Default, Clone)]
+pub(crate) struct HostTable {
+    /// By UUID.
+    pub(crate) by_id: HashMap<HostId, Arc<Slot>>,
+    /// By the id of the updater.
+    pub(crate) by_update_id: HashMap<u128, Arc<Slot>>,
+}
+
+/// A host's word, and when the core was last told of it.
+#[derive(Default)]
+pub(crate) struct Slot {
+    word: AtomicU64,
+    heard: AtomicU32,
+    asked: AtomicU64,
+    /// [`name_of`] the group that it is known to declare.
+    declared: AtomicU64,
+    /// It reports, an operator assigned it, or it was told to update: what a question says of its group does not count.
+    is_bound: AtomicBool,
+    /// The first bytes of its key; 0: it has none.
+    key: AtomicU64,
+}
+
+impl Slot {
+    /// What is known of the host.
+    pub(crate) fn know(&self, declared: u64, is_bound: bool) {
+        self.declared.store(declared, Ordering::Relaxed);
+        self.is_bound.store(is_bound, Ordering::Relaxed);
+    }
+
+    /// The key that the host's reports and questions are signed with.
+    pub(crate) fn set_key(&self, key: Key) {
+        self.key.store(first(key), Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, generation: u32, answer: usize) {
+        let answer = u64::try_from(answer).unwrap_or(u64::from(u32::MAX)) & u64::from(u32::MAX);
+        self.word.store(u64::from(generation) << 32 | answer, Ordering::Release);
+    }
+
+    /// The core was told of it a short time before `now`.
+    fn was_heard(&self, now: Timestamp) -> bool {
+        second(now).saturating_sub(self.heard.load(Ordering::Relaxed)) < TELL_EVERY
+    }
+
+    /// The answer at `index` of `table`; for a host that has no part in the rollout yet and declares another group than it is known
+    /// by, the one of both that does not let it go. Anybody may ask in its name.
+    fn narrowed(
+        &self,
+        question: &Question,
+        table: Arc<AnswerTable>,
+        index: usize,
+        of_group: impl Fn(&AnswerTable) -> usize,
+    ) -> (Arc<AnswerTable>, usize) {
+        let is_known_so = self.declared.load(Ordering::Relaxed) == name_of(&question.group);
+        if question.group.is_empty() || is_known_so || self.is_bound.load(Ordering::Relaxed) {
+            return (table, index);
+        }
+        let other = of_group(&table);
+        let lets_go = |index: usize| table.answers.get(index).is_some_and(|answer| answer.update);
+        let index = if lets_go(other) { index } else { other };
+        (table, index)
+    }
+}
+
+/// What a word leads to.
+enum Lookup {
+    /// An answer.
+    Answer(Arc<AnswerTable>, usize),
+    /// Nothing was decided for the host yet.
+    Nothing,
+    /// It is of a later table than this one.
+    Newer,
+}
+
+/// The answer of a word, from the table of its generation.
+fn look_up(table: &Arc<AnswerTable>, word: u64) -> Lookup {
+    let generation = u32::try_from(word >> 32).unwrap_or(0);
+    let index = usize::try_from(word & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+    // Generations wrap after four billion decisions.
+    let ahead = generation.wrapping_sub(table.generation);
+    let is_newer = ahead > 0 && ahead < u32::MAX / 2;
+    let of = if ahead == 0 { Some(table) } else { table.before.as_ref() };
+    match of.filter(|of| of.generation == generation) {
+        _ if generation == 0 => Lookup::Nothing,
+        Some(of) if index < of.answers.len() => Lookup::Answer(Arc::clone(of), index),
+        // Tables grow by the answers of newcomers.
+        Some(_) if ahead == 0 => Lookup::Newer,
+        None if is_newer => Lookup::Newer,
+        // A word that no later decision set: the host is known no more.
+        Some(_) | None => Lookup::Nothing,
+    }
+}
+
+/// What slots know of a key; never 0.
+fn first(key: Key) -> u64 {
+    u64::from_be_bytes(key.0.first_chunk().copied().unwrap_or_default()).max(1)
+}
+
+/// A group's name as slots compare it.
+pub(crate) fn name_of(group: &str) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hash = DefaultHasher::new();
+    group.hash(&mut hash);
+    hash.finish()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use fleet_engine::reason::{WaitReason, Why};
 
     use super::*;
@@ -458,7 +566,7 @@ mod tests {
         for first in [5, u32::MAX] {
             let next = first.wrapping_add(1).max(1);
             let now = table(next, 2, Some(table(first, 3, None)));
-            let found = |generation, index| match find(&now, word(generation, index)) {
+            let found = |generation, index| match look_up(&now, word(generation, index)) {
                 Lookup::Answer(table, index) => format!("{} {index}", table.generation),
                 Lookup::Nothing => "nothing".to_owned(),
                 Lookup::Newer => "newer".to_owned(),
