@@ -225,3 +225,24 @@ fn an_answer_of_a_rollout_that_is_over_is_no_mark_in_the_next_one() {
     bed.core.record_questions();
     assert_eq!(bed.state(1), "pending");
 }
+
+#[test]
+fn of_what_is_only_asked_for_or_refused_nothing_is_made() {
+    let mut bed = Bed::new();
+    (1..=3).for_each(|host| drop(bed.asks(host)));
+    bed.core.record_questions();
+    let known = |bed: &Bed| {
+        let state = &bed.core.worker.ledger.state;
+        format!("{:?} {:?}", state.fleet.hosts(), state.rollouts)
+    };
+    let before = known(&bed);
+    let version = json!({ "kind": "autoupdate_version", "spec": { "agents": {
+        "start_version": "1.0.0", "target_version": "1.2.0", "schedule": "immediate", "mode": "enabled" } } });
+    let id = || uuid::Uuid::new_v4().to_string();
+    let write = Write { id: id(), text: version.to_string(), how: How::Replace, dry_run: true };
+    assert_eq!(resources::write(&mut bed.core.tx(), &actor(), &write).unwrap().effects.lets_go, 3);
+    assert_eq!(known(&bed), before, "asked for");
+    let command = Command::Start { groups: vec!["other".to_owned()], force: true };
+    commands::act(&mut bed.core.tx(), &actor(), &Act { id: id(), command, dry_run: false }).unwrap_err();
+    assert_eq!(known(&bed), before, "refused");
+}

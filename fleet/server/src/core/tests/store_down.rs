@@ -375,3 +375,18 @@ fn a_store_that_lost_decisions_holds_everything() {
     let holds = &bed.core.worker.ledger.state.rollouts.holds;
     assert!(holds.all && holds.cause == fleet_engine::book::HaltCause::StoreLost, "{holds:?}");
 }
+
+/// As a second node that decides by the same store.
+#[test]
+fn what_was_decided_from_another_revision_than_the_store_has_is_not_made_and_is_decided_anew() {
+    let mut bed = Bed::new(2);
+    let other = rusqlite::Connection::open(bed.core.data.join("fleet.db")).unwrap();
+    other.execute_batch("UPDATE book SET revision = revision + 1").unwrap();
+    let command = Command::Start { groups: vec!["a".to_owned()], force: true };
+    let start = Act { id: bed.random.id(), command, dry_run: false };
+    let groups = |bed: &Bed| bed.core.worker.ledger.state.rollouts.rollout.clone().unwrap().groups;
+    let before = groups(&bed);
+    let refused = commands::act(&mut bed.core.tx(), &actor(), &start).unwrap_err();
+    assert_eq!((refused.code, groups(&bed)), (fleet_wire::api::Code::StoreUnavailable, before));
+    assert_eq!(commands::act(&mut bed.core.tx(), &actor(), &start).unwrap().groups, ["a"]);
+}
