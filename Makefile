@@ -17,7 +17,7 @@ SERVER := --locked --profile server --package teleport-fleet
 BUILD_X86_64 := $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild)
 include build/static.mk
 SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring)
-.PHONY: $(SETUPS) setup help check build static static-fleet demo test e2e e2e-vm way-back crash fleet-crash model mutants planted native bench fleet-bench fuzz pictures package lint docs size clean-beds
+.PHONY: $(SETUPS) setup help check build static static-fleet demo test test-all e2e e2e-vm way-back crash fleet-crash model mutants planted native bench fleet-bench fuzz pictures package lint docs size clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
 
@@ -29,7 +29,7 @@ setup: ## Install what is missing: rustup targets, cargo tools, Debian packages 
 
 # Increments make one changed line quick to build, and a build from nothing a quarter slower. So whoever has none yet gets none
 # from what runs everything.
-test way-back docs lint: export CARGO_INCREMENTAL ?= $(if $(wildcard $(DEBUG)/incremental),1,0)
+test test-all way-back docs lint: export CARGO_INCREMENTAL ?= $(if $(wildcard $(DEBUG)/incremental),1,0)
 
 check: export TELEPORT_UPDATE_NO_BEDS := 1
 check: export TEST_UPDATER := $(DEBUG)/teleport-update
@@ -66,10 +66,14 @@ ROOTS := bookworm bookworm-rpm bookworm-cloud bookworm-needrestart bullseye trix
 roots:
 	@tests/beds/roots.sh $(ROOTS)
 
-test: export TEST_UPDATER := $(DEBUG)/teleport-update
-test: setup-build setup-beds setup-packages setup-selinux setup-browser setup-monitoring ## All tests, black box and beds included (beds need root; elsewhere they are skipped)
+# What `test` leaves to `test-all` is named in .config/nextest.toml.
+test: export NEXTEST_PROFILE ?= test
+test test-all: export TEST_UPDATER := $(DEBUG)/teleport-update
+test test-all: setup-build setup-beds setup-packages setup-selinux setup-browser setup-monitoring
 	@$(MAKE) --jobs 2 roots build
 	@tests/all.sh $(CARGO_FLAGS)
+test: ## Each fact once, black box and beds included (beds need root; elsewhere they are skipped)
+test-all: ## All tests: each row with each flow, old systemds, images, packages of others, many cases
 
 e2e: setup-beds setup-packages setup-arm64 static build ## Whole lives, package to purge, in every kind of bed; a matrix
 	@tests/e2e.sh $(TARGET_DIR) $(NATIVE)
