@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::column::parse;
 use crate::error::{Error, OfDatabase};
 use crate::files::{self, DataDir, beside};
-use crate::taken::Strange;
+use crate::strange::Strange;
 use crate::{audit, connection, schema};
 
 /// Less free space than this is a problem, bytes: the next batches of hosts need it.

@@ -21,7 +21,7 @@ mod restore;
 mod schema;
 mod state;
 mod store;
-mod taken;
+mod strange;
 mod witness;
 
 pub use backup::backup;

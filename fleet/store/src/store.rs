@@ -11,7 +11,7 @@ use crate::files::{self, DataDir, StoreFileId};
 use crate::lock::StoreLock;
 use crate::reader::StoreReader;
 use crate::state::{Change, Committed, StoreState};
-use crate::{audit, backup, load, schema, taken, witness};
+use crate::{audit, backup, load, schema, strange, witness};
 use fleet_engine::record::HostRecord;
 use fleet_engine::rollout::Rollout;
 use fleet_wire::api::AuditHead;
@@ -62,7 +62,7 @@ impl Store {
             None => create(&place)?,
         }
         let mut store = Self::connect(place, Some(lock), false)?;
-        store.strange = taken::take(&mut store.connection, &store.place, aside.as_deref())?;
+        store.strange = strange::take(&mut store.connection, &store.place, aside.as_deref())?;
         store.generations = generations;
         if !store.stop_waits()? {
             // Where there is no room for it, there may be when a stop has to wait.
