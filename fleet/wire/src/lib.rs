@@ -4,6 +4,7 @@
 pub mod answers;
 pub mod api;
 pub mod ids;
+pub mod lenient;
 pub mod reason;
 pub mod rollout;
 pub mod text;

@@ -3,7 +3,7 @@
 //! writes besides is left alone, what an older one does not write is empty.
 
 use fleet_engine::advice::Advice;
-use fleet_engine::book::{Holds, RolloutState};
+use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::HostId;
 use fleet_engine::policy::{Mode, Schedule, Strategy};
@@ -13,7 +13,9 @@ use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::api::HoldsView;
 use crate::ids;
+use crate::lenient::word;
 use crate::reason::Reason;
 use crate::text;
 
@@ -102,7 +104,7 @@ pub struct RolloutStatus {
 pub struct Stops {
     /// What is held.
     #[serde(skip_serializing_if = "is_nothing")]
-    pub holds: Holds,
+    pub holds: HoldsView,
     /// That the store does not answer; absent: it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store_unavailable: Option<Reason>,
@@ -116,7 +118,7 @@ pub struct Stops {
 pub struct StopsAlone {
     /// What is held.
     #[serde(flatten)]
-    pub holds: Holds,
+    pub holds: HoldsView,
     /// That the store does not answer; absent: it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_unavailable: Option<Reason>,
@@ -131,8 +133,8 @@ impl From<StopsAlone> for Stops {
     }
 }
 
-fn is_nothing(holds: &Holds) -> bool {
-    *holds == Holds::default()
+fn is_nothing(holds: &HoldsView) -> bool {
+    *holds == HoldsView::default()
 }
 
 /// A group.
@@ -230,13 +232,13 @@ impl AgentRollout {
         let status = &mut shown.status;
         let advice = |index| -> Option<Advice> { book.advice(shelf, fleet, index, now) };
         for (index, group) in status.groups.iter_mut().enumerate() {
-            group.why.iter_mut().for_each(|why| why.advice = Some(advice(index)));
+            group.why.iter_mut().for_each(|why| why.advice = Some(advice(index).map(Into::into)));
             for canary in group.canaries.iter_mut().flatten() {
                 canary.hostname = ids::uuid(&canary.host_id).map_or("", |host| hostname(fleet, host)).to_owned();
             }
         }
-        status.why.iter_mut().for_each(|why| why.advice = Some(advice(0)));
-        status.stops.holds = book.holds.clone();
+        status.why.iter_mut().for_each(|why| why.advice = Some(advice(0).map(Into::into)));
+        status.stops.holds = HoldsView::of(&book.holds);
         Some(shown)
     }
 
@@ -371,9 +373,4 @@ fn hostname(fleet: &Fleet, id: HostId) -> &str {
 fn duration(length: SignedDuration) -> String {
     let seconds = length.as_secs();
     format!("{}h{}m{}s", seconds / 3600, seconds / 60 % 60, seconds % 60)
-}
-
-/// As a resource names it.
-fn word(value: &impl Serialize) -> String {
-    serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -1,5 +1,6 @@
 //! Asks a running server: HTTP/1.1 over its admin socket, or over TLS with a token; a connection a question.
 
+mod answer;
 mod connect;
 mod group;
 mod target;
@@ -21,6 +22,7 @@ use ureq::{Agent, Body, Error};
 
 use crate::args::GlobalArgs;
 use crate::failure::Failure;
+pub(crate) use answer::{Answer, AnswerPage};
 use connect::ApiConnector;
 use target::ServerAddress;
 

@@ -2,11 +2,11 @@
 
 use fleet_engine::command::Command;
 use fleet_wire::api::{Act, Acted, Code, StateCounts};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::id;
 use crate::args::{AgentsVerb, ApproveArgs, PrintFormat};
-use crate::client::{ApiCall, ApiClient};
+use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::rollout::{AgentRollout, Stops, StopsAlone};
@@ -58,47 +58,54 @@ fn named_or_all(groups: &[String], all: bool) -> Result<Vec<String>, Failure> {
 
 fn act(command: Command, dry_run: bool, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let acted = send(command.clone(), dry_run, client)?;
-    let shown = json!({
-        "groups": acted.groups,
-        "dry_run": dry_run,
-        "effects": acted.effects,
-        "rollout": status::value(acted.rollout.as_ref(), &acted::stops(&acted)),
-    });
+    let shown = acted::value(&acted, dry_run);
     value::show(screen, &shown, |out, look| acted::text(out, &command, &acted, dry_run, look))
 }
 
 /// Asks the server to carry `command` out.
-pub(super) fn send(command: Command, dry_run: bool, client: &ApiClient) -> Result<Acted, Failure> {
+pub(super) fn send(command: Command, dry_run: bool, client: &ApiClient) -> Result<Answer<Acted>, Failure> {
     client.ask(&ApiCall::post("/v1/fleet/commands", &Act { id: id(), command, dry_run })?.dry(dry_run))
 }
 
 /// The rollout and what keeps hosts besides it; `None`: there is none, and what keeps hosts is asked for by itself.
-pub(super) fn rollout(client: &ApiClient) -> Result<(Option<AgentRollout>, Stops), Failure> {
-    match client.ask::<AgentRollout>(&ApiCall::get("/v1/fleet/rollout")) {
+pub(super) struct Found {
+    pub(super) rollout: Option<AgentRollout>,
+    pub(super) stops: Stops,
+    /// For programs.
+    pub(super) value: Value,
+}
+
+/// Asks for it.
+pub(super) fn rollout(client: &ApiClient) -> Result<Found, Failure> {
+    match client.ask::<Answer<AgentRollout>>(&ApiCall::get("/v1/fleet/rollout")) {
         Ok(rollout) => {
             let stops = rollout.status.stops.clone();
-            Ok((Some(rollout), stops))
+            Ok(Found { value: status::value(&rollout, &rollout.said), rollout: Some(rollout.read), stops })
         }
         Err(failure) if failure.is(Code::NoRollout) => {
-            match client.ask::<StopsAlone>(&ApiCall::get("/v1/fleet/holds")) {
-                Ok(stops) => Ok((None, stops.into())),
+            let mut found = Found { rollout: None, stops: Stops::default(), value: json!({ "active": false }) };
+            match client.ask::<Answer<StopsAlone>>(&ApiCall::get("/v1/fleet/holds")) {
+                Ok(stops) => {
+                    found.stops = stops.read.into();
+                    status::add_stops(&mut found.value, &stops.said);
+                }
                 // An older server does not say.
-                Err(failure) if failure.is(Code::NotFound) => Ok((None, Stops::default())),
-                Err(failure) => Err(failure),
+                Err(failure) if failure.is(Code::NotFound) => {}
+                Err(failure) => return Err(failure),
             }
+            Ok(found)
         }
         Err(failure) => Err(failure),
     }
 }
 
 fn show_status(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let (rollout, stops) = rollout(client)?;
-    let shown = status::value(rollout.as_ref(), &stops);
-    value::show(screen, &shown, |out, look| status::text(out, rollout.as_ref(), &stops, look))
+    let found = rollout(client)?;
+    value::show(screen, &found.value, |out, look| status::text(out, found.rollout.as_ref(), &found.stops, look))
 }
 
 fn show_report(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let counts: StateCounts = client.ask(&ApiCall::get("/v1/fleet/counts"))?;
+    let counts: Answer<StateCounts> = client.ask(&ApiCall::get("/v1/fleet/counts"))?;
     match screen.format() {
         PrintFormat::Text => report::text(screen.out(), &counts),
         format => value::write(screen.out(), format, &report::value(&counts)?),

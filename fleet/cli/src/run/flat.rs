@@ -7,7 +7,7 @@ use yaml::{Node, Value};
 
 use super::{agents, swap};
 use crate::args::{FlatStatus, FlatUpdate};
-use crate::client::ApiClient;
+use crate::client::{Answer, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{acted, flat, status as whole, value, written};
@@ -63,7 +63,7 @@ pub(super) fn update(update: &FlatUpdate, client: &ApiClient, screen: &mut Scree
 /// The seed's sentence, and what each write did to the fleet, or would do. For programs the writes alone.
 pub(super) fn said(
     sentence: &str,
-    done: &[WriteResult],
+    done: &[Answer<WriteResult>],
     dry_run: bool,
     screen: &mut Screen<'_, '_>,
 ) -> Result<(), Failure> {
@@ -98,7 +98,7 @@ fn settings(update: &FlatUpdate) -> Vec<(&'static str, Node)> {
 }
 
 /// Turns updates on or off where the policy that rules says so.
-fn switch(client: &ApiClient, is_on: bool, dry_run: bool) -> Result<Option<WriteResult>, Failure> {
+fn switch(client: &ApiClient, is_on: bool, dry_run: bool) -> Result<Option<Answer<WriteResult>>, Failure> {
     if swap::only(client, Kind::Maintenance)?.is_none()
         && let Some(config) = swap::only(client, Kind::Config)?
         && config.json.pointer("/spec/agents").is_some()
@@ -178,8 +178,8 @@ pub(super) fn reset(dry_run: bool, client: &ApiClient, screen: &mut Screen<'_, '
 
 /// `status [--group]`.
 pub(super) fn status(status: &FlatStatus, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let (rollout, stops) = agents::rollout(client)?;
-    value::show(screen, &whole::value(rollout.as_ref(), &stops), |out, look| {
+    let agents::Found { rollout, stops, value } = agents::rollout(client)?;
+    value::show(screen, &value, |out, look| {
         let Some(rollout) = &rollout else { return whole::text(out, None, &stops, look) };
         match &status.group {
             None => flat::rollout(out, rollout)?,

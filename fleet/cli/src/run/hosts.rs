@@ -1,10 +1,10 @@
 //! `hosts`, `host` and `explain`.
 
-use fleet_wire::api::{Decided, Decision, Explained, HostList};
+use fleet_wire::api::{Decided, Decision, Explained, HostView};
 
 use super::{id, path};
 use crate::args::{ExplainArgs, HostVerb, HostsFilter, OneHost, PrintFormat};
-use crate::client::{ApiCall, ApiClient};
+use crate::client::{Answer, AnswerPage, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{explain as shown, hosts as table, value};
@@ -19,8 +19,12 @@ const LONGEST_HOST: usize = 64;
 
 /// `explain --host`.
 pub(super) fn explain(explain: &ExplainArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let explained: Explained = client.ask(&ApiCall::get(place(&explain.host)?))?;
-    value::show(screen, &explained.answer, |out, look| shown::text(out, &explained, look))
+    let mut explained: Answer<Explained> = client.ask(&ApiCall::get(place(&explain.host)?))?;
+    // The answer alone: `host` has the rest.
+    if let Some(keys) = explained.said.as_object_mut() {
+        keys.retain(|key, _| key != "known" && key != "history");
+    }
+    value::show(screen, &explained, |out, look| shown::text(out, &explained, look))
 }
 
 /// `host UUID [DECISION]`.
@@ -37,7 +41,7 @@ pub(super) fn one(host: &OneHost, client: &ApiClient, screen: &mut Screen<'_, '_
         Some(decision) => ApiCall::post(place(&host.host)?, &Decided { id: id(), decision })?,
         None => ApiCall::get(place(&host.host)?),
     };
-    let explained: Explained = client.ask(&question)?;
+    let explained: Answer<Explained> = client.ask(&question)?;
     value::show(screen, &explained, |out, look| shown::detail(out, &explained, look))
 }
 
@@ -48,8 +52,8 @@ pub(super) fn list(filter: &HostsFilter, client: &ApiClient, screen: &mut Screen
     let mut after = None;
     let mut count = 0_u64;
     loop {
-        let page: HostList = client.ask(&ApiCall::get(page_of(filter, after)))?;
-        for host in &page.hosts {
+        let page: AnswerPage<HostView> = client.ask(&ApiCall::get(page_of(filter, after)))?;
+        for host in &page.items {
             if format == PrintFormat::Text {
                 table::add(&mut table, host);
             } else {
@@ -70,7 +74,7 @@ pub(super) fn list(filter: &HostsFilter, client: &ApiClient, screen: &mut Screen
         if format == PrintFormat::Text && count > 0 {
             table.write(screen.out(), is_colourful)?;
         }
-        after = page.hosts.last().map(|host| host.host.clone());
+        after = page.items.last().map(|host| host.host.clone());
         if !page.more || after.is_none() {
             break;
         }

@@ -5,11 +5,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::thread;
 use std::time::Duration;
 
-use fleet_wire::api::{AuditEntry, AuditPage, Verified};
+use fleet_wire::api::{AuditEntry, Verified};
 
 use super::path;
 use crate::args::{AuditArgs, AuditVerb, Events, PrintFormat};
-use crate::client::{ApiCall, ApiClient};
+use crate::client::{Answer, AnswerPage, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{entries, text, value};
@@ -39,13 +39,13 @@ pub(super) fn audit(audit: &AuditArgs, client: &ApiClient, screen: &mut Screen<'
 fn pages(
     mut after: u64,
     client: &ApiClient,
-    mut each: impl FnMut(AuditEntry) -> Result<(), Failure>,
+    mut each: impl FnMut(Answer<AuditEntry>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     loop {
         let query = [("after", Some(after.to_string())), ("limit", Some(PAGE.to_string()))];
-        let page: AuditPage = client.ask(&ApiCall::get(path::with_query("/v1/fleet/audit", query)))?;
-        let Some(last) = page.entries.last().map(|entry| entry.seq) else { return Ok(()) };
-        for entry in page.entries {
+        let page: AnswerPage<AuditEntry> = client.ask(&ApiCall::get(path::with_query("/v1/fleet/audit", query)))?;
+        let Some(last) = page.items.last().map(|entry| entry.seq) else { return Ok(()) };
+        for entry in page.items {
             each(entry)?;
         }
         if !page.more || last <= after {
@@ -57,7 +57,7 @@ fn pages(
 
 fn verify(head: Option<String>, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let place = path::with_query("/v1/fleet/audit/verify", [("head", head)]);
-    let verified: Verified = client.ask(&ApiCall::get(place))?;
+    let verified: Answer<Verified> = client.ask(&ApiCall::get(place))?;
     if let Some(fault) = &verified.fault {
         return Err(Failure::new("audit_broken", format!("the audit log was changed: {fault}")));
     }
@@ -129,14 +129,15 @@ fn event(line: &[u8], after: &mut u64, client: &ApiClient, screen: &mut Screen<'
     if line.trim_ascii().is_empty() {
         return Ok(());
     }
-    let entry: AuditEntry = serde_json::from_slice(line).map_err(|error| client.misunderstood(&error.to_string()))?;
+    let entry: Answer<AuditEntry> =
+        serde_json::from_slice(line).map_err(|error| client.misunderstood(&error.to_string()))?;
     show(&entry, screen)?;
     *after = entry.seq;
     Ok(())
 }
 
 /// A record: a line; in YAML a document.
-fn show(entry: &AuditEntry, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn show(entry: &Answer<AuditEntry>, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     match screen.format() {
         PrintFormat::Text => writeln!(screen.out(), "{}", text::clean(&entries::line(entry)))?,
         format => value::write_one(screen.out(), format, entry)?,

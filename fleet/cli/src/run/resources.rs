@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::swap::{self, RESOURCES};
 use super::{id, path};
 use crate::args::{Create, Files, Get, PrintFormat, Rm, UpdateFile};
-use crate::client::{ApiCall, ApiClient};
+use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{text, value, written};
@@ -140,7 +140,7 @@ pub(super) fn remove(rm: &Rm, client: &ApiClient, screen: &mut Screen<'_, '_>) -
 }
 
 /// What a write did.
-pub(super) fn show(written: &WriteResult, is_dry: bool, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn show(written: &Answer<WriteResult>, is_dry: bool, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     value::show(screen, written, |out, _| written::text(out, written, is_dry))
 }
 

@@ -4,7 +4,7 @@ use fleet_wire::rollout::AgentRollout;
 
 use super::path;
 use crate::args::RolloutsArgs;
-use crate::client::{ApiCall, ApiClient};
+use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{text, value};
@@ -16,8 +16,9 @@ const TITLES: [&str; 7] = ["Number", "Start Version", "Target Version", "Schedul
 pub(super) fn run(rollouts: &RolloutsArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let query =
         [("before", rollouts.before.map(|before| before.to_string())), ("limit", Some(rollouts.last.to_string()))];
-    let found: Vec<AgentRollout> = client.ask(&ApiCall::get(path::with_query("/v1/fleet/rollouts", query)))?;
-    value::list(screen, &found, TITLES, |AgentRollout { metadata, spec, status, .. }| {
+    let found: Vec<Answer<AgentRollout>> = client.ask(&ApiCall::get(path::with_query("/v1/fleet/rollouts", query)))?;
+    value::list(screen, &found, TITLES, |rollout| {
+        let AgentRollout { metadata, spec, status, .. } = &**rollout;
         // It goes on.
         let present = metadata.present.then_some("present");
         let state: Vec<&str> = status.state.as_deref().into_iter().chain(present).collect();

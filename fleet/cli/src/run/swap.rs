@@ -5,7 +5,7 @@ use fleet_wire::api::{Code, How, KeptResource, Write, WriteResult};
 use yaml::Node;
 
 use super::{id, path};
-use crate::client::{ApiCall, ApiClient};
+use crate::client::{Answer, ApiCall, ApiClient};
 use crate::failure::Failure;
 
 /// How often a change is tried where somebody else writes in between, as `tctl` does (FLEET §6).
@@ -57,7 +57,7 @@ pub(super) fn document(kept: &KeptResource) -> Result<Node, Failure> {
 ///
 /// # Errors
 /// The server's refusals.
-pub(super) fn write(client: &ApiClient, text: String, how: How, dry_run: bool) -> Result<WriteResult, Failure> {
+pub(super) fn write(client: &ApiClient, text: String, how: How, dry_run: bool) -> Result<Answer<WriteResult>, Failure> {
     client.ask(&ApiCall::post(RESOURCES, &Write { id: id(), text, how, dry_run })?.dry(dry_run))
 }
 
@@ -70,7 +70,7 @@ pub(super) fn change(
     kind: Kind,
     dry_run: bool,
     change: impl Fn(&mut Node) -> Result<bool, Failure>,
-) -> Result<Option<WriteResult>, Failure> {
+) -> Result<Option<Answer<WriteResult>>, Failure> {
     let mut tries = TRIES;
     loop {
         tries -= 1;

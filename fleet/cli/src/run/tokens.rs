@@ -1,6 +1,7 @@
 //! `tokens`.
 
 use fleet_wire::api::{JoinToken, MadeToken, NewJoinToken, NewToken, Token};
+use fleet_wire::lenient::word;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use serde::Serialize;
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use super::{id, path};
 use crate::args::{Join, PrintFormat, TokensArgs, TokensVerb};
-use crate::client::{ApiCall, ApiClient};
+use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{text, value};
@@ -57,7 +58,7 @@ fn remove(place: &str, name: &str, client: &ApiClient) -> Result<(), Failure> {
 }
 
 fn list_join(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let tokens: Vec<JoinToken> = client.ask(&ApiCall::get(JOIN_TOKENS))?;
+    let tokens: Vec<Answer<JoinToken>> = client.ask(&ApiCall::get(JOIN_TOKENS))?;
     value::list(screen, &tokens, ["Name", "Uses Left", "Group", "Labels", "Created", "Expires"], |token| {
         let labels: Vec<String> = token.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let uses = token.uses.map_or_else(|| "any number".to_owned(), |uses| uses.to_string());
@@ -67,9 +68,9 @@ fn list_join(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Fail
 }
 
 fn list(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let tokens: Vec<Token> = client.ask(&ApiCall::get(TOKENS))?;
+    let tokens: Vec<Answer<Token>> = client.ask(&ApiCall::get(TOKENS))?;
     value::list(screen, &tokens, ["Name", "Role", "Created", "Expires"], |token| {
-        [token.name.clone(), token.role.to_string(), text::time(token.created), expires(token.expires)]
+        [token.name.clone(), word(&token.role), text::time(token.created), expires(token.expires)]
     })
 }
 
@@ -78,14 +79,14 @@ fn expires(end: Option<Timestamp>) -> String {
 }
 
 /// Makes a token, and gives its secret. One whose secret nobody could read is good for nobody: it is removed again.
-fn make<T: Serialize + DeserializeOwned>(
+fn make<T: DeserializeOwned>(
     place: &str,
     (name, what, more): (&str, &str, &str),
     new: &impl Serialize,
     client: &ApiClient,
     screen: &mut Screen<'_, '_>,
 ) -> Result<(), Failure> {
-    let made: MadeToken<T> = client.ask(&ApiCall::post(place, new)?)?;
+    let made: Answer<MadeToken<T>> = client.ask(&ApiCall::post(place, new)?)?;
     let what = format!("{what} {}", text::clean(name));
     let Err(unread) = tell(&made, &made.secret, &format!("{what}{more}"), screen) else { return Ok(()) };
     let why = if unread.is_closed() { "nobody reads the output" } else { &unread.message };

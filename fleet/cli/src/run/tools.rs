@@ -8,7 +8,7 @@ use yaml::Node;
 use super::flat::said;
 use super::swap;
 use crate::args::ClientTools;
-use crate::client::ApiClient;
+use crate::client::{Answer, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{text, value};
@@ -40,12 +40,12 @@ pub(super) fn run(verb: &ClientTools, client: &ApiClient, screen: &mut Screen<'_
     said(sentence, done.as_slice(), false, screen)
 }
 
-fn set_mode(client: &ApiClient, mode: &str) -> Result<(&'static str, Option<WriteResult>), Failure> {
+fn set_mode(client: &ApiClient, mode: &str) -> Result<(&'static str, Option<Answer<WriteResult>>), Failure> {
     let done = set(client, Kind::Config, &MODE, mode)?;
     Ok(("client tools auto update mode has been changed", done))
 }
 
-fn set(client: &ApiClient, kind: Kind, path: &[&str], to: &str) -> Result<Option<WriteResult>, Failure> {
+fn set(client: &ApiClient, kind: Kind, path: &[&str], to: &str) -> Result<Option<Answer<WriteResult>>, Failure> {
     swap::change(client, kind, false, |document| {
         document.set(path, Node::text(to));
         Ok(true)

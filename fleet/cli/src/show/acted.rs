@@ -5,11 +5,13 @@ use std::io::Write;
 use fleet_engine::command::Command;
 use fleet_wire::api::{Acted, Effects};
 use fleet_wire::words::effects;
+use serde_json::{Value, json};
 
 use super::reason::ReasonSubject;
 use super::rollout::Stops;
 use super::status;
 use super::text::clean;
+use crate::client::Answer;
 use crate::console::Palette;
 use crate::failure::Failure;
 
@@ -32,6 +34,17 @@ pub(crate) fn text(
     writeln!(out, "New agent rollout status:\n")?;
     status::text(out, acted.rollout.as_ref(), &stops(acted), look)?;
     touched(out, &acted.effects)
+}
+
+/// For programs: the rollout as `status` gives it, with what is held.
+pub(crate) fn value(acted: &Answer<Acted>, is_dry: bool) -> Value {
+    let mut value = acted.said.clone();
+    let holds = value.as_object_mut().and_then(|keys| keys.shift_remove("holds")).unwrap_or_default();
+    let rollout = acted.rollout.as_ref().map(|rollout| status::value(rollout, &acted.said["rollout"]));
+    value["rollout"] = rollout.unwrap_or_else(|| json!({ "active": false }));
+    status::add_holds(&mut value["rollout"], holds);
+    value["dry_run"] = is_dry.into();
+    value
 }
 
 /// What keeps hosts after it. The store answered, or nothing was done.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use fleet_wire::api::Holds;
+use fleet_wire::api::HoldsView;
 
 use crate::failure::Failure;
 
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// Those of `out`.
-pub(crate) fn text(out: &mut dyn Write, holds: &Holds, is_shown: impl Fn(&str) -> bool) -> Result<(), Failure> {
+pub(crate) fn text(out: &mut dyn Write, holds: &HoldsView, is_shown: impl Fn(&str) -> bool) -> Result<(), Failure> {
     for (index, line) in fleet_wire::words::holds::lines(holds, is_shown).iter().enumerate() {
         let gap = if index == 0 { "\n" } else { "" };
         writeln!(out, "{gap}{line}")?;

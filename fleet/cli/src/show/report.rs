@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::table::{TableCell, TextTable};
 use super::text::clean;
+use crate::client::Answer;
 use crate::failure::Failure;
 
 /// As text; a report that says nothing any more is an error behind what was written.
@@ -50,18 +51,16 @@ pub(crate) fn text(out: &mut dyn Write, counts: &StateCounts) -> Result<(), Fail
 ///
 /// # Errors
 /// All reports are expired.
-pub(crate) fn value(counts: &StateCounts) -> Result<Value, Failure> {
+pub(crate) fn value(counts: &Answer<StateCounts>) -> Result<Value, Failure> {
     if counts.reports > 0 && counts.expired >= counts.reports {
         return Err(expired());
     }
     let groups: BTreeSet<&str> = counts.counts.iter().map(|count| count.group.as_str()).collect();
-    Ok(json!({
-        "report_count": valid(counts),
-        "groups": groups,
-        "versions": versions(counts),
-        "counts": counts.counts,
-        "omitted": counts.omitted,
-    }))
+    let mut value = counts.said.clone();
+    value["report_count"] = valid(counts).into();
+    value["groups"] = json!(groups);
+    value["versions"] = json!(versions(counts));
+    Ok(value)
 }
 
 fn expired() -> Failure {

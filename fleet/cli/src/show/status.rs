@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
-use serde_json::{Value, json};
+use fleet_wire::api::HoldsView;
+use serde_json::{Map, Value, json};
 
 use super::holds;
 use super::reason::ReasonSubject;
-use super::rollout::{self, AgentRollout, RolloutGroup, Stops};
+use super::rollout::{self, AgentRollout, Stops};
 use super::table::{Paint, TableCell, TextTable};
 use super::text::{clean, time_of};
 use crate::console::Palette;
@@ -120,61 +121,37 @@ fn waiting(out: &mut dyn Write, rollout: &AgentRollout, look: &Palette) -> Resul
     Ok(())
 }
 
-/// For programs. Besides the keys of `tctl`, each group has its reason and its hosts by state; `stops` is what keeps
-/// hosts besides it.
-pub(crate) fn value(rollout: Option<&AgentRollout>, stops: &Stops) -> Value {
-    let mut value = rollout.map_or_else(|| json!({ "active": false }), active);
-    if let (Value::Object(keys), Value::Object(stops)) = (&mut value, json!(stops)) {
-        keys.extend(stops);
-    }
-    value
-}
-
-fn active(rollout: &AgentRollout) -> Value {
-    let groups = rollout.status.groups.iter().enumerate();
-    let groups: Vec<Value> = groups.map(|(index, group)| group_value(group, rollout.is_catch_all(index))).collect();
-    let spec = &rollout.spec;
-    let mut value = json!({
-        "active": true,
-        "autoupdate_mode": spec.autoupdate_mode,
-        "rollout_creation_date": rollout.status.start_time,
-        "start_version": spec.start_version,
-        "target_version": spec.target_version,
-        "state": rollout.status.state,
-        "schedule": spec.schedule,
-        "strategy": spec.strategy,
-        "groups": groups,
-    });
-    if let Some(why) = &rollout.status.why {
-        value["why"] = json!(why);
+/// For programs: the keys of `tctl`, and all others of the server's `said`.
+pub(crate) fn value(rollout: &AgentRollout, said: &Value) -> Value {
+    let mut value = json!({ "active": true, "rollout_creation_date": said["status"]["start_time"] });
+    for part in ["spec", "status"] {
+        let keys = said[part].as_object().cloned().unwrap_or_default();
+        keys.into_iter().filter(|(key, _)| key != "start_time").for_each(|(key, said)| value[key] = said);
     }
     if let Value::Object(keys) = &mut value {
         keys.retain(|_, value| !value.is_null());
     }
+    for (index, group) in rollout.status.groups.iter().enumerate() {
+        let value = &mut value["groups"][index];
+        value["catch_all"] = rollout.is_catch_all(index).into();
+        value["canary_success_count"] = group.canary_success_count().into();
+        value["canary_count"] = group.canary_count.unwrap_or_default().into();
+    }
     value
 }
 
-fn group_value(group: &RolloutGroup, is_catch_all: bool) -> Value {
-    let mut value = json!({
-        "name": group.name,
-        "state": group.state,
-        "start_time": group.start_time,
-        "last_update_reason": group.last_update_reason,
-        "present_count": group.present_count,
-        "up_to_date_count": group.up_to_date_count,
-        "catch_all": is_catch_all,
-        "canary_success_count": group.canary_success_count(),
-        "canary_count": group.canary_count.unwrap_or_default(),
-        "pending_count": group.pending_count,
-        "in_flight_count": group.in_flight_count,
-        "updated_count": group.updated_count,
-        "failed_count": group.failed_count,
-        "timed_out_count": group.timed_out_count,
-        "silent_count": group.silent_count,
-        "excluded_count": group.excluded_count,
-    });
-    if let Some(why) = &group.why {
-        value["why"] = json!(why);
+/// Adds what `GET /v1/fleet/holds` said, which has the keys of what is held beside the others.
+pub(crate) fn add_stops(value: &mut Value, said: &Value) {
+    let keys = said.as_object().cloned().unwrap_or_default();
+    let (others, holds) = keys.into_iter().partition(|(key, _)| key == "store_unavailable" || key == "stop_waits");
+    let others: Map<String, Value> = others;
+    others.into_iter().for_each(|(key, said)| value[key] = said);
+    add_holds(value, Value::Object(holds));
+}
+
+/// Adds what is held, where something is.
+pub(crate) fn add_holds(value: &mut Value, holds: Value) {
+    if !holds.is_null() && holds != json!(HoldsView::default()) {
+        value["holds"] = holds;
     }
-    value
 }

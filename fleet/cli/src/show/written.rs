@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use fleet_wire::api::{Changed, Takes, Unwise, WriteResult};
+use fleet_wire::lenient::{Lenient, word};
 use fleet_wire::words::effects::effects;
 
 use super::text::clean;
@@ -49,7 +50,10 @@ fn line(changed: &Changed) -> String {
         (false, true) => "updated",
         (false, false) => "created",
     };
-    let takes = match changed.takes {
+    let Lenient::Known(takes) = &changed.takes else {
+        return format!("{what} {}/{}, {}", clean(&changed.kind), clean(&changed.name), clean(&word(&changed.takes)));
+    };
+    let takes = match takes {
         Takes::Nothing => "changes nothing",
         Takes::NextStep => "takes effect within two seconds",
         Takes::NextRollout => "takes effect with the next rollout",
@@ -74,7 +78,7 @@ mod tests {
             name: "autoupdate-config".to_owned(),
             revision: (*revision).to_owned(),
             was_there: *was_there,
-            takes: *takes,
+            takes: (*takes).into(),
         });
         let mut out = Vec::new();
         text(&mut out, &WriteResult { changed: changed.collect(), effects, advice: Vec::new() }, is_dry).unwrap();

@@ -3,6 +3,7 @@
 
 mod asking;
 mod fleet;
+mod newer;
 mod resources;
 mod rfd0169;
 mod support;

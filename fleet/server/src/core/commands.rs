@@ -4,7 +4,7 @@ use fleet_engine::command::{Command, CommandRefusal, RefusalCode};
 use fleet_engine::policy::External;
 use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GateAnswer, GroupStatus, State};
-use fleet_wire::api::{Act, Acted, ApiError, Code, Role};
+use fleet_wire::api::{Act, Acted, ApiError, Code, HoldsView, Role};
 use fleet_wire::rollout::AgentRollout;
 
 use super::tx::{PendingStop, RequestedAction, Tx};
@@ -36,7 +36,7 @@ pub(crate) fn act(tx: &mut Tx<'_>, actor: &Actor, act: &Act) -> Result<Acted, Ap
             groups: touched(&states, tx, command),
             started: started(&states, tx, command),
             rollout: AgentRollout::present(rollouts, &state.resources, &state.fleet, now),
-            holds: rollouts.holds.clone(),
+            holds: HoldsView::of(&rollouts.holds),
             effects: changes::effects(&before, rollouts, &state.fleet, now),
         })
     });

@@ -109,7 +109,7 @@ pub(crate) fn remove(
             name: name.to_owned(),
             revision: String::new(),
             was_there: true,
-            takes: Takes::NextStep,
+            takes: Takes::NextStep.into(),
         };
         Ok(settle(tx, &asked, vec![changed], &[]))
     })
@@ -170,7 +170,7 @@ fn changed(state: &CoreState, resource: &Resource) -> Changed {
         name: metadata.name.clone(),
         revision: metadata.revision.clone().unwrap_or_default(),
         was_there: before.is_some(),
-        takes: if is_same { Takes::Nothing } else { Takes::NextStep },
+        takes: if is_same { Takes::Nothing } else { Takes::NextStep }.into(),
     }
 }
 
@@ -195,7 +195,7 @@ fn settle(
     tx.step(now);
     let (state, rollouts) = (tx.state(), tx.rollouts());
     for change in &mut changed {
-        change.takes = takes(change, &state.rollouts, rollouts);
+        change.takes = takes(change, &state.rollouts, rollouts).into();
     }
     let effects = changes::effects(&before, rollouts, &state.fleet, now);
     let advice = unwise(state, written, rollouts, now);
@@ -230,7 +230,7 @@ fn takes(change: &Changed, before: &RolloutState, after: &RolloutState) -> Takes
     let number = |rollouts: &RolloutState| rollouts.rollout.as_ref().map(|rollout| rollout.number);
     let kind = Kind::named(&change.kind);
     let is_policy = matches!(kind, Some(Kind::Config | Kind::Maintenance));
-    if change.takes == Takes::Nothing {
+    if change.takes == Takes::Nothing.into() {
         Takes::Nothing
     } else if !is_policy && kind != Some(Kind::Version) {
         Takes::NextStep

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fleet_engine::curve::{RolloutCurve, Sketch};
 use fleet_engine::host::GroupPlace;
 use fleet_engine::tally::{HostState, TallyContext};
-use fleet_wire::api::{ApiError, Code};
+use fleet_wire::api::{ApiError, Code, HoldsView};
 use fleet_wire::reason::Reason;
 use fleet_wire::rollout::{AgentRollout, Stops, StopsAlone};
 
@@ -43,7 +43,7 @@ pub(crate) fn stops(tx: &Tx<'_>) -> StopsAlone {
     // That the store has not confirmed what is answered, as a reason.
     let stale = || Reason::stale(snapshot.confirmed(), snapshot.ahead());
     StopsAlone {
-        holds: tx.state().rollouts.holds.clone(),
+        holds: HoldsView::of(&tx.state().rollouts.holds),
         store_unavailable: (!snapshot.is_good()).then(stale),
         stop_waits: snapshot.stop_waits(),
     }

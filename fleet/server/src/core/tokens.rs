@@ -130,7 +130,7 @@ fn is_there(is_there: bool, token: &str) -> Result<(), ApiError> {
 }
 
 fn shown(token: &StoredToken) -> Token {
-    Token { name: token.name.clone(), role: token.role, created: token.created, expires: token.expires }
+    Token { name: token.name.clone(), role: token.role.into(), created: token.created, expires: token.expires }
 }
 
 fn shown_join(token: &JoinTokenRecord) -> JoinToken {

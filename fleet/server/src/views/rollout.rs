@@ -1,7 +1,7 @@
 //! `/`: the rollout as a line of groups, and why each of them waits.
 
 use askama::Template;
-use fleet_wire::api::Holds;
+use fleet_wire::api::HoldsView;
 use fleet_wire::reason::{Reason, ReasonSubject};
 use fleet_wire::rollout::{AgentRollout, RolloutGroup, state_word};
 use fleet_wire::text;
@@ -20,7 +20,7 @@ pub(crate) struct RolloutPage {
     /// The rollout; `None`: there is none.
     pub(crate) rollout: Option<AgentRollout>,
     /// What is held.
-    pub(crate) holds: Holds,
+    pub(crate) holds: HoldsView,
     /// Hosts that are known.
     pub(crate) hosts: u64,
 }

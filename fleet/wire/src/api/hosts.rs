@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use protocol::report::{Change, Report};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::reason::Reason;
 use crate::text::second;
@@ -110,7 +111,8 @@ pub struct History {
     /// When its last report came; null: never.
     pub reported: Option<Timestamp>,
     /// Its last report; null: there is none.
-    pub report: Option<Report>,
+    #[schemars(with = "Option<Report>")]
+    pub report: Option<Value>,
     /// Its last 50 changes, the newest first.
     pub changes: Vec<ReportedChange>,
 }
@@ -120,7 +122,8 @@ pub struct History {
 pub struct ReportedChange {
     /// As the host reported it.
     #[serde(flatten)]
-    pub change: Change,
+    #[schemars(with = "Change")]
+    pub change: Value,
     /// When the report came.
     pub reported: Timestamp,
 }
@@ -170,7 +173,7 @@ impl ToldHost {
             since,
             // It stands beside it.
             until: None,
-            advice: Some(advice.cloned()),
+            advice: Some(advice.cloned().map(Into::into)),
             ..Reason::now(answer.reason.why.clone())
         };
         Self {

@@ -16,11 +16,11 @@ pub const PAGE: u32 = 100;
 pub const MAX_PAGE: u32 = 1000;
 
 pub use audit::{AuditEntry, AuditHead, AuditRange, KnownHead, Page as AuditPage, Verified};
-pub use fleet_engine::book::{HaltCause, Holds};
+pub use fleet_engine::book::HaltCause;
 pub use hosts::{
     Decided, Decision, Explained, HOST_STATES, History, HostList, HostView, HostsQuery, ReportedChange, ToldHost,
 };
 pub use refused::{ApiError, Code, ErrorAnswer};
 pub use resources::{Changed, Effects, How, KeptResource, Removal, Takes, Unwise, Write, WriteResult};
-pub use rollout::{Act, Acted, CountOf, Omission, RolloutsQuery, StateCounts};
+pub use rollout::{Act, Acted, CountOf, HoldsView, Omission, RolloutsQuery, StateCounts};
 pub use tokens::{JoinToken, MadeToken, NewJoinToken, NewToken, Role, Token, TokenRemoval};

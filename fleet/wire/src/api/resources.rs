@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::lenient::Lenient;
+
 /// A resource as it is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KeptResource {
@@ -49,7 +51,7 @@ pub enum How {
 }
 
 /// What was written, or would be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WriteResult {
     /// Each resource, in the order of the text.
     pub changed: Vec<Changed>,
@@ -81,7 +83,7 @@ pub struct Unwise {
 }
 
 /// A resource that was written or removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Changed {
     /// Its kind.
     pub kind: String,
@@ -92,7 +94,7 @@ pub struct Changed {
     /// It was there before.
     pub was_there: bool,
     /// When it acts.
-    pub takes: Takes,
+    pub takes: Lenient<Takes>,
 }
 
 /// When a change acts.

@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::lenient::{Lenient, word};
+
 /// What somebody may do; each may do what those before it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -32,21 +34,17 @@ impl Role {
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Viewer => "viewer",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-        })
+        f.write_str(&word(self))
     }
 }
 
 /// A token, without its secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Token {
     /// Its name.
     pub name: String,
     /// What it may do.
-    pub role: Role,
+    pub role: Lenient<Role>,
     /// When it was made.
     pub created: Timestamp,
     /// When it ends; null: never.
@@ -106,7 +104,7 @@ pub struct NewJoinToken {
 }
 
 /// A token that was made. It is shown this once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Made{T}")]
 pub struct MadeToken<T = Token> {
     /// What is kept of it.

@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use crate::lenient::{Lenient, word};
 use crate::text::{self, clean, hosts, second};
 
 pub mod advice;
@@ -19,9 +20,9 @@ pub use subject::ReasonSubject;
 /// A reason with its times, as the server says it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
-    /// What keeps it.
+    /// What keeps it, with its numbers.
     #[serde(flatten)]
-    pub code: ReasonCode,
+    pub code: Lenient<Why>,
     /// Absent: nobody noted when that began.
     #[schemars(extend("format" = "date-time"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,36 +33,19 @@ pub struct Reason {
     pub until: Option<Option<String>>,
     /// Who can change it.
     #[serde(default)]
-    pub who: Option<Who>,
+    pub who: Option<Lenient<Who>>,
     /// When the last decision was made, where the server's clock is behind that.
     #[schemars(extend("format" = "date-time"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_behind: Option<String>,
     /// What would change it; null: only time or hosts can. Absent: the rollout is over.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    pub advice: Option<Option<Advice>>,
-}
-
-/// What keeps it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(with = "Why")]
-pub enum ReasonCode {
-    /// This program knows it.
-    Known(Why),
-    /// Only a newer server does; with its numbers.
-    Unknown(Map<String, Value>),
+    pub advice: Option<Option<Lenient<Advice>>>,
 }
 
 /// Whatever is there, also `null`.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
-}
-
-impl Default for ReasonCode {
-    fn default() -> Self {
-        Self::Unknown(Map::new())
-    }
 }
 
 impl Reason {
@@ -73,7 +57,7 @@ impl Reason {
 
     /// The same without times.
     pub fn now(why: Why) -> Self {
-        Self { who: Some(why.who()), until: Some(None), code: ReasonCode::Known(why), ..Self::default() }
+        Self { who: Some(why.who().into()), until: Some(None), code: why.into(), ..Self::default() }
     }
 
     /// That no host is told to update because the store has not confirmed what is answered since `confirmed`; a server that was
@@ -91,20 +75,20 @@ impl Reason {
     /// Nothing is left to wait for.
     pub fn is_moving(&self) -> bool {
         match &self.code {
-            ReasonCode::Known(why) => matches!(why, Why::Done | Why::LetGo | Why::Updated | Why::WentBack),
-            ReasonCode::Unknown(keys) => keys.is_empty(),
+            Lenient::Known(why) => matches!(why, Why::Done | Why::LetGo | Why::Updated | Why::WentBack),
+            newer @ Lenient::Newer(_) => *newer == Lenient::default(),
         }
     }
 
     /// No host is told to update, and that was not meant to be: of a rollout without groups.
     pub fn is_stopped(&self) -> bool {
-        matches!(self.code, ReasonCode::Known(Why::Halted { .. } | Why::Disabled | Why::Suspended))
+        matches!(self.code, Lenient::Known(Why::Halted { .. } | Why::Disabled | Why::Suspended))
     }
 
     /// The group for which it waits.
     pub fn waits_for(&self) -> Option<&str> {
         match &self.code {
-            ReasonCode::Known(
+            Lenient::Known(
                 Why::PreviousGroupsNotDone { group } | Why::WaitHours { group } | Why::SoakHours { group },
             ) => Some(group),
             _ => None,
@@ -120,11 +104,8 @@ impl Reason {
             );
         }
         match &self.code {
-            ReasonCode::Known(why) => sentence(why),
-            ReasonCode::Unknown(keys) => {
-                let code = keys.get("code").and_then(Value::as_str).unwrap_or_default();
-                format!("{} (this program is older than the server)", clean(code))
-            }
+            Lenient::Known(why) => sentence(why),
+            Lenient::Newer(keys) => newer(keys),
         }
     }
 
@@ -145,9 +126,18 @@ impl Reason {
 
     /// The one command that would change it.
     pub fn advice(&self, subject: ReasonSubject<'_>) -> Option<String> {
-        let ReasonCode::Known(why) = &self.code else { return None };
-        Some(advice::text(self.advice.as_ref()?.as_ref()?, why, subject))
+        match (self.advice.as_ref()?.as_ref()?, &self.code) {
+            (Lenient::Known(advice), Lenient::Known(why)) => Some(advice::text(advice, why, subject)),
+            (advice, _) => Some(format!("to change it: {}", clean(&word(advice)))),
+        }
     }
+}
+
+/// A code that only a newer server knows, and its numbers.
+fn newer(keys: &Value) -> String {
+    let words = keys.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let words = words.map(|(key, value)| if key == "code" { word(value) } else { format!("{key} {}", word(value)) });
+    format!("{} (this program is older than the server)", clean(&words.collect::<Vec<_>>().join(", ")))
 }
 
 /// The schema of the codes alone.
@@ -382,7 +372,7 @@ mod tests {
         for why in every() {
             let json = serde_json::to_value(&why).unwrap();
             let reason = Reason::read(&json);
-            assert_eq!(reason.code, ReasonCode::Known(why.clone()));
+            assert_eq!(reason.code, Lenient::Known(why.clone()));
             let sentence = reason.sentence();
             assert!(!sentence.is_empty(), "{json}");
             for value in json.as_object().unwrap().values().filter(|value| value.is_u64()) {
@@ -427,6 +417,9 @@ mod tests {
     #[test]
     fn a_newer_server_is_told_by_its_code() {
         let why = json!({ "code": "moon_phase", "phase": "full", "since": "2025-01-15T02:00:00Z" });
-        assert_eq!(line(why), "moon_phase (this program is older than the server), since 2025-01-15 02:00:00 UTC");
+        assert_eq!(
+            line(why),
+            "moon_phase, phase full (this program is older than the server), since 2025-01-15 02:00:00 UTC"
+        );
     }
 }

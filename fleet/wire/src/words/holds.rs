@@ -1,8 +1,9 @@
 //! What is held besides the groups of the rollout: every rollout to come, and groups that the present one does not have.
 
-use crate::api::{HaltCause, Holds};
+use crate::api::{HaltCause, HoldsView};
 use fleet_engine::command::Command;
 
+use crate::lenient::{Lenient, word};
 use crate::reason::advice;
 use crate::text::clean;
 
@@ -10,16 +11,18 @@ use crate::text::clean;
 pub const STOP_WAITS: &str = "a stop waits for the store: until it is decided, no host is told to update";
 
 /// A line for each hold that no line of a group tells of; `is_shown` says which groups have one.
-pub fn lines(holds: &Holds, is_shown: impl Fn(&str) -> bool) -> Vec<String> {
+pub fn lines(holds: &HoldsView, is_shown: impl Fn(&str) -> bool) -> Vec<String> {
     let mut lines = Vec::new();
     let end = |groups: Vec<String>, all| advice::words(&Command::Run { groups, all });
     if holds.all {
-        let by = match holds.cause {
-            HaltCause::Operator => "an operator",
-            HaltCause::Restore => "a restore",
-            HaltCause::StoreLost => "the server, as its store lost decisions",
+        let by = match &holds.cause {
+            None | Some(Lenient::Known(HaltCause::Operator)) => "an operator",
+            Some(Lenient::Known(HaltCause::Restore)) => "a restore",
+            Some(Lenient::Known(HaltCause::StoreLost)) => "the server, as its store lost decisions",
+            Some(newer @ Lenient::Newer(_)) => &word(newer),
         };
-        let by = if holds.by_operator { format!("{by}, and beneath that by an operator") } else { by.to_owned() };
+        let beneath = if holds.by_operator { ", and beneath that by an operator" } else { "" };
+        let by = format!("{}{beneath}", clean(by));
         let released: Vec<_> = holds.released.iter().map(|name| clean(name)).collect();
         let but = if released.is_empty() {
             String::new()

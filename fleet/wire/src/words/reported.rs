@@ -1,5 +1,7 @@
 //! What a host reported.
 
+use serde_json::Value;
+
 use crate::api::{History, ReportedChange};
 
 use crate::text::time;
@@ -14,16 +16,18 @@ pub fn facts(history: &History) -> Vec<(&'static str, String)> {
     let Some(report) = &history.report else { return facts };
     facts.push(("Last report", history.reported.map_or_else(|| "never".to_owned(), |at| format!("{} UTC", time(at)))));
     let shown = [
-        ("Installed", &report.versions.installed),
-        ("Previous", &report.versions.previous),
-        ("Edition", &report.edition),
-        ("Updater", &report.updater),
-        ("Architecture", &report.arch),
-        ("System", &report.os),
-        ("Kernel", &report.kernel),
+        ("Installed", "/versions/installed"),
+        ("Previous", "/versions/previous"),
+        ("Edition", "/edition"),
+        ("Updater", "/updater"),
+        ("Architecture", "/arch"),
+        ("System", "/os"),
+        ("Kernel", "/kernel"),
     ];
-    facts.extend(shown.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())));
-    if report.recovery_pending {
+    let shown = shown.map(|(name, place)| (name, text(report, place)));
+    facts
+        .extend(shown.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.to_owned())));
+    if report["recovery_pending"] == true {
         facts.push(("Recovery", "a run was cut short, and its recovery is due".to_owned()));
     }
     facts
@@ -31,8 +35,15 @@ pub fn facts(history: &History) -> Vec<(&'static str, String)> {
 
 /// `2026-01-05 12:00:00  1.2.3 -> 1.2.4  failed (unhealthy): the agent is not ready`.
 pub fn change(ReportedChange { change, reported }: &ReportedChange) -> String {
-    let from = if change.from.is_empty() { "(none)" } else { &change.from };
-    let code = if change.code.is_empty() { String::new() } else { format!(" ({})", change.code) };
-    let error = if change.error.is_empty() { String::new() } else { format!(": {}", change.error) };
-    format!("{}  {from} -> {}  {}{code}{error}", time(*reported), change.to, change.outcome.name())
+    let [from, to, outcome, code, error] =
+        ["/from", "/to", "/outcome", "/code", "/error"].map(|place| text(change, place));
+    let from = if from.is_empty() { "(none)" } else { from };
+    let code = if code.is_empty() { String::new() } else { format!(" ({code})") };
+    let error = if error.is_empty() { String::new() } else { format!(": {error}") };
+    format!("{}  {from} -> {to}  {outcome}{code}{error}", time(*reported))
+}
+
+/// The text at a JSON pointer; empty: none.
+fn text<'a>(report: &'a Value, place: &str) -> &'a str {
+    report.pointer(place).and_then(Value::as_str).unwrap_or_default()
 }
