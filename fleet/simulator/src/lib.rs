@@ -7,5 +7,6 @@ mod crowd;
 pub mod forecast;
 mod line;
 mod script;
+mod script_hosts;
 
 pub use script::{Played, run};

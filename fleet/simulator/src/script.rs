@@ -17,9 +17,9 @@ use fleet_wire::text;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::crowd::{Crowd, ScriptHosts};
 use crate::forecast::HostShare;
 use crate::line::{self, Find, HostDecision, LineAction};
+use crate::script_hosts::{HostKind, ScriptHosts};
 
 /// Between two steps of the engine.
 const MINUTE: i64 = 60;
@@ -90,7 +90,7 @@ struct World {
     shelf: ResourceSet,
     book: RolloutState,
     fleet: Fleet,
-    crowd: Crowd,
+    hosts: ScriptHosts,
     /// The time of the line before.
     now: Option<Timestamp>,
     made_up: usize,
@@ -108,7 +108,7 @@ impl World {
             shelf: ResourceSet::default(),
             book: RolloutState { seed, ..RolloutState::default() },
             fleet: Fleet::default(),
-            crowd: Crowd::new(seed),
+            hosts: ScriptHosts::new(seed),
             now: None,
             made_up: 0,
         }
@@ -144,8 +144,8 @@ impl World {
         let mut minute = from.as_second().div_euclid(MINUTE) * MINUTE + MINUTE;
         loop {
             let next = Timestamp::from_second(minute).ok().filter(|next| *next < to);
-            while let Some(due) = self.crowd.next().filter(|due| *due <= next.unwrap_or(to)) {
-                self.crowd.act(&self.book, &mut self.fleet);
+            while let Some(due) = self.hosts.next().filter(|due| *due <= next.unwrap_or(to)) {
+                self.hosts.act(&self.book, &mut self.fleet);
                 debug_assert!(due <= to);
             }
             let Some(next) = next else { return };
@@ -253,7 +253,7 @@ impl World {
             return Err(wrong("more than 2,000,000 made-up hosts"));
         }
         let length = |value: &Value, default: &str| duration(value, default).filter(|length| length.as_secs() > 0);
-        let kind = ScriptHosts {
+        let kind = HostKind {
             count: hosts.count,
             group: hosts.group.clone(),
             version: plain_version(&hosts.version)?,
@@ -263,9 +263,9 @@ impl World {
                 .ok_or_else(|| wrong("update_in is not a duration such as \"90s\""))?,
             every: length(&hosts.every, EVERY).ok_or_else(|| wrong("every is not a duration such as \"10m\""))?,
         };
-        self.crowd.add(kind, &self.book, &mut self.fleet, now);
-        while self.crowd.next().is_some_and(|due| due <= now) {
-            self.crowd.act(&self.book, &mut self.fleet);
+        self.hosts.add(kind, &self.book, &mut self.fleet, now);
+        while self.hosts.next().is_some_and(|due| due <= now) {
+            self.hosts.act(&self.book, &mut self.fleet);
         }
         Ok(())
     }

@@ -12,11 +12,12 @@ use protocol::Version;
 use protocol::report::DEFAULT_INTERVAL;
 use protocol::report::code::UNHEALTHY;
 
-use super::crowd::{ForecastAct, ForecastCrowd};
+use super::hosts::ForecastHosts;
 use super::plan::ForecastPlan;
 use super::setting::{Setting, setting};
 use super::watch::{GroupWatch, GroupWatches};
 use super::{Forecast, ServerLoad, later, seconds};
+use crate::crowd::HostAct;
 
 /// Between two steps of the engine.
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
@@ -39,8 +40,8 @@ pub fn run(plan: &ForecastPlan) -> Result<Forecast, String> {
         return Err(format!("hosts ask every 1m to {MOST_BETWEEN}m, in whole minutes"));
     }
     let setting = setting(plan)?;
-    let (crowd, arrives) = ForecastCrowd::new(plan, &setting.groups)?;
-    let mut world = ForecastWorld::new(plan, setting, crowd);
+    let (hosts, arrives) = ForecastHosts::new(plan, &setting.groups)?;
+    let mut world = ForecastWorld::new(plan, setting, hosts);
     for host in arrives {
         world.arrive(&host);
     }
@@ -53,7 +54,7 @@ struct ForecastWorld<'a> {
     begin: Timestamp,
     book: RolloutState,
     fleet: Fleet,
-    crowd: ForecastCrowd,
+    hosts: ForecastHosts,
     start: Version,
     target: Version,
     /// Minutes since the beginning.
@@ -71,11 +72,11 @@ struct ForecastWorld<'a> {
 }
 
 impl<'a> ForecastWorld<'a> {
-    fn new(plan: &'a ForecastPlan, setting: Setting, crowd: ForecastCrowd) -> Self {
+    fn new(plan: &'a ForecastPlan, setting: Setting, hosts: ForecastHosts) -> Self {
         let begin = setting.begin;
         let load = ServerLoad {
             size: plan.size,
-            hosts: u64::try_from(crowd.members.len()).unwrap_or(u64::MAX),
+            hosts: u64::try_from(hosts.crowd.members.len()).unwrap_or(u64::MAX),
             every: u64::try_from(plan.every.as_secs()).unwrap_or(0),
             ..ServerLoad::default()
         };
@@ -84,7 +85,7 @@ impl<'a> ForecastWorld<'a> {
             begin,
             book: setting.book,
             fleet: Fleet::default(),
-            crowd,
+            hosts,
             start: setting.start,
             target: setting.target,
             minute: 0,
@@ -143,24 +144,24 @@ impl<'a> ForecastWorld<'a> {
     fn place(&mut self) {
         let Some(rollout) = &self.book.rollout else { return };
         let none = rollout.groups.len();
-        for (member, host) in self.crowd.members.iter_mut().zip(self.fleet.hosts()) {
+        for (member, host) in self.hosts.crowd.members.iter_mut().zip(self.fleet.hosts()) {
             member.group = match host.place {
                 GroupPlace::Group(index) => usize::from(index),
                 GroupPlace::Ungrouped | GroupPlace::Nowhere => none,
             };
         }
         let is_ungrouped = self.fleet.hosts().iter().any(|host| host.place == GroupPlace::Ungrouped);
-        self.watch.begin(rollout, &self.crowd.members, is_ungrouped);
+        self.watch.begin(rollout, &self.hosts.crowd.members, is_ungrouped);
     }
 
     fn pass_minute(&mut self) {
         let from = self.at(self.minute);
         let is_paused = self.quiet.is_some_and(|quiet| quiet > self.minute + 1);
         // Hosts of a group that waits for its hours only show that they are there.
-        let rounds = (HEARD / self.crowd.cycle()).max(1);
-        let asks = !is_paused || (self.minute / self.crowd.cycle()).is_multiple_of(rounds);
+        let rounds = (HEARD / self.hosts.cycle()).max(1);
+        let asks = !is_paused || (self.minute / self.hosts.cycle()).is_multiple_of(rounds);
         if asks {
-            for (second, who) in self.crowd.turns(self.minute).to_vec() {
+            for (second, who) in self.hosts.turns(self.minute).to_vec() {
                 let at = from + SignedDuration::from_secs(i64::from(second));
                 self.pass(at);
                 self.ask(usize::try_from(who).unwrap_or(usize::MAX), at);
@@ -182,7 +183,7 @@ impl<'a> ForecastWorld<'a> {
     /// What happens until `to`.
     fn pass(&mut self, to: Timestamp) {
         loop {
-            let next = self.crowd.next().filter(|next| *next <= to);
+            let next = self.hosts.crowd.next().filter(|next| *next <= to);
             if let Some(urgent) = self.urgent.filter(|urgent| *urgent <= next.unwrap_or(to)) {
                 self.step(urgent);
                 continue;
@@ -190,7 +191,7 @@ impl<'a> ForecastWorld<'a> {
             if next.is_none() {
                 return;
             }
-            if let Some((at, who, does)) = self.crowd.take() {
+            if let Some((at, who, does)) = self.hosts.crowd.take() {
                 self.act(who, does, at);
             }
         }
@@ -244,13 +245,13 @@ impl<'a> ForecastWorld<'a> {
             return None;
         }
         let waits = rollout.groups.iter().filter(|group| !self.watch.is_over(group));
-        waits.filter_map(|group| group.reason.until).chain(self.crowd.next()).min()
+        waits.filter_map(|group| group.reason.until).chain(self.hosts.crowd.next()).min()
     }
 
     /// Until which minute nothing can change. Every host is heard of once between that and the `next` change.
     fn quiet_until(&self, next: Timestamp, now: Timestamp) -> Option<u64> {
         let minutes = seconds(self.begin, next) / 60;
-        let quiet = minutes.saturating_sub(self.crowd.cycle() + 5);
+        let quiet = minutes.saturating_sub(self.hosts.cycle() + 5);
         (self.at(quiet) > now).then_some(quiet)
     }
 
@@ -264,7 +265,7 @@ impl<'a> ForecastWorld<'a> {
         let Some(rollout) = &self.book.rollout else { return true };
         let now = self.at(self.minute);
         let is_moving = rollout.groups.iter().any(|group| group.tally.in_flight() > 0);
-        if is_moving || self.crowd.next().is_some() || self.watch.waits_without_group() {
+        if is_moving || self.hosts.crowd.next().is_some() || self.watch.waits_without_group() {
             return false;
         }
         let has_halted = rollout.groups.iter().any(|group| group.state == State::Halted);
@@ -291,7 +292,7 @@ impl<'a> ForecastWorld<'a> {
     }
 
     fn ask(&mut self, who: usize, at: Timestamp) {
-        let Some(member) = self.crowd.members.get(who) else { return };
+        let Some(member) = self.hosts.crowd.members.get(who) else { return };
         let is_away = member.is_dead || member.is_busy || self.back_at(member.cuts, at).is_some();
         if is_away || !self.watch.wants(member.group, member.on_target) {
             return;
@@ -306,18 +307,18 @@ impl<'a> ForecastWorld<'a> {
             self.refuse(who, at);
             return;
         }
-        let wait = self.crowd.jitter(who, answer.rollout, answer.jitter);
-        let Some(member) = self.crowd.members.get_mut(who) else { return };
+        let wait = self.hosts.crowd.jitter(who, answer.rollout, answer.jitter);
+        let Some(member) = self.hosts.crowd.members.get_mut(who) else { return };
         (member.is_busy, member.goes_back) = (true, goes_back);
         if !std::mem::replace(&mut member.was_told, true) {
             self.watch.of(member.group, |watched| watched.told += 1);
         }
-        self.crowd.plan(who, ForecastAct::Start, at + wait);
+        self.hosts.crowd.plan(who, HostAct::Start, at + wait);
     }
 
     /// It is told to try again what failed here: it says once that it does not.
     fn refuse(&mut self, who: usize, at: Timestamp) {
-        let Some(member) = self.crowd.members.get_mut(who) else { return };
+        let Some(member) = self.hosts.crowd.members.get_mut(who) else { return };
         let group = member.group;
         if !std::mem::replace(&mut member.has_refused, true) {
             self.report(who, Some(Became::Refused), at);
@@ -325,40 +326,42 @@ impl<'a> ForecastWorld<'a> {
         }
     }
 
-    fn act(&mut self, who: usize, does: ForecastAct, at: Timestamp) {
-        let Some(member) = self.crowd.members.get(who).cloned() else { return };
+    fn act(&mut self, who: usize, does: HostAct, at: Timestamp) {
+        let Some(member) = self.hosts.crowd.members.get(who).cloned() else { return };
         let length = self.plan.update_in;
-        if does == ForecastAct::Start {
+        if does == HostAct::Start {
             self.watch.load.count(self.begin, at, u64::from(!member.goes_back), 0);
             if !member.vanishes || member.goes_back {
-                self.crowd.plan(who, ForecastAct::Switch, at + length / 2);
-                self.crowd.plan(who, ForecastAct::End, at + length);
+                self.hosts.crowd.plan(who, HostAct::Switch, at + length / 2);
+                self.hosts.crowd.plan(who, HostAct::End, at + length);
             }
         }
         if let Some(back) = self.back_at(member.cuts, at) {
             // It tells its news with its first question after that.
             let later = SignedDuration::from_secs(i64::try_from(who % 60).unwrap_or(0));
-            let does = if does == ForecastAct::Start { ForecastAct::ReportStart } else { does };
-            self.crowd.plan(who, does, back + later);
+            let does = if does == HostAct::Start { HostAct::ReportStart } else { does };
+            self.hosts.crowd.plan(who, does, back + later);
             return;
         }
         match does {
-            ForecastAct::Start | ForecastAct::ReportStart => {
+            HostAct::Start | HostAct::ReportStart => {
                 self.report(who, Some(Became::Started), at);
                 if member.vanishes && !member.goes_back {
                     self.hit(who, |watched| watched.lost += 1);
-                    self.crowd.change(who, |member| member.is_dead = true);
+                    self.hosts.crowd.change(who, |member| member.is_dead = true);
                 }
             }
-            ForecastAct::Switch => self.report(who, Some(Became::Switched), at),
-            ForecastAct::End => self.finish(who, at),
-            ForecastAct::Break => self.break_down(who, at),
+            HostAct::Switch => self.report(who, Some(Became::Switched), at),
+            HostAct::End => self.finish(who, at),
+            HostAct::Break => self.break_down(who, at),
+            // They ask by turns.
+            HostAct::Ask => {}
         }
     }
 
     /// Counts a host that is hit, once.
     fn hit(&mut self, who: usize, count: impl FnOnce(&mut GroupWatch)) {
-        let Some(member) = self.crowd.members.get_mut(who) else { return };
+        let Some(member) = self.hosts.crowd.members.get_mut(who) else { return };
         let group = member.group;
         if !std::mem::replace(&mut member.was_hit, true) {
             self.watch.of(group, count);
@@ -372,11 +375,11 @@ impl<'a> ForecastWorld<'a> {
 
     /// The outcome of a change.
     fn finish(&mut self, who: usize, at: Timestamp) {
-        let Some(member) = self.crowd.members.get(who).cloned() else { return };
+        let Some(member) = self.hosts.crowd.members.get(who).cloned() else { return };
         let breaks_at_once = member.is_bad && self.plan.bad_after.is_zero() && !member.goes_back;
         let is_there = !breaks_at_once && !member.goes_back;
         let attempt = self.attempt(member.group);
-        self.crowd.change(who, |member| {
+        self.hosts.crowd.change(who, |member| {
             member.on_target = is_there;
             if breaks_at_once {
                 member.refuses = attempt;
@@ -384,7 +387,7 @@ impl<'a> ForecastWorld<'a> {
         });
         let became = if breaks_at_once { Became::RolledBack } else { Became::Updated };
         self.report(who, Some(became), at);
-        self.crowd.change(who, |member| member.is_busy = false);
+        self.hosts.crowd.change(who, |member| member.is_busy = false);
         match (is_there, member.on_target) {
             (true, false) => self.watch.of(member.group, |watched| watched.on_target += 1),
             (false, true) => self.watch.of(member.group, |watched| watched.on_target -= 1),
@@ -394,18 +397,18 @@ impl<'a> ForecastWorld<'a> {
             self.hit(who, |watched| watched.broken += 1);
             self.fails(member.group, at);
         } else if is_there && member.is_bad {
-            self.crowd.plan(who, ForecastAct::Break, at + self.plan.bad_after);
+            self.hosts.crowd.plan(who, HostAct::Break, at + self.plan.bad_after);
         }
     }
 
     /// It was updated, and breaks now.
     fn break_down(&mut self, who: usize, at: Timestamp) {
-        let Some(member) = self.crowd.members.get(who).cloned() else { return };
+        let Some(member) = self.hosts.crowd.members.get(who).cloned() else { return };
         if !member.on_target || member.is_busy {
             return;
         }
         let attempt = self.attempt(member.group);
-        self.crowd.change(who, |member| (member.on_target, member.refuses) = (false, attempt));
+        self.hosts.crowd.change(who, |member| (member.on_target, member.refuses) = (false, attempt));
         self.watch.of(member.group, |watched| watched.on_target -= 1);
         self.report(who, Some(Became::RolledBack), at);
         self.hit(who, |watched| watched.broken += 1);
@@ -429,7 +432,7 @@ impl<'a> ForecastWorld<'a> {
     }
 
     fn report(&mut self, who: usize, became: Option<Became>, at: Timestamp) {
-        let Some(member) = self.crowd.members.get(who) else { return };
+        let Some(member) = self.hosts.crowd.members.get(who) else { return };
         let (on_target, goes_back) = (member.on_target, member.goes_back && member.is_busy);
         let version = if on_target { &self.target } else { &self.start };
         let to = if goes_back { &self.start } else { &self.target };
@@ -445,7 +448,7 @@ impl<'a> ForecastWorld<'a> {
     }
 
     fn end(self) -> Forecast {
-        let at_risk = self.crowd.members.iter().filter(|member| member.is_bad || member.vanishes).count();
+        let at_risk = self.hosts.crowd.members.iter().filter(|member| member.is_bad || member.vanishes).count();
         let end = self.at(self.minute);
         let (outcome, groups) = self.watch.end(self.book.rollout.as_ref());
         Forecast {
@@ -455,7 +458,7 @@ impl<'a> ForecastWorld<'a> {
             end,
             outcome,
             groups,
-            hosts: u64::try_from(self.crowd.members.len()).unwrap_or(u64::MAX),
+            hosts: u64::try_from(self.hosts.crowd.members.len()).unwrap_or(u64::MAX),
             at_risk: u64::try_from(at_risk).unwrap_or(u64::MAX),
             spans: self.spans().into_iter().filter(|(_, from, _)| *from < end).collect(),
             load: self.watch.load,

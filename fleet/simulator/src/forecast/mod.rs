@@ -2,11 +2,10 @@
 //! inventory or made up, and failures that are chosen. Pure: the same [`ForecastPlan`] gives the same bytes.
 
 mod axis;
-mod crowd;
 mod curve;
 mod engine;
+mod hosts;
 mod json;
-mod lots;
 mod plan;
 mod setting;
 mod svg;

@@ -5,8 +5,8 @@ use fleet_engine::reason::HaltRule;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
 use jiff::Timestamp;
 
-use super::crowd::ForecastHost;
 use super::curve::{CurveSample, GroupCurve, ServerLoad};
+use super::hosts::ForecastHost;
 use super::{Group, Halted, Outcome, seconds};
 
 /// A group, as the simulation sees it.

@@ -1,23 +1,11 @@
-//! The hosts: who they are, what goes wrong on which, and what each does next.
+//! The hosts: who they are, what goes wrong on which, and when each asks.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::HashSet;
 
 use fleet_engine::host::HostId;
-use fleet_wire::answers::ids;
-use jiff::{SignedDuration, Timestamp};
 
-use super::lots::{drawn, lot};
 use super::plan::{ForecastPlan, HostSource, KnownHost};
-
-/// Purposes of lots.
-const BAD: u64 = 1;
-const VANISHES: u64 = 2;
-const ASKS: u64 = 3;
-const LABELS: u64 = 4;
-const JITTER: u64 = 5;
-/// The first of the cuts.
-const CUT: u64 = 16;
+use crate::crowd::{self, Crowd, Draw, drawn, lot};
 
 /// Labels of hosts that are made up: an operating system for each quarter, and one of five is of the other architecture.
 const SYSTEMS: [&str; 4] = ["debian", "ubuntu", "rhel", "amazon-linux"];
@@ -53,33 +41,14 @@ pub(super) struct ForecastHost {
     pub(super) refuses: u32,
 }
 
-/// What a host does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ForecastAct {
-    /// Downloads, and reports that it began.
-    Start,
-    /// Reports so, later than it could.
-    ReportStart,
-    /// Reports that it switched.
-    Switch,
-    /// Comes to its outcome.
-    End,
-    /// Breaks after it was updated.
-    Break,
-}
-
-/// All hosts.
-pub(super) struct ForecastCrowd {
-    pub(super) members: Vec<ForecastHost>,
-    /// When, in which order among equals, who, what.
-    events: BinaryHeap<Reverse<(Timestamp, u64, usize, ForecastAct)>>,
-    planned: u64,
+/// All hosts, of whom each asks at the same second of each interval.
+pub(super) struct ForecastHosts {
+    pub(super) crowd: Crowd<ForecastHost>,
     /// For each minute of the interval of questions, who asks in it and in which second, in that order.
     polls: Vec<Vec<(u8, u32)>>,
-    seed: u64,
 }
 
-impl ForecastCrowd {
+impl ForecastHosts {
     /// The hosts of the plan, for groups of these names.
     ///
     /// # Errors
@@ -101,15 +70,15 @@ impl ForecastCrowd {
             return Err("there is no host to simulate: give --hosts N, or an inventory with hosts".to_owned());
         }
         let members = arrives.iter().map(|host| ForecastHost { id: host.id, ..ForecastHost::default() }).collect();
-        let mut crowd = Self { members, events: BinaryHeap::new(), planned: 0, polls: Vec::new(), seed: plan.seed };
-        crowd.draw(plan, &arrives)?;
-        crowd.take_turns(plan);
-        Ok((crowd, arrives))
+        let mut hosts = Self { crowd: Crowd::new(plan.seed, members), polls: Vec::new() };
+        hosts.draw(plan, &arrives)?;
+        hosts.take_turns(plan);
+        Ok((hosts, arrives))
     }
 
     /// Draws who is bad, vanishes, and is cut off.
     fn draw(&mut self, plan: &ForecastPlan, arrives: &[KnownHost]) -> Result<(), String> {
-        let all: Vec<usize> = (0..self.members.len()).collect();
+        let all: Vec<usize> = (0..self.crowd.members.len()).collect();
         let labelled: Vec<usize> = match &plan.bad_label {
             None => all.clone(),
             Some((key, value)) => {
@@ -122,25 +91,18 @@ impl ForecastCrowd {
                 found
             }
         };
-        for number in drawn(plan.seed, BAD, &labelled, plan.bad.of(labelled.len())) {
-            self.change(number, |member| member.is_bad = true);
+        for number in drawn(plan.seed, Draw::Bad, &labelled, plan.bad.of(labelled.len())) {
+            self.crowd.change(number, |member| member.is_bad = true);
         }
-        for number in drawn(plan.seed, VANISHES, &all, plan.vanish.of(all.len())) {
-            self.change(number, |member| member.vanishes = true);
+        for number in drawn(plan.seed, Draw::Vanishes, &all, plan.vanish.of(all.len())) {
+            self.crowd.change(number, |member| member.vanishes = true);
         }
         for (nth, cut) in (0_u32..64).zip(&plan.cuts) {
-            for number in drawn(plan.seed, CUT + u64::from(nth), &all, cut.share.of(all.len())) {
-                self.change(number, |member| member.cuts |= 1 << nth);
+            for number in drawn(plan.seed, Draw::Cut(nth), &all, cut.share.of(all.len())) {
+                self.crowd.change(number, |member| member.cuts |= 1 << nth);
             }
         }
         Ok(())
-    }
-
-    /// Changes what is known of a host.
-    pub(super) fn change(&mut self, number: usize, change: impl FnOnce(&mut ForecastHost)) {
-        if let Some(member) = self.members.get_mut(number) {
-            change(member);
-        }
     }
 
     /// Gives each host its second of the interval in which it asks.
@@ -148,8 +110,8 @@ impl ForecastCrowd {
         let seconds = u64::try_from(plan.every.as_secs()).unwrap_or(0).max(60);
         let minutes = usize::try_from(seconds / 60).unwrap_or(1);
         self.polls = vec![Vec::new(); minutes];
-        for number in 0..self.members.len() {
-            let second = lot(self.seed, ASKS, number) % (seconds / 60 * 60);
+        for number in 0..self.crowd.members.len() {
+            let second = u64::try_from(self.crowd.turn(number, seconds / 60 * 60).as_secs()).unwrap_or(0);
             let (minute, second) = (usize::try_from(second / 60).unwrap_or(0), u8::try_from(second % 60).unwrap_or(0));
             if let Some(turns) = self.polls.get_mut(minute) {
                 turns.push((second, u32::try_from(number).unwrap_or(u32::MAX)));
@@ -167,28 +129,6 @@ impl ForecastCrowd {
     /// How many minutes there are until a host's turn comes again.
     pub(super) fn cycle(&self) -> u64 {
         u64::try_from(self.polls.len()).unwrap_or(1)
-    }
-
-    /// The random wait of a host, seconds.
-    pub(super) fn jitter(&self, who: usize, rollout: u64, longest: u32) -> SignedDuration {
-        let wait = lot(self.seed ^ rollout, JITTER, who) % u64::from(longest.max(1));
-        SignedDuration::from_secs(i64::try_from(wait).unwrap_or(0))
-    }
-
-    /// When somebody does something next.
-    pub(super) fn next(&self) -> Option<Timestamp> {
-        self.events.peek().map(|Reverse((at, ..))| *at)
-    }
-
-    /// What is due first.
-    pub(super) fn take(&mut self) -> Option<(Timestamp, usize, ForecastAct)> {
-        self.events.pop().map(|Reverse((at, _, who, does))| (at, who, does))
-    }
-
-    /// Plans what a host does.
-    pub(super) fn plan(&mut self, who: usize, does: ForecastAct, at: Timestamp) {
-        self.planned += 1;
-        self.events.push(Reverse((at, self.planned, who, does)));
     }
 }
 
@@ -229,14 +169,14 @@ fn made_hosts(seed: u64, counts: &[(Option<&str>, u32)]) -> Result<Vec<KnownHost
     for (group, count) in counts {
         for _ in 0..*count {
             let number = hosts.len();
-            let draw = lot(seed, LABELS, number);
+            let draw = lot(seed, Draw::Labels, number);
             let label = |list: &[&str], lot: u64| {
                 let nth = lot % u64::try_from(list.len()).unwrap_or(1).max(1);
                 list.get(usize::try_from(nth).unwrap_or(0)).copied().unwrap_or_default().to_owned()
             };
             let labels = [("os", label(&SYSTEMS, draw)), ("arch", label(&ARCHES, draw >> 32))];
             hosts.push(KnownHost {
-                id: ids::made(&[b"forecast", &seed.to_be_bytes(), &number.to_be_bytes()]),
+                id: crowd::id(seed, number),
                 group: group.unwrap_or_default().to_owned(),
                 assigned: group.map(str::to_owned),
                 labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
