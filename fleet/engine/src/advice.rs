@@ -6,15 +6,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::HostAnswer;
-use crate::book::RolloutState;
 use crate::command::Command;
 use crate::fleet::Fleet;
 use crate::host::Host;
 use crate::policy::{Mode, Strategy};
 use crate::reason::Why;
 use crate::resource::Kind;
+use crate::resource_set::ResourceSet;
 use crate::rollout::{GroupStatus, Rollout, State};
-use crate::shelf::ResourceSet;
+use crate::rollout_state::RolloutState;
 use crate::step::gate;
 
 /// What would change a reason.
@@ -70,7 +70,7 @@ impl RolloutState {
         desk.of_group(index, rollout.groups.len()).filter(|advice| self.accepts(advice, fleet, now))
     }
 
-    /// The same of the reason in `answer`, which `host` would be given; `None`: it was never heard of.
+    /// The same of the reason in `answer`, which `host` would be given; `None`: it was never seen.
     pub fn host_advice(
         &self,
         resources: &ResourceSet,
@@ -160,7 +160,7 @@ impl Desk<'_> {
             Why::Held => Some(Advice::Command(self.state.end_of_hold(host.and_then(|host| fleet.held_by(host))))),
             Why::Pinned => Some(Advice::Agent(OnAgent::Unpin)),
             Why::HostDisabled => Some(Advice::Agent(OnAgent::Enable)),
-            // Who is told to update is kept by its own refusal alone.
+            // Who is allowed to update is kept by its own refusal alone.
             Why::FailedHere { .. } | Why::TimedOut if answer.update => Some(Advice::Agent(OnAgent::UpdateNow)),
             Why::Unassigned => (!rollout.groups.is_empty()).then_some(Advice::Host(OnHost::Assign)),
             Why::Disabled | Why::Suspended => Some(self.modes()),

@@ -6,13 +6,13 @@ use jiff::Timestamp;
 use protocol::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::book::RolloutState;
 use crate::fleet::Fleet;
 use crate::host::{GroupPlace, Host, HostId};
 use crate::names::{Name, NameTable};
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::{WaitReason, Why};
 use crate::rollout::{GroupStatus, Rollout, State};
+use crate::rollout_state::RolloutState;
 use crate::step::{gate, reasons};
 use crate::tally::{HostState, TallyContext};
 
@@ -78,7 +78,7 @@ impl RolloutState {
         // Who names its host is that host, whatever update id another one has as well.
         let is_by_update_id = question.host.is_none() && question.update_id != 0;
         let known = known.or_else(|| is_by_update_id.then(|| fleet.by_update_id(question.update_id)).flatten());
-        // Whoever asks is heard of.
+        // Whoever asks is seen.
         let heard = known.map(|host| fleet.as_if_heard(host, rollout, now));
         let known = heard.as_deref();
         let place = match known {
@@ -104,7 +104,7 @@ impl RolloutState {
         Some(id)
     }
 
-    /// What `question` is answered, as a host's: it is known from now on, and marked where it is told to update.
+    /// What `question` is answered, as a host's: it is known from now on, and marked where it is allowed to update.
     pub fn ask(&self, fleet: &mut Fleet, question: &Question, now: Timestamp) -> Option<HostAnswer> {
         let id = self.meet(fleet, question, now);
         let answer = self.answer(fleet, question, now)?;
@@ -158,7 +158,7 @@ impl<'a> GroupView<'a> {
     fn answer_of(&mut self, host: &Host, fleet: &Fleet) -> &HostAnswer {
         let state = self.look.state(host);
         let verdict = if state == HostState::Silent && host.heard < self.look.now {
-            // Whoever asks is heard of.
+            // Whoever asks is seen.
             let heard = fleet.heard_at(host, self.look.now);
             self.verdict(Some(&heard), Some(self.look.state(&heard)))
         } else {

@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::book::{HaltCause, RolloutState};
 use crate::fleet::Fleet;
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::HaltRule;
 use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
+use crate::rollout_state::{HaltCause, RolloutState};
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

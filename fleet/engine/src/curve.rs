@@ -16,7 +16,7 @@ pub const POINTS: usize = 256;
 pub struct Point {
     /// When.
     pub at: Timestamp,
-    /// Hosts that were told to update, in the direction in which the group goes.
+    /// Hosts that were allowed to update, in the direction in which the group goes.
     pub told: u64,
     /// Hosts that run the version that is wanted.
     pub updated: u64,

@@ -60,7 +60,7 @@ pub struct Last {
     pub to: Name,
     /// The code of its error.
     pub code: Name,
-    /// When it was heard of.
+    /// When it was seen.
     pub at: Moment,
     /// Its error is one of [`protocol::report::code::OF_THE_WAY`].
     pub is_of_the_way: bool,
@@ -73,7 +73,7 @@ pub struct HostFailure {
     pub to: Name,
     /// The code of its error.
     pub code: Name,
-    /// When it was first heard of: again, where the host was told to update since.
+    /// When it was first seen: again, where the host was allowed to update since.
     pub at: Moment,
 }
 
@@ -108,7 +108,7 @@ impl Flags {
 pub struct Mark {
     /// The number of that rollout; that of another one means nothing.
     pub rollout: u32,
-    /// When it was told to update, at the last attempt.
+    /// When it was allowed to update, at the last attempt.
     pub told: Moment,
     /// When it reported that it began.
     pub started: Option<Moment>,
@@ -116,7 +116,7 @@ pub struct Mark {
     pub switched: Option<Moment>,
     /// When it reported that it runs what it was told.
     pub arrived: Option<Moment>,
-    /// When it failed by silence, though it was heard of again.
+    /// When it failed by silence, though it was seen again.
     pub lost: Option<Moment>,
 }
 
@@ -137,7 +137,7 @@ pub struct Host {
     pub version: Name,
     /// Pinned, disabled, held.
     pub flags: Flags,
-    /// When it was last heard of.
+    /// When it was last seen.
     pub heard: Moment,
     /// Its place among all arrivals: a host that was silent, moved, or is let go again arrives anew.
     pub arrival: ArrivalNumber,

@@ -22,7 +22,6 @@ macro_rules! named {
 
 pub mod advice;
 pub mod answer;
-pub mod book;
 pub mod calendar;
 pub mod command;
 pub mod counts;
@@ -44,8 +43,9 @@ pub mod policy;
 pub mod reason;
 pub mod record;
 pub mod resource;
+pub mod resource_set;
 pub mod rollout;
-pub mod shelf;
+pub mod rollout_state;
 mod since;
 pub mod step;
 pub mod tally;

@@ -1,4 +1,4 @@
-//! The heard clock: the time that counts, by which everything is measured that hosts can be late with (FLEET §3). It stands
+//! The listening clock: the time that counts, by which everything is measured that hosts can be late with (FLEET §3). It stands
 //! while the server does not step, or does not hear most of those that it heard before: a host's silence means nothing then.
 
 use jiff::Timestamp;
@@ -30,7 +30,7 @@ pub struct ListeningClock {
     /// The times that do not count, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     gaps: Vec<Gap>,
-    /// Where the clock stands: since then most of those were heard of that were before.
+    /// Where the clock stands: since then most of those were seen that were before.
     #[serde(default, rename = "most_heard", skip_serializing_if = "Option::is_none")]
     most: Option<Moment>,
     /// The newest word of anybody.
@@ -118,7 +118,7 @@ impl ListeningClock {
         2 * self.heard_every()
     }
 
-    /// Since when most of the fleet is not heard of, all at once; `None`: it is.
+    /// Since when most of the fleet is not seen, all at once; `None`: it is.
     pub fn silent_since(&self, now: Timestamp) -> Option<Timestamp> {
         let most = self.most.filter(|most| Moment::of(now).since(*most) > self.quiet())?;
         Some(most.time())
@@ -133,7 +133,7 @@ impl ListeningClock {
     }
 }
 
-/// The heard clock at one time.
+/// The listening clock at one time.
 #[derive(Debug, Clone, Copy)]
 pub struct Listening<'a> {
     gaps: &'a [Gap],
@@ -192,7 +192,7 @@ mod tests {
         Gap { from: at(from), to: at(to) }
     }
 
-    /// A step each minute from `from` on, in which hosts were heard of as `heard` says.
+    /// A step each minute from `from` on, in which hosts were seen as `heard` says.
     fn steps(clock: &mut ListeningClock, from: i64, to: i64, heard: impl Fn(i64) -> Vec<i64>) {
         for now in (from..=to).step_by(60) {
             let last = (now > from).then(|| time(now - 60));
@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    /// When each of ten hosts was heard of last that ask each ten minutes, a minute apart.
+    /// When each of ten hosts was seen last that ask each ten minutes, a minute apart.
     fn ten(now: i64) -> Vec<i64> {
         (0..10).map(|host| now - (now - host * 60).rem_euclid(600)).collect()
     }

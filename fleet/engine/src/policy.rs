@@ -20,7 +20,7 @@ pub enum Mode {
     /// Hosts are told the target, and not to update.
     #[default]
     Disabled,
-    /// As enabled, but nobody is told to update and no group starts.
+    /// As enabled, but nobody is allowed to update and no group starts.
     Suspended,
     /// The rollout goes on.
     Enabled,
@@ -252,7 +252,7 @@ pub struct Proof {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum OnHalt {
-    /// Nobody is told to update any more.
+    /// Nobody is allowed to update any more.
     #[default]
     Stop,
     /// Those that were told go back to the start version as well.

@@ -105,7 +105,7 @@ pub enum Why {
         /// Those that ask.
         hosts: u64,
     } = "no_reports",
-    /// Most of the fleet is not heard of, all at once: nothing is decided by that.
+    /// Most of the fleet is not seen, all at once: nothing is decided by that.
     FleetSilent = "fleet_silent",
     /// Nobody is in the group.
     Empty = "empty",

@@ -33,7 +33,7 @@ pub struct HostRecord {
     /// Pinned, disabled, held.
     #[serde(default)]
     pub flags: Flags,
-    /// When it was last heard of.
+    /// When it was last seen.
     pub heard: Moment,
     /// [`Host::arrival`].
     pub arrival: u64,
@@ -72,7 +72,7 @@ pub struct LastRecord {
     /// The code of its error; empty: none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub code: String,
-    /// When it was heard of.
+    /// When it was seen.
     pub at: Moment,
 }
 
@@ -84,7 +84,7 @@ pub struct FailureRecord {
     /// The code of its error; empty: none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub code: String,
-    /// When it was first heard of.
+    /// When it was first seen.
     pub at: Moment,
 }
 

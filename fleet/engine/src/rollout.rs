@@ -32,13 +32,13 @@ pub enum State {
     Done = "done",
     /// Its hosts go back to the start version.
     RolledBack = "rolledback",
-    /// Nobody is told to update any more.
+    /// Nobody is allowed to update any more.
     Halted = "halted",
 }
 }
 
 impl State {
-    /// Whether its hosts have been told to update, or may be.
+    /// Whether its hosts have been allowed to update, or may be.
     pub fn has_started(self) -> bool {
         matches!(self, Self::Canary | Self::Active | Self::Done)
     }
@@ -272,13 +272,13 @@ pub struct Rollout {
     pub start_time: Timestamp,
     /// When it was last stepped; no step is before another.
     pub last_step: Timestamp,
-    /// [`crate::book::RolloutState::clock`], as of the last step.
+    /// [`crate::rollout_state::RolloutState::clock`], as of the last step.
     #[serde(default)]
     pub clock: ListeningClock,
 }
 
 impl Rollout {
-    /// The heard clock at `now`.
+    /// The listening clock at `now`.
     pub fn listening(&self, now: Timestamp) -> Listening<'_> {
         self.clock.at(now)
     }
@@ -431,7 +431,7 @@ impl GroupStatus {
         self.unapproved().filter(|_| self.state.has_started())
     }
 
-    /// Whether hosts of it may be told to update, or were until it was stopped.
+    /// Whether hosts of it may be allowed to update, or were until it was stopped.
     pub(crate) fn has_begun(&self) -> bool {
         self.state.has_started() || self.halt.as_ref().is_some_and(|halt| halt.from.has_started())
     }

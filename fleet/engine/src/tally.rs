@@ -21,9 +21,9 @@ pub enum HostState {
     Failed = "failed",
     /// It took too long.
     TimedOut = "timed_out",
-    /// It was told to update.
+    /// It was allowed to update.
     Told = "told",
-    /// It has not been heard of for three report intervals, and was not told.
+    /// It has not been seen for three report intervals, and was not told.
     Silent = "silent",
     /// Its turn has come, and it has not asked yet.
     LetGo = "let_go",
@@ -59,7 +59,7 @@ pub struct TallyContext<'a> {
     pub target: Name,
     /// When.
     pub now: Moment,
-    /// The heard clock.
+    /// The listening clock.
     pub listening: Listening<'a>,
     /// A freeze, or a change that nobody approved, keeps those that were not told.
     pub is_frozen: bool,
@@ -138,12 +138,12 @@ impl TallyContext<'_> {
         }
     }
 
-    /// Not heard of for long, and not told in this attempt.
+    /// Not seen for long, and not told in this attempt.
     fn is_silent(&self, host: &Host) -> bool {
         self.is_unheard(host) && (self.mark(host).is_none() || self.is_retried(host))
     }
 
-    /// Not heard of for three report intervals.
+    /// Not seen for three report intervals.
     pub(crate) fn is_unheard(&self, host: &Host) -> bool {
         self.listening.is_over(host.heard, silent_after(self.listening.heard_every))
     }

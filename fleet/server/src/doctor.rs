@@ -66,7 +66,7 @@ fn enrolment(how: Enrolment) -> Finding {
     match how {
         Enrolment::Open => finding(
             FindingLevel::Warning,
-            "enrolment is open: whoever reports first as a host is believed",
+            "enrolment is open: whoever reports first as a host is trusted",
             "set `enrolment: token` or `approve` where others than your hosts reach the server",
         ),
         Enrolment::Token => finding(FindingLevel::Ok, "new hosts enrol with a join token", ""),

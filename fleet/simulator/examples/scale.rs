@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use fleet_engine::answer::Question;
-use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::{Fleet, HostChange, HostReport};
 use fleet_engine::host::{HostId, Outcome};
-use fleet_engine::shelf::ResourceSet;
+use fleet_engine::resource_set::ResourceSet;
+use fleet_engine::rollout_state::RolloutState;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 

@@ -3,11 +3,11 @@
 use fleet_engine::plain::is_unsafe;
 
 use fleet_engine::answer::Question;
-use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::{Fleet, HostChange, HostReport, ReportedCounts};
 use fleet_engine::host::Host;
 use fleet_engine::resource;
-use fleet_engine::shelf::{self, ResourceSet};
+use fleet_engine::resource_set::{self, ResourceSet};
+use fleet_engine::rollout_state::RolloutState;
 use fleet_engine::tally::TallyContext;
 use fleet_wire::answers::graph::{self, Catalogue};
 use fleet_wire::answers::{find, ids};
@@ -193,7 +193,7 @@ impl World {
 
     fn put(&mut self, json: &Value, now: Timestamp, number: usize) -> Result<(), LineRefusal> {
         let resource = resource::read_json(json, number);
-        let resource = resource.map_err(|faults| LineRefusal::of(shelf::Refused::Faults(faults.to_string())))?;
+        let resource = resource.map_err(|faults| LineRefusal::of(resource_set::Refused::Faults(faults.to_string())))?;
         self.shelf.put_all_for(vec![resource], &mut self.book, &self.fleet).map_err(LineRefusal::of)?;
         // Another server's counts are good for a minute from now on.
         if json.get("kind").and_then(Value::as_str) == Some(resource::Kind::Report.as_str()) {
@@ -293,7 +293,7 @@ impl World {
         if self.fleet.host(id).is_some_and(Host::is_nobody) {
             self.fleet.forget(|host| host.id == id);
         }
-        let message = || format!("no host {host:?} was heard of");
+        let message = || format!("no host {host:?} was seen");
         if is_known { Ok(()) } else { Err(LineRefusal { code: "not_found", message: message() }) }
     }
 
@@ -353,11 +353,11 @@ impl World {
 }
 
 impl LineRefusal {
-    fn of(refused: shelf::Refused) -> Self {
+    fn of(refused: resource_set::Refused) -> Self {
         let code = match refused {
-            shelf::Refused::Faults(_) => "bad_resource",
-            shelf::Refused::Conflict(_) => "conflict",
-            shelf::Refused::NotFound(_) => "not_found",
+            resource_set::Refused::Faults(_) => "bad_resource",
+            resource_set::Refused::Conflict(_) => "conflict",
+            resource_set::Refused::NotFound(_) => "not_found",
         };
         Self { code, message: refused.to_string() }
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fleet_engine::answer::Question;
-use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::{Fleet, HostChange, HostReport};
 use fleet_engine::host::{HostId, Outcome};
+use fleet_engine::rollout_state::RolloutState;
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
 use protocol::report::code::UNHEALTHY;

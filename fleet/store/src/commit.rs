@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use fleet_engine::book::{HaltCause, RolloutState};
 use fleet_engine::host::HostId;
 use fleet_engine::record::HostRecord;
+use fleet_engine::rollout_state::{HaltCause, RolloutState};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 

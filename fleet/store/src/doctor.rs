@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use fleet_engine::book::{HaltCause, RolloutState};
+use fleet_engine::rollout_state::{HaltCause, RolloutState};
 use jiff::{SignedDuration, Timestamp, Unit};
 use rusqlite::Connection;
 use schemars::JsonSchema;

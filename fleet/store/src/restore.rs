@@ -6,8 +6,8 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use fleet_engine::book::{HaltCause, Holds, RolloutState};
 use fleet_engine::record::HostRecord;
+use fleet_engine::rollout_state::{HaltCause, Holds, RolloutState};
 use fleet_wire::api::AuditHead;
 use jiff::Timestamp;
 use rusqlite::{Connection, TransactionBehavior};

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use fleet_engine::book::HaltCause;
+use fleet_engine::rollout_state::HaltCause;
 use fleet_wire::api::AuditHead;
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -70,7 +70,7 @@ fn is_restored(connection: &Connection, place: &DataDir) -> Result<bool> {
     let newest = audit::newest(connection, &path, "restore")?;
     let is_last =
         newest.is_some_and(|restore| audit::head(connection, &path).is_ok_and(|head| head.seq == restore.seq));
-    let book: Option<fleet_engine::book::RolloutState> =
+    let book: Option<fleet_engine::rollout_state::RolloutState> =
         json.map(|json| parse(&path, "the book", &json)).transpose()?;
     Ok(is_restored && is_last && book.is_some_and(|book| book.holds.all && book.holds.released.is_empty()))
 }

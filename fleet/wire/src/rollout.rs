@@ -3,12 +3,12 @@
 //! writes besides is left alone, what an older one does not write is empty.
 
 use fleet_engine::advice::Advice;
-use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::HostId;
 use fleet_engine::policy::{Mode, Schedule, Strategy};
+use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout::{Canary, GroupStatus, Rollout};
-use fleet_engine::shelf::ResourceSet;
+use fleet_engine::rollout_state::RolloutState;
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -122,7 +122,7 @@ pub struct StopsAlone {
     /// That the store does not answer; absent: it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_unavailable: Option<Reason>,
-    /// A stop waits for the store: until it is decided, no host is told to update.
+    /// A stop waits for the store: until it is decided, no host is allowed to update.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stop_waits: bool,
 }
@@ -182,7 +182,7 @@ pub struct RolloutGroup {
     pub failed_count: u64,
     /// Hosts that took too long.
     pub timed_out_count: u64,
-    /// Hosts that are not heard of any more.
+    /// Hosts that are not seen any more.
     pub silent_count: u64,
     /// Hosts that are pinned, disabled or held.
     pub excluded_count: u64,

@@ -38,7 +38,7 @@ pub enum AgentsVerb {
     MarkDone(GroupsArgs),
     /// Send agents back to the start version
     Rollback(RollbackArgs),
-    /// Stop: from now on nobody in these groups is told to update, until `run`
+    /// Stop: from now on nobody in these groups is allowed to update, until `run`
     Halt(GroupsOrAllArgs),
     /// End a halt with another attempt, or start groups that have not begun
     Run(GroupsOrAllArgs),

@@ -84,7 +84,7 @@ pub enum HostVerb {
         key: Option<String>,
     },
     /// Strike it off, its key with it: it is gone for good, or its enrolment shall not count. If it comes back it is new. Not while it
-    /// is held, or was told to update and has come to no end
+    /// is held, or was allowed to update and has come to no end
     Forget,
 }
 

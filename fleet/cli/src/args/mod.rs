@@ -34,8 +34,8 @@ pub const CONFIG: &str = "/etc/teleport-fleet.yaml";
     arg_required_else_help = true,
     after_help = "Examples:\n  \
                   teleport-fleet autoupdate agents status      # how far each group is, and why it waits\n  \
-                  teleport-fleet autoupdate agents halt --all  # stop: nobody is told to update until `run`\n  \
-                  teleport-fleet explain --host UUID           # what this host is told now, and why\n  \
+                  teleport-fleet autoupdate agents halt --all  # stop: nobody is allowed to update until `run`\n  \
+                  teleport-fleet explain --host UUID           # what this host is answered now, and why\n  \
                   teleport-fleet edit autoupdate_config        # change groups, windows and thresholds\n\n\
                   Exit status: 0 done; 1 failed or refused; 2 wrong usage.\n\
                   Commands ask the server on this host through its admin socket (as root or as a member of the group\n\
@@ -118,7 +118,7 @@ pub enum Verb {
     Rm(Rm),
     /// Check resources without a server: unknown keys, values out of range, groups that can never start
     Lint(Lint),
-    /// Show what a host is told now, why, and when that changes
+    /// Show what a host is answered now, why, and when that changes
     Explain(ExplainArgs),
     /// Show what a release would do to this fleet; with --script question the engine line by line
     Simulate(Box<SimulateArgs>),

@@ -53,7 +53,7 @@ pub struct Serve {
     /// Cluster name that answers of the nested dialect carry
     #[arg(long, value_name = "NAME", env = "TELEPORT_FLEET_CLUSTER_NAME", hide_env_values = true)]
     pub cluster_name: Option<String>,
-    /// Edition that hosts are told: oss, enterprise or enterprise-fips [default: none is named]
+    /// Edition that hosts install: oss, enterprise or enterprise-fips [default: none is named]
     #[arg(long, value_name = "EDITION", env = "TELEPORT_FLEET_EDITION", hide_env_values = true)]
     pub edition: Option<String>,
     /// How new hosts enrol: open (whoever reports first as a host is that host), token (with a join token) or approve (an

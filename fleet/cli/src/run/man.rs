@@ -62,10 +62,10 @@ const TAIL: &str = r#".SH EXAMPLES
 How far each group is, and why it waits.
 .TP
 .B teleport\-fleet autoupdate agents halt \-\-all
-Stop: nobody is told to update until \fBrun\fR.
+Stop: nobody is allowed to update until \fBrun\fR.
 .TP
 .B teleport\-fleet explain \-\-host \fIUUID\fR
-What this host is told now, and why.
+What this host is answered now, and why.
 .SH "EXIT STATUS"
 .TP
 0

@@ -22,12 +22,12 @@ pub(crate) fn text(out: &mut dyn Write, explained: &Explained, look: &Palette) -
     writeln!(out, "State: {}", or_none(&answer.state))?;
     let version = or_none(&answer.version);
     let told = if answer.update { format!("update to {version}") } else { format!("no update ({version})") };
-    writeln!(out, "Told: {told}")?;
+    writeln!(out, "Answer: {told}")?;
     writeln!(out, "Why: {}", answer.why.line(ReasonSubject::Host(&answer.host), &look.zone))?;
     let until = answer.until.as_ref().map(|until| format!("{} at the earliest", time_to_come(until, &look.zone)));
     writeln!(out, "Until: {}", until.unwrap_or_else(|| "no time is known".to_owned()))?;
     if explained.known.is_none() {
-        writeln!(out, "Known: no, this host was never heard of")?;
+        writeln!(out, "Known: no, this host was never seen")?;
     }
     Ok(())
 }

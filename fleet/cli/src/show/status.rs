@@ -57,7 +57,7 @@ pub(crate) fn text(
     holds::text(out, &stops.holds, |name| rollout.status.groups.iter().any(|group| group.name == name))
 }
 
-/// A line where the store does not answer: whatever the groups say, no host is told to update.
+/// A line where the store does not answer: whatever the groups say, no host is allowed to update.
 ///
 /// # Errors
 /// Those of `out`.

@@ -61,7 +61,7 @@ fn line(changed: &Changed) -> String {
             "takes effect within two seconds (mode, pace, thresholds, freezes), and with the next rollout (everything else)"
         }
         Takes::NewRollout => "begins a new rollout, from its first group",
-        Takes::NoRollout => "ends the rollout: nobody new is told to update",
+        Takes::NoRollout => "ends the rollout: nobody new is allowed to update",
     };
     format!("{what} {}/{}, {takes}", clean(&changed.kind), clean(&changed.name))
 }
@@ -90,7 +90,7 @@ mod tests {
         let effects = Effects { lets_go: 12, goes_down: 0, stops: 0, halted_before: false };
         assert_eq!(
             written(&[("r", false, Takes::NextRollout)], effects, false),
-            "created autoupdate_config/autoupdate-config, takes effect with the next rollout; 12 hosts may update now, 0 go down\n"
+            "created autoupdate_config/autoupdate-config, takes effect with the next rollout; 12 hosts may update now, 0 downgrade\n"
         );
     }
 
@@ -101,7 +101,7 @@ mod tests {
             written(&[("r", true, Takes::NewRollout), ("", true, Takes::NextStep)], effects, true),
             "would be updated autoupdate_config/autoupdate-config, begins a new rollout, from its first group\n\
              would be removed autoupdate_config/autoupdate-config, takes effect within two seconds\n\
-             together: 1 host may update now, 1 goes down; this version was halted here before\n"
+             together: 1 host may update now, 1 downgrades; this version was halted here before\n"
         );
     }
 }

@@ -68,7 +68,7 @@ fn a_host_is_explained_in_sentences() {
             "Host: {ID}\n\
              Group: prod\n\
              State: failed\n\
-             Told: no update (1.2.3)\n\
+             Answer: no update (1.2.3)\n\
              Why: this version failed here (unhealthy), since 2025-01-15 02:00:00 UTC; to try again, on the host: \
              teleport-update update --now\n\
              Until: no time is known\n"

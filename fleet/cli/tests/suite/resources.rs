@@ -32,7 +32,7 @@ fn written() -> Reply {
     }))
 }
 
-const WRITTEN: &str = "updated autoupdate_config/autoupdate-config, takes effect with the next rollout; 12 hosts may update now, 0 go down\n";
+const WRITTEN: &str = "updated autoupdate_config/autoupdate-config, takes effect with the next rollout; 12 hosts may update now, 0 downgrade\n";
 
 #[test]
 fn a_resource_is_shown_with_its_comments_and_revision() {

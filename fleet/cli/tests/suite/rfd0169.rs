@@ -22,11 +22,11 @@ fn written() -> Reply {
 }
 
 const UPDATED: &str = "Automatic updates configuration has been updated.\n\
-                       updated k/n, takes effect within two seconds; 0 hosts may update now, 0 go down\n";
+                       updated k/n, takes effect within two seconds; 0 hosts may update now, 0 downgrade\n";
 /// Where nothing was written.
 const UNCHANGED: &str = "Nothing was different: nothing was written.\n";
 /// What each write says behind the sentence.
-const EFFECTS: &str = "updated k/n, takes effect within two seconds; 0 hosts may update now, 0 go down\n";
+const EFFECTS: &str = "updated k/n, takes effect within two seconds; 0 hosts may update now, 0 downgrade\n";
 
 const POLICY: &str = "\
 kind: cluster_maintenance_config
@@ -206,7 +206,7 @@ fn a_group_is_run_at_once() {
     assert_eq!(
         server.run(&["autoupdate", "run", "--group", "staging-group"]),
         Done::ok(
-            "Executing auto-update for group 'staging-group' immediately.\n\nOf the fleet: 1 host may update now, 0 go down.\n"
+            "Executing auto-update for group 'staging-group' immediately.\n\nOf the fleet: 1 host may update now, 0 downgrade.\n"
         )
     );
     assert_eq!(server.asked()[0].body["command"], json!({ "run": { "groups": ["staging-group"], "all": false } }));

@@ -53,7 +53,7 @@ fn a_held_group_that_the_rollout_does_not_have_is_shown() {
 #[test]
 fn a_store_that_does_not_answer_is_shown_with_a_rollout_and_without_one() {
     let why = json!({ "code": "store_unavailable", "since": "2025-01-15T13:00:00Z", "until": null, "who": "time" });
-    let line = "\nthe server does not reach its store: until it does, no host is told to update, since 2025-01-15 13:00:00 UTC\n";
+    let line = "\nthe server does not reach its store: until it does, no host is allowed to update, since 2025-01-15 13:00:00 UTC\n";
     let groups = || vec![group("dev", "active", None, "x", &json!({}))];
     for schedule in ["regular", "immediate"] {
         let mut resource = rollout("halt-on-error", "active", groups());
@@ -290,7 +290,7 @@ fn act(arguments: &[&str], groups: &[&str]) -> (String, Value) {
     assert_eq!((asked.method.as_str(), asked.path.as_str()), ("POST", "/v1/fleet/commands"));
     let (sentence, rest) = done.out.split_once('\n').unwrap();
     assert!(rest.starts_with("New agent rollout status:\n\nAgent autoupdate mode: enabled\n"), "{rest}");
-    assert!(rest.ends_with("\nOf the fleet: 12 hosts may update now, 0 go down.\n"), "{rest}");
+    assert!(rest.ends_with("\nOf the fleet: 12 hosts may update now, 0 downgrade.\n"), "{rest}");
     (sentence.to_owned(), asked.body["command"].clone())
 }
 
@@ -350,6 +350,6 @@ fn a_dry_run_changes_nothing_and_says_so() {
     let server = Server::new([Reply::json(&acted)]);
     let done = server.run(&["autoupdate", "agents", "start-update", "a", "--dry-run"]);
     assert!(done.out.starts_with("Nothing was changed (--dry-run)"), "{}", done.out);
-    assert!(done.out.contains("3 hosts may update now, 2 go down"), "{}", done.out);
+    assert!(done.out.contains("3 hosts may update now, 2 downgrade"), "{}", done.out);
     assert_eq!(server.asked()[0].body["dry_run"], true);
 }

@@ -1,4 +1,4 @@
-//! What happens to hosts: they arrive, report and ask, are told to update, and are forgotten.
+//! What happens to hosts: they arrive, report and ask, are allowed to update, and are forgotten.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -15,7 +15,7 @@ use crate::order;
 use crate::rollout::{GroupStatus, Rollout, State};
 use crate::tally::{HostState, TallyContext};
 
-/// Most hosts on which somebody decided before they were heard of: a person's list, and no load.
+/// Most hosts on which somebody decided before they were seen: a person's list, and no load.
 const MOST_EXPECTED: usize = 10_000;
 
 /// What a host reports; what is absent stays as it is known.
@@ -56,7 +56,7 @@ impl Fleet {
         self.arrivals
     }
 
-    /// The index of a host that was heard of now.
+    /// The index of a host that was seen now.
     pub(crate) fn arrive(&mut self, id: HostId, rollout: Option<&Rollout>, now: Timestamp) -> usize {
         if let Some(at) = self.at(id) {
             self.change(at, rollout, now, |host| host.heard = host.heard.max(Moment::of(now)));
@@ -75,7 +75,7 @@ impl Fleet {
         at
     }
 
-    /// `host` as it is when it is heard of at `now`: one that was silent arrives anew.
+    /// `host` as it is when it is seen at `now`: one that was silent arrives anew.
     pub(crate) fn as_if_heard<'a>(&self, host: &'a Host, rollout: &Rollout, now: Timestamp) -> Cow<'a, Host> {
         let state = |host: &Host| {
             rollout.group(host.place).map(|group| TallyContext::new(rollout, group, self, now).state(host))
@@ -86,12 +86,12 @@ impl Fleet {
         Cow::Owned(self.heard_at(host, Moment::of(now)))
     }
 
-    /// A silent host as it is when it is heard of: it arrives anew.
+    /// A silent host as it is when it is seen: it arrives anew.
     pub(crate) fn heard_at(&self, host: &Host, now: Moment) -> Host {
         Host { heard: now, arrival: ArrivalNumber::of(self.arrivals + 1), ..host.clone() }
     }
 
-    /// Makes a host known that was never heard of, so that a decision on it acts when it comes: it is in no count until then.
+    /// Makes a host known that was never seen, so that a decision on it acts when it comes: it is in no count until then.
     /// False if there are too many of those already.
     pub fn expect(&mut self, id: HostId, rollout: Option<&Rollout>) -> bool {
         if self.at(id).is_some() {
@@ -124,7 +124,7 @@ impl Fleet {
         }
     }
 
-    /// When each host was heard of last that is waited for: those that are enrolled; where nobody is, those that ask and may be
+    /// When each host was seen last that is waited for: those that are enrolled; where nobody is, those that ask and may be
     /// let go.
     pub(crate) fn heard(&self) -> impl Iterator<Item = Moment> + Clone + '_ {
         let is_any = self.hosts.iter().any(|host| host.enrolled.is_some());
@@ -158,7 +158,7 @@ impl Fleet {
     }
 
     /// What runs on a host that has no key an earlier version knew by an import. Nobody says that any more, so it is as if the host
-    /// was never heard of.
+    /// was never seen.
     pub fn drop_imported(&mut self, has_key: impl Fn(HostId) -> bool) {
         let is_imported = |host: &&mut Host| !host.version.is_none() && !has_key(host.id);
         for host in self.hosts.iter_mut().filter(is_imported) {
@@ -317,7 +317,7 @@ impl Fleet {
 }
 
 impl Host {
-    /// It was never heard of: an operator decided on it before it came.
+    /// It was never seen: an operator decided on it before it came.
     pub fn is_expected(&self) -> bool {
         self.heard == Moment::of(Timestamp::UNIX_EPOCH)
     }
@@ -333,7 +333,7 @@ impl Host {
     }
 
     /// Keeps its last change, and a failure that is new: not in place of that of the version that is `wanted` of it now, and none of
-    /// a host that an operator holds and that was not told to update (`counts`).
+    /// a host that an operator holds and that was not allowed to update (`counts`).
     fn take(&mut self, last: Last, wanted: Option<Name>, counts: bool) {
         self.last = Some(last);
         let has_failed = |wanted: Name| self.failure.is_some_and(|before| before.to == wanted && last.to != wanted);

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::Fleet;
-use crate::book::RolloutState;
 use crate::host::{GroupPlace, Host};
 use crate::membership::{Membership, MembershipFacts};
 use crate::names::NameTable;
 use crate::rollout::Rollout;
+use crate::rollout_state::RolloutState;
 
 /// Held groups, as a rollout has them.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -187,7 +187,7 @@ impl Fleet {
     }
 
     /// Changes what is known of a host. What had ended by the clock stays ended. Whoever had no part in the rollout, or was at
-    /// its end, and has one again (heard of again, released, another version by hand) arrives anew: his turn comes with the next
+    /// its end, and has one again (seen again, released, another version by hand) arrives anew: his turn comes with the next
     /// pass, so that no cap is exceeded.
     pub(crate) fn change(
         &mut self,
@@ -226,7 +226,7 @@ impl Fleet {
         }
     }
 
-    /// The names of the rollout's start and target version; none: no host has been heard of it.
+    /// The names of the rollout's start and target version; none: no host knows it.
     pub(crate) fn versions(&self, rollout: &Rollout) -> (Name, Name) {
         if let Some(arranged) = self.arranged.filter(|arranged| arranged.id == rollout.id) {
             return (arranged.start, arranged.target);

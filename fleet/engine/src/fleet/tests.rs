@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::book::RolloutState;
 use crate::fleet::{HostChange, HostReport};
 use crate::host::{HostId, Outcome};
 use crate::record::HostRecord;
+use crate::resource_set::ResourceSet;
 use crate::rollout::Rollout;
-use crate::shelf::ResourceSet;
+use crate::rollout_state::RolloutState;
 
 const HOSTS: HostId = 5;
 /// Labels of a report, at most.

@@ -107,7 +107,7 @@ fn members(list: &DocumentPlace<'_>, policy: &Policy, groups: &[GroupPolicy], fo
     }
     let is_left_out = policy.unassigned == Unassigned::Hold && policy.ungrouped.is_none();
     if is_left_out && catches_all.is_none() {
-        let what = "hosts that match no group are never told to update";
+        let what = "hosts that match no group are never allowed to update";
         let advice =
             "write spec.agents.unassigned: last, or a last group without agents, or watch `hosts --state unassigned`";
         found.add(list, "unassigned_hosts", what, advice);
@@ -147,7 +147,7 @@ fn stops(at: &DocumentPlace<'_>, group: &GroupPolicy, hosts: Option<u64>, found:
         found.add(&at.key("on_halt"), "rollback_needs_enrolment", what, advice);
     }
     if group.pace.max_in_flight == Percent::ZERO {
-        let what = format!("0 % of {name} may be in flight: no host in it is ever told to update");
+        let what = format!("0 % of {name} may be in flight: no host in it is ever allowed to update");
         found.add(&at.key("max_in_flight"), "nobody_in_flight", what, "give it 1% or more, or hold the group");
     }
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::fleet::Fleet;
 use crate::host::GroupPlace;
 use crate::resource::Resource;
-use crate::shelf::ResourceSet;
+use crate::resource_set::ResourceSet;
 
 use place::DocumentPlace;
 

@@ -5,20 +5,20 @@ use super::{Found, Known};
 use crate::policy::{Mode, Schedule};
 use crate::resource::{AgentVersions, Release};
 
-/// A mode in which no host is told to update.
+/// A mode in which no host is allowed to update.
 pub(super) fn mode(at: &DocumentPlace<'_>, mode: Mode, found: &mut Found) {
     match mode {
         Mode::Enabled => {}
         Mode::Suspended => {
-            let what = "is suspended: until it is enabled, no group starts and no host is told to update";
+            let what = "is suspended: until it is enabled, no group starts and no host is allowed to update";
             found.add(at, "mode_suspended", what, "write enabled, or halt single groups instead");
         }
         Mode::Disabled if at.is_written() => {
-            let what = "is disabled: hosts are told the target and not to update";
+            let what = "is disabled: hosts get the target and may not update";
             found.add(at, "mode_disabled", what, "write enabled when hosts shall update");
         }
         Mode::Disabled => {
-            let what = "is not written, which means disabled: hosts are told the target and not to update";
+            let what = "is not written, which means disabled: hosts get the target and may not update";
             found.add(at, "mode_disabled", what, "write mode: enabled");
         }
     }
@@ -45,7 +45,7 @@ pub(super) fn version(spec: &DocumentPlace<'_>, wanted: &AgentVersions, found: &
             found.add(&target, "same_version", what, "write the version that hosts shall run");
         }
         Some(start) if wanted.target.precedes(start) => {
-            let what = format!("{} is below the start version {start}: hosts go down", wanted.target);
+            let what = format!("{} is below the start version {start}: hosts downgrade", wanted.target);
             let advice = "roll back with `autoupdate agents rollback`, which names what it does";
             found.add(&target, "downgrade", what, advice);
         }

@@ -193,7 +193,7 @@ fn versions_and_modes_say_what_they_forget() {
 
 #[test]
 fn a_shelf_gives_the_advice_of_all_that_stands_on_it() {
-    let (mut resources, mut state) = (ResourceSet::default(), crate::book::RolloutState::default());
+    let (mut resources, mut state) = (ResourceSet::default(), crate::rollout_state::RolloutState::default());
     assert_eq!(of(&resources, &Known::default()), []);
     let text = format!(
         "{}---\nkind: autoupdate_version\nspec: {{agents: {{start_version: 1.0.0, target_version: 1.1.0}}}}\n",

@@ -106,11 +106,11 @@ CONFIG = "`autoupdate_config`: `spec`" {
     tools: Mapping(&CONFIG_TOOLS), "none";
 }
 CONFIG_TOOLS = "`autoupdate_config`: `spec.tools`" {
-    /// whether `tsh` and `tctl` are told to update themselves
+    /// whether `tsh` and `tctl` are allowed to update themselves
     mode: Words(&["enabled", "disabled"]), "`disabled`";
 }
 CONFIG_AGENTS = "`autoupdate_config`: `spec.agents`" {
-    /// enabled: the rollout goes on. suspended: nothing starts, nobody is told to update. disabled: the same, and new
+    /// enabled: the rollout goes on. suspended: nothing starts, nobody is allowed to update. disabled: the same, and new
     /// installations get the target. If `autoupdate_version` has a mode too, the lower counts: disabled, suspended, enabled
     mode: Words(MODES), "required: enabled, disabled or suspended" => "next step";
     /// one group after the other, or each in its own window
@@ -194,7 +194,7 @@ GROUP of GroupPolicy = "A group" {
     soak_hours: Whole(0, YEAR), "`0`" => "next rollout" -> gate.soak_hours;
     /// groups that must be done before. No circles, none twice, no chain longer than a week
     requires: List("names of groups", ANY, &Name("")), "`[]`" => "next rollout";
-    /// times in which no further host is told to update
+    /// times in which no further host is allowed to update
     blackout: List("freezes", ITEMS, &Mapping(&FREEZE)), "`[]`" => "next step";
     /// waits until somebody with this role approves: `teleport-fleet approve GROUP`
     approval: Words(&["viewer", "operator", "admin"]), "none" => "next rollout" -> gate.approval;
@@ -227,7 +227,7 @@ GROUP of GroupPolicy = "A group" {
     min_failed_before_halt: Whole(1, HOSTS), "`1`" => "next step" -> proof.min_failed;
     /// see `max_failed_of_ended`
     min_ended: Whole(1, HOSTS), "`20`" => "next step" -> proof.min_ended;
-    /// what a halt does: nobody more is told; or also, those that were told go back to the start version
+    /// what a halt does: nobody more may update; or also, hosts that were allowed to update go back to the start version
     on_halt: Words(&["stop", "rollback"]), "`stop`" => "next step" -> proof.on_halt;
 }
 MEMBERS = "A group: `agents`" {
@@ -315,7 +315,7 @@ CHANNEL = "`fleet_channel`: `spec`" {
     forward_url: Address, "none";
     /// what a host of this group would be told. `none` while a person or a fault has stopped the group
     group: Name("the name of a group"), "none";
-    /// install at once. A group's channel is also critical while its hosts are told to update
+    /// install at once. A group's channel is also critical while its hosts are allowed to update
     critical: Flag, "`false`";
 }
 RELEASE = "`fleet_release`: `spec`" {

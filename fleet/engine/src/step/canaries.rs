@@ -64,7 +64,7 @@ fn drop_lost(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp)
     }
 }
 
-/// The first of the order that have an updater's id, count, and were heard of within an interval.
+/// The first of the order that have an updater's id, count, and were seen within an interval.
 fn top_up(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
     let Some(group) = rollout.groups.get(index) else { return };
     let wanted = usize::try_from(group.policy.pace.canaries).unwrap_or(usize::MAX);

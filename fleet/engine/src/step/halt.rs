@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::book::Holds;
 use crate::fleet::Fleet;
 use crate::host::{Host, uuid};
 use crate::moment::Moment;
 use crate::policy::OnHalt;
 use crate::reason::HaltRule;
 use crate::rollout::{GateAnswer, GroupStatus, Halt, Rollout, State};
+use crate::rollout_state::Holds;
 use crate::tally::{HostState, TallyContext};
 
 /// Hosts that report a failure before a group goes back by itself: one may lie, or be broken.
@@ -123,7 +123,7 @@ impl GroupStatus {
         exceeds.then_some((rule, failed, tally.counted_ended))
     }
 
-    /// Nobody is told to update any more.
+    /// Nobody is allowed to update any more.
     pub(crate) fn stop(&mut self, halt: Halt) {
         self.note(State::Halted, halt.rule.name(), halt.at);
         self.halt = Some(halt);

@@ -12,13 +12,13 @@ mod tests;
 
 use jiff::Timestamp;
 
-use crate::book::{Holds, RolloutState};
 use crate::counts::Tally;
 use crate::fleet::{Fleet, ReportedCounts};
 use crate::host::GroupPlace;
 use crate::policy::Mode;
 use crate::reason::HaltRule;
 use crate::rollout::{GroupStatus, Rollout, State};
+use crate::rollout_state::{Holds, RolloutState};
 use crate::tally::TallyContext;
 
 /// Versions that halted here, of which is known that they did.

@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 
-use crate::book::RolloutState;
 use crate::listening::ListeningClock;
 use crate::order;
 use crate::policy::{Mode, Policy, RolloutTarget, Schedule, Strategy};
 use crate::rollout::{GroupStatus, Halt, Rollout, State};
+use crate::rollout_state::RolloutState;
 
 impl RolloutState {
     /// Start, target, schedule or strategy changed: another rollout, whatever the present one was doing. Otherwise mode, pace,

@@ -12,8 +12,8 @@ use crate::curve::{self, Point, RolloutCurve, Sketch};
 use crate::fleet::{HostChange, HostReport};
 use crate::host::{Host, HostId, Outcome};
 use crate::percent::Percent;
+use crate::resource_set::ResourceSet;
 use crate::rollout::Cursor;
-use crate::shelf::ResourceSet;
 use crate::tally::HostState;
 
 const HOSTS: u128 = 14;

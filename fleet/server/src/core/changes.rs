@@ -1,9 +1,9 @@
 //! What a decision changes: as records, of rollouts that began or ended and of groups that started, were done, or halted; and what
 //! that does to hosts.
 
-use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
+use fleet_engine::rollout_state::RolloutState;
 use fleet_engine::tally::TallyContext;
 use fleet_store::NewAuditRecord;
 use fleet_wire::api::Effects;
@@ -100,7 +100,7 @@ fn of_group(group: &GroupStatus, all: bool) -> Value {
     }
 }
 
-/// What every host is told by these rollouts: the version, where it is told to update.
+/// What every host is told by these rollouts: the version, where it is allowed to update.
 pub(super) fn told(rollouts: &RolloutState, fleet: &Fleet, now: Timestamp) -> Vec<Option<Version>> {
     let mut told = Vec::with_capacity(fleet.hosts().len());
     rollouts.verdicts(fleet, now, |_, answer| told.push(answer.update.then(|| answer.version.clone())));
@@ -143,7 +143,7 @@ pub(super) fn effects(before: &[Option<Version>], rollouts: &RolloutState, fleet
 #[cfg(test)]
 mod tests {
     use fleet_engine::command::Command;
-    use fleet_engine::shelf::ResourceSet;
+    use fleet_engine::resource_set::ResourceSet;
     use serde_json::json;
 
     use super::*;

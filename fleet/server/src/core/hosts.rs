@@ -41,7 +41,7 @@ pub(crate) fn decide(tx: &mut Tx<'_>, actor: &Actor, host: HostId, decided: &Dec
         }
         tx.draft.detail = detail(tx.state(), host, decision);
         if !carry_out(tx, actor, host, decision)? {
-            return Err(ApiError::new(Code::NotFound, format!("no {subject} was heard of")));
+            return Err(ApiError::new(Code::NotFound, format!("no {subject} was seen")));
         }
         // One that never came, and on which nothing is decided any more.
         if tx.state().fleet.host(host).is_some_and(Host::is_nobody) {
@@ -108,7 +108,7 @@ fn may_forget(state: &CoreState, actor: &Actor, host: HostId) -> Result<(), ApiE
         let id = ids::text(host);
         &*format!("it is held: release it first: teleport-fleet host {id} release")
     } else if state_of(state, known, now) == HostState::Told.name() {
-        "it was told to update and has come to no end: it takes a slot until it has, or has timed out"
+        "it was allowed to update and has come to no end: it takes a slot until it has, or has timed out"
     } else if state.fleet.has_failed(host, state.rollouts.rollout.as_ref(), now) {
         "it failed in this attempt of its group, and counts in it: it can be forgotten after another attempt or target"
     } else {
@@ -136,7 +136,7 @@ fn detail(state: &CoreState, host: HostId, decision: &Decision) -> Value {
     }
 }
 
-/// What a host would be told now, and why.
+/// What a host would be answered now, and why.
 ///
 /// # Errors
 /// No rollout ever named a version.
@@ -144,7 +144,7 @@ pub(crate) fn explain(tx: &Tx<'_>, id: HostId) -> Result<Explained, ApiError> {
     let (state, snapshot) = (tx.state(), &tx.ledger.snapshot);
     let (rollouts, fleet, now) = (&state.rollouts, &state.fleet, state.now());
     let question = Question { host: Some(id), ..Question::default() };
-    let none = "there is no rollout, and none was done before: hosts are told nothing";
+    let none = "there is no rollout, and none was done before: hosts get no version";
     let answer = rollouts.answer(fleet, &question, now).ok_or_else(|| ApiError::new(Code::NoRollout, none))?;
     let known = fleet.host(id);
     // As `find` says it.

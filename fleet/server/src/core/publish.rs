@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use fleet_engine::answer::{HostAnswer, Question};
-use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::reason::Why;
+use fleet_engine::rollout_state::RolloutState;
 use jiff::Timestamp;
 use protocol::report::Key;
 

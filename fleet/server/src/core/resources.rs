@@ -1,10 +1,10 @@
 //! Reading, writing and removing resources.
 
-use fleet_engine::book::RolloutState;
 use fleet_engine::lint::{self, Known};
 use fleet_engine::policy::Policy;
 use fleet_engine::resource::{self, Kind, Resource};
-use fleet_engine::shelf;
+use fleet_engine::resource_set;
+use fleet_engine::rollout_state::RolloutState;
 use fleet_wire::api::{ApiError, Changed, Code, How, KeptResource, Role, Takes, Unwise, Write, WriteResult};
 use jiff::Timestamp;
 use serde_json::json;
@@ -319,11 +319,11 @@ fn missing(kind: Kind, name: &str) -> ApiError {
     ApiError::new(Code::NotFound, format!("there is no {kind} {name}"))
 }
 
-fn wrong(refused: &shelf::Refused) -> ApiError {
+fn wrong(refused: &resource_set::Refused) -> ApiError {
     let code = match refused {
-        shelf::Refused::Faults(_) => Code::BadResource,
-        shelf::Refused::Conflict(_) => Code::Conflict,
-        shelf::Refused::NotFound(_) => Code::NotFound,
+        resource_set::Refused::Faults(_) => Code::BadResource,
+        resource_set::Refused::Conflict(_) => Code::Conflict,
+        resource_set::Refused::NotFound(_) => Code::NotFound,
     };
     ApiError::new(code, refused.to_string())
 }

@@ -13,9 +13,9 @@ use std::time::Instant;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use fleet_engine::answer::{HostAnswer, Question};
-use fleet_engine::book::RolloutState;
 use fleet_engine::host::HostId;
-use fleet_engine::shelf::ResourceSet;
+use fleet_engine::resource_set::ResourceSet;
+use fleet_engine::rollout_state::RolloutState;
 use fleet_wire::answers::find::{self, Cluster, Tools};
 use fleet_wire::answers::graph::Catalogue;
 use jiff::Timestamp;
@@ -34,13 +34,13 @@ pub(crate) struct HostContact {
     pub(crate) question: Question,
     /// When.
     pub(crate) at: Timestamp,
-    /// It was told to update. Of a host that enrolled only where its question is signed by its key.
+    /// It was allowed to update. Of a host that enrolled only where its question is signed by its key.
     pub(crate) told: Option<ToldTo>,
     /// Key, epoch and number of the signature.
     pub(crate) signed: Option<(Key, u64, u64)>,
 }
 
-/// To what a host was told to update.
+/// To what a host was allowed to update.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct ToldTo {
     /// In this rollout.
@@ -176,7 +176,7 @@ impl Snapshot {
         self.answer(question, signed, Some(now))
     }
 
-    /// What [`Snapshot::ask`] would answer; nobody counts as heard of or as told by it.
+    /// What [`Snapshot::ask`] would answer; nobody counts as seen or as told by it.
     pub(crate) fn look(&self, question: &Question) -> Option<TimedAnswer> {
         self.answer(question, None, None)
     }
@@ -223,7 +223,7 @@ impl Snapshot {
                 back: answer.goes_back(),
             });
             let key = known.map_or(0, |slot| slot.key.load(Ordering::Relaxed));
-            // Who asks in the name of a host that enrolled is answered the same, and nobody is heard of or told by it.
+            // Who asks in the name of a host that enrolled is answered the same, and nobody is seen or told by it.
             let is_due = |slot: &Arc<Slot>| !slot.was_heard(now);
             let is_worth_a_look = key != 0 && (update.is_some() || known.is_some_and(is_due));
             let signed = signed.filter(|signed| is_worth_a_look && is_by(question, signed, key));
@@ -329,7 +329,7 @@ impl Snapshot {
     pub(crate) fn unconfirmed(&self) -> String {
         if let Some(last) = self.ahead() {
             return format!(
-                "nobody new is let go: the clock is behind the last decision, which is of {} UTC: set it (`timedatectl`), or wait",
+                "nobody new is allowed to update: the clock is behind the last decision, which is of {} UTC: set it (`timedatectl`), or wait",
                 fleet_wire::text::time(last)
             );
         }
@@ -341,7 +341,7 @@ impl Snapshot {
             0 => "this server started: look at its log".to_owned(),
             _ => format!("{} UTC", fleet_wire::text::time(self.confirmed())),
         };
-        format!("nobody new is let go: the store has not confirmed what is answered since {since}")
+        format!("nobody new is allowed to update: the store has not confirmed what is answered since {since}")
     }
 
     /// The table that is answered from.
@@ -406,7 +406,7 @@ fn is_by(question: &Question, signed: &SignedQuestion, key: u64) -> bool {
     first(signed.key) == key && question.host.is_some_and(|host| crate::report::is_signed_question(host, signed))
 }
 
-/// Tells two questions of a host apart, and to what it was told to update.
+/// Tells two questions of a host apart, and to what it was allowed to update.
 fn fingerprint(question: &Question, told: Option<ToldTo>) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hash = DefaultHasher::new();
@@ -446,7 +446,7 @@ pub(crate) struct Slot {
     asked: AtomicU64,
     /// [`name_of`] the group that it is known to declare.
     declared: AtomicU64,
-    /// It reports, an operator assigned it, or it was told to update: what a question says of its group does not count.
+    /// It reports, an operator assigned it, or it was allowed to update: what a question says of its group does not count.
     is_bound: AtomicBool,
     /// The first bytes of its key; 0: it has none.
     key: AtomicU64,

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::HostId;
 use fleet_engine::resource;
-use fleet_engine::shelf::ResourceSet;
+use fleet_engine::resource_set::ResourceSet;
+use fleet_engine::rollout_state::RolloutState;
 use fleet_store::{StoreState, StoredToken};
 use fleet_wire::api::{ApiError, Code};
 use jiff::Timestamp;
@@ -29,7 +29,7 @@ pub(crate) struct CoreState {
     pub(super) resources: ResourceSet,
     /// Hosts.
     pub(super) fleet: Fleet,
-    /// Whose reports are believed.
+    /// Whose reports are trusted.
     pub(super) enrolments: Members,
     /// Who may use the admin API.
     pub(super) tokens: TokenSet,

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fleet_engine::book::{HaltCause, RolloutState};
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::{Host, HostId};
-use fleet_engine::shelf::ResourceSet;
+use fleet_engine::resource_set::ResourceSet;
+use fleet_engine::rollout_state::{HaltCause, RolloutState};
 use fleet_store::{
     Change, Committed, EnrolmentChanges, NewAuditRecord, ResourceChange, Store, StoreState, StoredReport, StoredToken,
 };
@@ -50,7 +50,7 @@ const BEHIND: SignedDuration = SignedDuration::from_mins(5);
 const LONGEST_SUBJECT: usize = 1024;
 /// What a stop that the store does not take leaves (FLEET §3).
 const UNDECIDED: &str =
-    "the stop is not decided yet: the server tries until it is, and tells nobody new to update meanwhile";
+    "the stop is not decided yet: the server tries until it is, and lets nobody new update meanwhile";
 
 /// Who decides something, and from where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub(super) struct Ledger {
     pub(super) state: CoreState,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) repeats: Repeats,
-    /// Until these are decided nobody new is told to update; with who commanded them.
+    /// Until these are decided nobody new is allowed to update; with who commanded them.
     pub(super) undecided: VecDeque<(Actor, PendingStop)>,
     pub(super) times: Times,
     store: Store,
@@ -322,7 +322,10 @@ impl Ledger {
 }
 
 fn unavailable() -> ApiError {
-    ApiError::new(Code::StoreUnavailable, "the store does not answer: nobody new is let go; see the server's log")
+    ApiError::new(
+        Code::StoreUnavailable,
+        "the store does not answer: nobody new is allowed to update; see the server's log",
+    )
 }
 
 /// What somebody asks for, as the audit log has it.
@@ -517,7 +520,7 @@ impl<'a> Tx<'a> {
         let Committed { revision, entries } = match ledger.write(self.revision, &mut draft, is_decision) {
             Ok(committed) => committed,
             Err(error) => {
-                tracing::error!(%error, "the store failed: nobody new is let go until it answers");
+                tracing::error!(%error, "the store failed: nobody new is allowed to update until it answers");
                 ledger.recover();
                 self.revision = ledger.state.revision;
                 return Err(ApiError::new(Code::StoreUnavailable, error.to_string()));
@@ -571,7 +574,7 @@ impl<'a> Tx<'a> {
             return wrong;
         }
         let ledger = &mut *self.ledger;
-        tracing::error!(?stop, "a stop is not decided: nobody new is let go until it is");
+        tracing::error!(?stop, "a stop is not decided: nobody new is allowed to update until it is");
         ledger.snapshot.doubt();
         if !ledger.undecided.iter().any(|(_, known)| known.is(&stop)) {
             ledger.undecided.push_back((actor.clone(), stop));

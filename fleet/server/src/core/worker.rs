@@ -67,7 +67,10 @@ impl Worker {
         // An error was logged, and what it means is on the snapshot: it grows stale.
         if is_step_due && self.ledger.is_behind() {
             let last = self.ledger.state.rollouts.last_step;
-            tracing::error!(?last, "the clock is behind the newest decision: nobody new is let go until it is right");
+            tracing::error!(
+                ?last,
+                "the clock is behind the newest decision: nobody new is allowed to update until it is right"
+            );
             self.ledger.times.step = now + STEP_EVERY;
         } else if is_step_due {
             let _ = self.step();
@@ -207,7 +210,7 @@ impl Worker {
     }
 
     /// Of hosts that only ask there are at most as many as there are enrolled ones, and 100,000: whoever asked longest ago goes,
-    /// those that were not told to update before those that were (FLEET §5). Of whom somebody decided something stays.
+    /// those that were not allowed to update before those that were (FLEET §5). Of whom somebody decided something stays.
     fn forget_surplus(&mut self) {
         let Ledger { state, .. } = &self.ledger;
         let number = state.rollouts.rollout.as_ref().map_or(0, |rollout| rollout.number);

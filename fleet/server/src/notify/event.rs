@@ -66,7 +66,7 @@ impl WebhookEvent {
             "key_conflict" => conflict(entry),
             "enrolment_surge" => surge(entry),
             "fleet_silent" => of_fleet(entry, "fleet_silent", FLEET_SILENT),
-            "fleet_heard" => of_fleet(entry, "fleet_heard", "Most of the fleet is heard of again."),
+            "fleet_heard" => of_fleet(entry, "fleet_heard", "Most of the fleet is seen again."),
             "rollout_started" | "rollout_removed" => of_rollout(entry)?,
             _ => of_group(entry)?,
         };
@@ -124,9 +124,9 @@ fn of_group(entry: &AuditEntry) -> Option<(&'static str, String, Value)> {
     let group = shown(&name);
     let (kind, text) = match entry.action.as_str() {
         "group_canaries" => ("group_canaries", format!("{group} has started with its canaries.")),
-        "group_started" => ("group_started", format!("{group} has started: its hosts are told to update.")),
+        "group_started" => ("group_started", format!("{group} has started: its hosts are allowed to update.")),
         "group_done" => ("group_done", format!("{group} is done.")),
-        "group_rolled_back" => ("group_rolled_back", format!("{group} is rolled back: its hosts are told to go back.")),
+        "group_rolled_back" => ("group_rolled_back", format!("{group} is rolled back: its hosts go back.")),
         "group_halted" => ("group_halted", halted(&group, entry)),
         _ => return None,
     };
@@ -152,7 +152,7 @@ fn halted(group: &str, entry: &AuditEntry) -> String {
     let some = if some.is_empty() { String::new() } else { format!(", for example {}", some.join(", ")) };
     // A command to copy has no dot behind it.
     let end = way_on(entry).map_or_else(|| ".".to_owned(), |way_on| format!("; {way_on}"));
-    format!("{group} is halted ({rule}{hosts}{error}{some}): nobody in it is told to update{end}")
+    format!("{group} is halted ({rule}{hosts}{error}{some}): nobody in it is allowed to update{end}")
 }
 
 /// The first few hosts of a halt.
@@ -255,7 +255,7 @@ mod tests {
         let of = |rule: &str, all: bool| text(json!({"rule": rule, "count": 0, "of": 0, "sample": [], "all": all}));
         assert_eq!(
             of("release_blocked", false),
-            "Group a b is halted (release_blocked): nobody in it is told to update."
+            "Group a b is halted (release_blocked): nobody in it is allowed to update."
         );
         let ends = |text: String| text.split_once("; ").unwrap().1.to_owned();
         assert_eq!(ends(of("soak_failed", false)), "to try again: teleport-fleet autoupdate agents run 'a b'");
@@ -264,7 +264,7 @@ mod tests {
             "to end the hold of everything: teleport-fleet autoupdate agents run --all"
         );
         let old = text(json!({"rule": "manual_halt", "count": 0, "of": 0, "error": null}));
-        assert!(old.ends_with("nobody in it is told to update."), "a record of before says less: {old}");
+        assert!(old.ends_with("nobody in it is allowed to update."), "a record of before says less: {old}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What lasts: a group that is stuck, what is held for a day, a store that does not answer or lost decisions. Pure.
 
-use fleet_engine::book::{HaltCause, RolloutState};
 use fleet_engine::policy::Mode;
 use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
+use fleet_engine::rollout_state::{HaltCause, RolloutState};
 use fleet_store::{Noted, PlaceInLog};
 use fleet_wire::answers::find;
 use jiff::{SignedDuration, Timestamp};
@@ -113,7 +113,7 @@ fn store(seen: &Observation<'_>) -> Option<Condition> {
         return Some(condition("store_lost", None, SignedDuration::ZERO, what));
     }
     let since = seen.unconfirmed?;
-    let what = "The store does not confirm what is answered: nobody new is told to update";
+    let what = "The store does not confirm what is answered: nobody new is allowed to update";
     // Where it never answered since the start there is no time.
     let since = Some(since).filter(|since| *since > Timestamp::UNIX_EPOCH);
     Some(condition("store_unavailable", since, STORE_GONE, what))

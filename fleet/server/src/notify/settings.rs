@@ -32,7 +32,7 @@ pub(crate) fn doctor(receiver: &Receiver, user: u32) -> Finding {
         Ok(_) => {
             (FindingLevel::Ok, format!("webhook {}, signed with {}", webhook::origin(url), secret_file.display()), "")
         }
-        Err(error) => (FindingLevel::Problem, format!("the webhook is told nothing: {error}"), ADVICE),
+        Err(error) => (FindingLevel::Problem, format!("the webhook gets nothing: {error}"), ADVICE),
     };
     Finding { level, what, advice: advice.to_owned() }
 }

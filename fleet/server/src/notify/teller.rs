@@ -124,7 +124,7 @@ impl Teller {
             Ok(Some(place)) => Ok(place),
             Ok(None) => self.at_head(),
             Err(error) => {
-                tracing::error!(receiver = WEBHOOK, %error, "what this receiver was told is not known: it is told what comes");
+                tracing::error!(receiver = WEBHOOK, %error, "what this receiver got is not known: it gets what comes");
                 self.at_head()
             }
         };
@@ -144,7 +144,7 @@ impl Teller {
 
     fn keep(&self, place: &PlaceInLog) {
         if let Err(error) = place.write(&self.data, WEBHOOK) {
-            tracing::error!(receiver = WEBHOOK, %error, "after a crash this receiver is told again what it was told");
+            tracing::error!(receiver = WEBHOOK, %error, "after a crash this receiver gets again what it got");
         }
     }
 
@@ -262,12 +262,12 @@ impl Teller {
         loop {
             match self.webhook.tell(event) {
                 Ok(()) => {
-                    tracing::info!(receiver = WEBHOOK, id = event.id, kind = event.kind, "told");
+                    tracing::info!(receiver = WEBHOOK, id = event.id, kind = event.kind, "delivered");
                     return self.meter.end();
                 }
                 Err(error) => {
                     let (seconds, id, kind) = (wait.as_secs(), &event.id, event.kind);
-                    tracing::warn!(receiver = WEBHOOK, id, kind, error, seconds, "not told: it is tried again");
+                    tracing::warn!(receiver = WEBHOOK, id, kind, error, seconds, "not delivered: it is tried again");
                     self.meter.fail();
                 }
             }

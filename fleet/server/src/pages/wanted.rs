@@ -128,22 +128,24 @@ impl FormAction {
                 Command::MarkDone { .. } => "The group counts as done, and groups after it may start.",
                 Command::Approve { .. } => "The group may start, once nothing else keeps it.",
                 Command::Halt { all: true, .. } => {
-                    "From now on no host is told to update, in rollouts to come too, until somebody ends the stop. Hosts that were told go on."
+                    "From now on no host is allowed to update, in rollouts to come too, until somebody ends the stop. Hosts that are updating go on."
                 }
                 Command::Halt { .. } => {
-                    "No further host of the group is told to update until somebody runs it again. Hosts that were told go on."
+                    "No further host of the group is allowed to update until somebody runs it again. Hosts that are updating go on."
                 }
                 Command::Run { .. } => {
-                    "The stop ends. What failed before counts no more, and these hosts are told to update again."
+                    "The stop ends. What failed before counts no more, and these hosts are allowed to update again."
                 }
-                Command::Rollback { .. } => "Hosts that were told to update are sent back to the start version.",
+                Command::Rollback { .. } => "Hosts that were allowed to update are sent back to the start version.",
                 Command::Gate { .. } => "",
             },
-            Self::Host(_, Decision::Hold) => "The host is not told to update until somebody releases it.",
-            Self::Host(_, Decision::Release) => "The host is told to update when its turn comes.",
+            Self::Host(_, Decision::Hold) => "The host is not allowed to update until somebody releases it.",
+            Self::Host(_, Decision::Release) => "The host is allowed to update when its turn comes.",
             Self::Host(_, Decision::Forget) => "If the host comes back it is new, and enrols as new hosts do.",
             Self::Host(_, Decision::Accept(_)) => "What the host reports with the key that waits counts from now on.",
-            Self::Host(_, Decision::Assign(_)) => "A host that was told to update stays in its group for this rollout.",
+            Self::Host(_, Decision::Assign(_)) => {
+                "A host that was allowed to update stays in its group for this rollout."
+            }
         }
     }
 }

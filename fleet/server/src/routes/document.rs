@@ -34,7 +34,7 @@ const FIND: Parameters = &[
     "query? host: UUID of the host. What is no UUID counts as no host.",
     "query? group: The group that the host declares.",
     "query? update_id: UUID of the updater, for canaries.",
-    "query? dry_run boolean: `true`: nobody updates by the answer. It is the same, and the host does not count as heard of.",
+    "query? dry_run boolean: `true`: nobody updates by the answer. It is the same, and the host does not count as seen.",
 ];
 const GRAPH: Parameters = &[
     "query? channel: OpenShift's.",
@@ -56,7 +56,7 @@ const REPORT: Parameters = &[
 const PLACES: [(&str, &str); 4] = [
     ("{kind}", "path kind: Such as `autoupdate_config`; the plural does as well."),
     ("{name}", "path name: Its name. Of a `fleet_channel` it may contain `/`."),
-    ("{id}", "path id uuid: The host's UUID; one that was never heard of is answered too."),
+    ("{id}", "path id uuid: The host's UUID; one that was never seen is answered too."),
     ("{channel}", "path channel: Its name; it may contain `/`."),
 ];
 
@@ -169,7 +169,7 @@ fn fleet(of: &mut Document) {
     let summary = "Start, mark done, roll back, halt, run, approve; or a gate's answer";
     of.add(operator, "post /v1/fleet/commands", "act", summary).body::<Act>().gives::<Acted>();
     of.add(viewer, "get /v1/fleet/hosts", "listHosts", "Hosts, by UUID").query::<HostsQuery>().gives::<HostList>();
-    of.add(viewer, "get /v1/fleet/hosts/{id}", "explainHost", "What a host would be told now, and why")
+    of.add(viewer, "get /v1/fleet/hosts/{id}", "explainHost", "What a host would be answered now, and why")
         .gives::<Explained>();
     of.add(operator, "post /v1/fleet/hosts/{id}", "decideHost", "Hold, release or assign a host")
         .note("`accept` and `forget` need the role admin.")

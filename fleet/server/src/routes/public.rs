@@ -73,7 +73,7 @@ fn answer(
 }
 
 impl App {
-    /// Whether nobody is told to update: by an operator's `halt --all`, or because the store does not confirm what is answered.
+    /// Whether nobody is allowed to update: by an operator's `halt --all`, or because the store does not confirm what is answered.
     fn is_stopped(&self) -> bool {
         let snapshot = self.core.snapshot();
         !snapshot.is_good() || snapshot.public().rollouts.holds.all

@@ -46,8 +46,8 @@ impl Drawing {
             return None;
         }
         let (told, version) = match group.state.as_str() {
-            "rolledback" => ("told to go back", &spec.start_version),
-            _ => ("told to update", &spec.target_version),
+            "rolledback" => ("going back", &spec.start_version),
+            _ => ("allowed to update", &spec.target_version),
         };
         let counts: [fn(&Point) -> u64; 3] = [|point| point.told, |point| point.updated, |point| point.failed];
         let most = counts.iter().map(|count| count(last)).max().unwrap_or(0).max(all);
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(
             shown,
             [
-                ("told to update", 4, "M0 980H100V500H1000"),
+                ("allowed to update", 4, "M0 980H100V500H1000"),
                 ("on 2.0.0", 2, "M0 980H500V740H1000"),
                 ("failed or timed out", 1, "M0 980H500V860H1000"),
             ]
@@ -137,7 +137,7 @@ mod tests {
     fn a_group_that_goes_back_counts_those_that_are_back() {
         let drawing = drawing(&curve([(0, 0, 1, 0), (60, 2, 3, 0)]), "rolledback", 3).unwrap();
         let names = drawing.lines.each_ref().map(|line| line.name.as_str());
-        assert_eq!(names, ["told to go back", "on 1.0.0", "failed or timed out"]);
+        assert_eq!(names, ["going back", "on 1.0.0", "failed or timed out"]);
         assert_eq!(drawing.lines[1].path, "M0 660H1000V20H1000", "the first was there from the beginning");
         assert_eq!(drawing.lines[2].path, "", "nobody failed");
     }

@@ -12,7 +12,7 @@ pub(crate) struct Done {
     pub(crate) frame: Frame,
     /// `Successfully halted all agent groups.`
     pub(crate) sentence: String,
-    /// `12 hosts are let go, 0 go down`; empty: it is about one host.
+    /// `12 hosts may update now, 0 downgrade`; empty: it is about one host.
     pub(crate) touched: String,
     /// The path that is shown next.
     pub(crate) back: String,

@@ -9,8 +9,8 @@ use super::frame::Frame;
 /// The states by which hosts are found, and their words.
 pub(crate) const STATES: [(&str, &str); 9] = [
     ("pending", "pending"),
-    ("let_go", "let go"),
-    ("told", "told"),
+    ("let_go", "may update"),
+    ("told", "updating"),
     ("updated", "updated"),
     ("failed", "failed"),
     ("timed_out", "timed out"),
@@ -67,7 +67,7 @@ pub(crate) fn state_word(state: &str) -> String {
     known.map_or_else(|| state.to_owned(), |(_, word)| (*word).to_owned())
 }
 
-/// When a host was last heard of.
+/// When a host was last seen.
 pub(crate) fn seen(host: &HostView) -> String {
     host.last_seen.map_or_else(|| "never".to_owned(), |seen| format!("{} UTC", text::time(seen)))
 }

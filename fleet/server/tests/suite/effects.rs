@@ -66,13 +66,13 @@ fn the_commands_of_the_rfd_say_what_they_do_to_the_fleet() {
     let (sentence, effects) = told.split_once('\n').unwrap();
     assert_eq!(sentence, "Automatic updates configuration has been updated.");
     assert!(
-        effects.contains("begins a new rollout") && effects.contains("0 hosts may update now, 0 go down"),
+        effects.contains("begins a new rollout") && effects.contains("0 hosts may update now, 0 downgrade"),
         "{told}"
     );
     server.ok(&["autoupdate", "update", "--set-agent-auto-update=off"]);
     let told = server.ok(&["autoupdate", "reset"]);
     assert!(
-        told.contains("cluster_maintenance_config/") && told.contains("0 hosts may update now, 0 go down"),
+        told.contains("cluster_maintenance_config/") && told.contains("0 hosts may update now, 0 downgrade"),
         "{told}"
     );
 }
@@ -123,7 +123,7 @@ fn a_host_that_was_never_heard_of_is_held_when_it_comes() {
     let other = HOST.replace('1', "2");
     server.ok(&["host", &other, "hold"]);
     let told = server.ok(&["host", &other, "release"]);
-    assert!(told.contains("this host was never heard of"), "{told}");
+    assert!(told.contains("this host was never seen"), "{told}");
     assert!(!server.ok(&["hosts"]).contains(&other));
 }
 
@@ -145,5 +145,5 @@ fn a_rollback_counts_those_that_are_on_their_way() {
     let told = || server.ok(&["hosts", "--group", "dev", "--state", "told"]);
     server.until("two are told", || hosts[..2].iter().all(|host| told().contains(&host.id)));
     let done = server.agents(&["rollback", "dev"]);
-    assert!(done.contains("3 hosts may update now, 3 go down"), "{done}");
+    assert!(done.contains("3 hosts may update now, 3 downgrade"), "{done}");
 }

@@ -80,7 +80,7 @@ fn a_flood_of_ids_that_nobody_knows_leaves_a_bounded_memory_and_who_is_known_is_
     let (_dir, server) = rolling(&["dev"]);
     server.agents(&["start-update", "dev"]);
     flood(&server, 0..BY_FEW);
-    server.until("they were heard of", || kept(&server, "hosts") == u64::from(FEW));
+    server.until("they were seen", || kept(&server, "hosts") == u64::from(FEW));
     let of_few = kept(&server, "update_ids");
     assert!(of_few <= 2 * u64::from(FEW) + 1024, "{FEW} hosts have {of_few} update ids");
     flood(&server, BY_FEW..FLOOD);
@@ -89,7 +89,7 @@ fn a_flood_of_ids_that_nobody_knows_leaves_a_bounded_memory_and_who_is_known_is_
         server.json(&format!("/v1/webapi/find?host={host}&group={group}"));
         server.cli(&["host", host, "hold"]).status.success()
     };
-    server.until("all were heard of", || is_known(&uuid(4, 1), "dev"));
+    server.until("all were seen", || is_known(&uuid(4, 1), "dev"));
     assert!(kept(&server, "hosts") > MOST_HOSTS / 2, "the flood did not arrive: {}", kept(&server, "hosts"));
     assert!(kept(&server, "hosts") <= MOST_HOSTS + 1, "{} hosts", kept(&server, "hosts"));
     assert_eq!(metric(&server, "teleport_fleet_hosts"), kept(&server, "hosts"));

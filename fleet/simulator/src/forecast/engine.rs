@@ -1,12 +1,12 @@
 //! Runs a plan: the server's engine steps at each full minute, and two seconds after a report that may halt a group.
 
 use fleet_engine::answer::Question;
-use fleet_engine::book::RolloutState;
 use fleet_engine::command::Command;
 use fleet_engine::fleet::{Fleet, HostChange, HostReport};
 use fleet_engine::host::{GroupPlace, Outcome as Became};
 use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GateAnswer, GroupStatus, Rollout, State};
+use fleet_engine::rollout_state::RolloutState;
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
 use protocol::report::DEFAULT_INTERVAL;
@@ -27,7 +27,7 @@ const SOON: SignedDuration = SignedDuration::from_secs(2);
 const STUCK: SignedDuration = SignedDuration::from_hours(3);
 /// Most minutes between two questions: a report interval of the engine. After three of them a host is silent.
 const MOST_BETWEEN: i64 = DEFAULT_INTERVAL as i64 / 60;
-/// A host that is heard of within so many minutes is not silent.
+/// A host that is seen within so many minutes is not silent.
 const HEARD: u64 = 3 * DEFAULT_INTERVAL as u64 / 60 - 1;
 
 /// What would happen.
@@ -248,14 +248,14 @@ impl<'a> ForecastWorld<'a> {
         waits.filter_map(|group| group.reason.until).chain(self.hosts.crowd.next()).min()
     }
 
-    /// Until which minute nothing can change. Every host is heard of once between that and the `next` change.
+    /// Until which minute nothing can change. Every host is seen once between that and the `next` change.
     fn quiet_until(&self, next: Timestamp, now: Timestamp) -> Option<u64> {
         let minutes = seconds(self.begin, next) / 60;
         let quiet = minutes.saturating_sub(self.hosts.cycle() + 5);
         (self.at(quiet) > now).then_some(quiet)
     }
 
-    /// Whether hosts that are not heard of meanwhile lose nothing: no group is under way.
+    /// Whether hosts that are not seen meanwhile lose nothing: no group is under way.
     fn may_skip(&self) -> bool {
         let is_at_rest = |state| matches!(state, State::Unstarted | State::Done | State::Halted);
         self.book.rollout.iter().flat_map(|rollout| &rollout.groups).all(|group| is_at_rest(group.state))

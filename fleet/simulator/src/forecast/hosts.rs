@@ -31,7 +31,7 @@ pub(super) struct ForecastHost {
     pub(super) is_busy: bool,
     /// That change leads back.
     pub(super) goes_back: bool,
-    /// It was told to update once.
+    /// It was allowed to update once.
     pub(super) was_told: bool,
     /// It was hit once.
     pub(super) was_hit: bool,

@@ -8,7 +8,7 @@ use super::{Forecast, Group};
 ///
 /// `outcome` (`done`, `halted`, `rolled_back`, `stuck`, `unfinished`), `from` and `to` (versions), `begin`, `decided` (done or
 /// first halted, else null), `end`, `seconds` (from begin to decided, else to the end), `hosts`, `at_risk` (hosts on which the
-/// release is bad or that would never come back), `blast_radius` (those of them that were told to update, whatever the time),
+/// release is bad or that would never come back), `blast_radius` (those of them that were allowed to update, whatever the time),
 /// `hit_before_halt`, `seed`, `notes`; `load` (`downloads`, `bytes`, `peak_bits_per_second`, `peak_downloads_per_minute`,
 /// `peak_at`, `peak_reports_per_minute`, `questions_per_second`); `groups`, in order: `name`, `hosts`, `state` (as in
 /// `autoupdate_agent_rollout`, and `halted`), `start`, `end` (null: not done), `halt` (null, or `at`, `rule`, `count`, `of`,

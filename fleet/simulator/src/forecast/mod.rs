@@ -92,7 +92,7 @@ pub struct Group {
     pub cap: Option<u64>,
     /// Most hosts that were in flight at once.
     pub most_in_flight: u64,
-    /// Hosts that were told to update.
+    /// Hosts that were allowed to update.
     pub told: u64,
     /// Hosts on the target at the end.
     pub updated: u64,

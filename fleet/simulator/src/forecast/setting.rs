@@ -1,10 +1,10 @@
 //! The configuration of a simulation: what was written, and a release for it.
 
-use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::policy::{Mode, Policy, Schedule};
 use fleet_engine::resource::{AgentVersions, PolicyDialect, Resource};
-use fleet_engine::shelf::ResourceSet;
+use fleet_engine::resource_set::ResourceSet;
+use fleet_engine::rollout_state::RolloutState;
 use jiff::Timestamp;
 use protocol::Version;
 use serde_json::json;

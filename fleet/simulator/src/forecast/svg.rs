@@ -1,4 +1,4 @@
-//! A picture: a panel for each group with the hosts let go, updated and failed over time, and what the CDN carries.
+//! A picture: a panel for each group with the hosts that may update, updated and failed over time, and what the CDN carries.
 //!
 //! Times in which nothing changes are cut out of the axis, and marked with their length: a rollout of days has minutes of
 //! curves.

@@ -110,7 +110,7 @@ const COLUMNS: [(&str, bool, GroupColumn); 11] = [
     ("START", false, |_, group| moment(group.start)),
     ("END", false, |_, group| moment(group.halt.as_ref().map(|halt| halt.at).or(group.done))),
     ("STATE", false, |_, group| state(group).to_owned()),
-    ("TOLD", true, |_, group| words::count(group.told)),
+    ("ALLOWED", true, |_, group| words::count(group.told)),
     ("UPDATED", true, |_, group| words::count(group.updated)),
     ("FAILED", true, |_, group| words::count(group.broken)),
     ("LOST", true, |_, group| words::count(group.lost)),

@@ -189,7 +189,7 @@ impl GroupWatch {
         let why = if has_schedule {
             "by the schedule without groups"
         } else {
-            "belongs to no group: it is not told to update"
+            "belongs to no group: it is not allowed to update"
         };
         self.without_name(state, why)
     }

@@ -2,10 +2,10 @@
 
 mod enrolments;
 
-use fleet_engine::book::RolloutState;
 use fleet_engine::host::HostId;
 use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
+use fleet_engine::rollout_state::RolloutState;
 use fleet_wire::api::Role;
 use jiff::Timestamp;
 

@@ -271,7 +271,7 @@ fn a_rollout_that_the_book_has_no_more_is_kept_as_it_was_last() {
     assert!(store.rollouts(None, 10).unwrap().is_empty(), "it is not past");
     let second = book(2);
     write_book(&mut store, &second);
-    let removed = fleet_engine::book::RolloutState { rollout: None, ..second.clone() };
+    let removed = fleet_engine::rollout_state::RolloutState { rollout: None, ..second.clone() };
     write_book(&mut store, &removed);
     let past = [second.rollout.unwrap(), first.rollout.unwrap()];
     assert_eq!(store.rollouts(None, 10).unwrap(), past);

@@ -89,7 +89,7 @@ fn damage_a_newer_schema_and_a_changed_log_are_problems() {
 #[test]
 fn holds_that_are_left_are_named() {
     let bed = healthy();
-    let hold = |change: &dyn Fn(&mut fleet_engine::book::Holds)| {
+    let hold = |change: &dyn Fn(&mut fleet_engine::rollout_state::Holds)| {
         let mut held = book(1);
         change(&mut held.holds);
         write_book(&mut bed.open(), &held);

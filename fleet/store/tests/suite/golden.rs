@@ -1,7 +1,6 @@
 //! Data of an earlier version is read: `golden/schema-1.sql` is a database as schema 1 wrote it, and stays as it is. A change
 //! of the types of book, rollout or host that cannot read it breaks the data of every server.
 
-use fleet_engine::book::RolloutState;
 use fleet_engine::calendar::Blackout;
 use fleet_engine::host::{Mark, Outcome};
 use fleet_engine::moment::Moment;
@@ -9,6 +8,7 @@ use fleet_engine::policy::{External, Members, Mode, Rate, Strategy};
 use fleet_engine::reason::HaltRule;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout::{GateAnswer, Halt, RateAccount, State};
+use fleet_engine::rollout_state::RolloutState;
 use fleet_store::{Change, NewAuditRecord, Store, doctor};
 use serde_json::json;
 

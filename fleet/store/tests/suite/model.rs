@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fleet_engine::book::{HaltCause, RolloutState};
 use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout::Rollout;
+use fleet_engine::rollout_state::{HaltCause, RolloutState};
 use fleet_store::{Change, EnrolmentChanges, Error, Store, StoredResource, StoredToken, restore};
 use fleet_wire::api::Role;
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fleet_engine::book::RolloutState;
+use fleet_engine::rollout_state::RolloutState;
 use fleet_store::{Change, Error, Store, restore};
 
 use crate::support::*;
@@ -52,7 +52,7 @@ fn a_restored_store_is_held_in_a_new_epoch_and_names_what_it_left() {
     assert_eq!(store.verify(None).unwrap().fault, None);
     let fault = store.verify(Some(&left.hash)).unwrap().fault.unwrap();
     assert!(fault.contains("restore of record 2"), "{fault}");
-    let free = RolloutState { holds: fleet_engine::book::Holds::default(), ..held };
+    let free = RolloutState { holds: fleet_engine::rollout_state::Holds::default(), ..held };
     write_book(&mut store, &free);
     assert!(!store.load().unwrap().is_restored_held, "`run --all` ends it");
 }

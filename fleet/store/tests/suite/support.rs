@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::{Fleet, HostChange as Last, HostReport};
 use fleet_engine::host::Outcome;
 use fleet_engine::policy::{Mode, Policy, RolloutTarget, Schedule};
 use fleet_engine::record::HostRecord;
 use fleet_engine::rollout::{Canary, Cursor};
+use fleet_engine::rollout_state::RolloutState;
 use fleet_store::{Change, NewAuditRecord, Store};
 use jiff::Timestamp;
 use serde_json::json;

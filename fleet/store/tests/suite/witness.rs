@@ -1,6 +1,6 @@
 //! A database that is older than what was seen, another one, or a backup put in place by hand comes up held; a crash holds nothing.
 
-use fleet_engine::book::{HaltCause, Holds, RolloutState};
+use fleet_engine::rollout_state::{HaltCause, Holds, RolloutState};
 use fleet_store::{FindingLevel, Store, doctor};
 
 use crate::support::*;

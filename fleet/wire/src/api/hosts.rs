@@ -79,7 +79,7 @@ pub struct HostView {
     pub pinned: bool,
     /// Its updater is disabled.
     pub disabled: bool,
-    /// When it was last heard of; null: never.
+    /// When it was last seen; null: never.
     pub last_seen: Option<Timestamp>,
     /// What became of its last change: `updated`, `rolled_back`, …; empty: none is known.
     pub last_outcome: String,
@@ -90,7 +90,7 @@ pub struct HostView {
     /// The error code with which the present target failed, by which a halt counts it; empty: with none, or it did not fail.
     #[serde(default)]
     pub failed_with: String,
-    /// It reports with a key that is believed.
+    /// It reports with a key that is accepted.
     #[serde(default)]
     pub enrolled: bool,
     /// Why it is in no count (`GET /v1/fleet/counts`), in the words of Managed Updates v2 where it has some; empty: it is.
@@ -128,10 +128,10 @@ pub struct ReportedChange {
     pub reported: Timestamp,
 }
 
-/// What a host would be told now, and why; and what is known of it.
+/// What a host would be answered now, and why; and what is known of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explained {
-    /// What is known of it; null: it was never heard of.
+    /// What is known of it; null: it was never seen.
     pub known: Option<HostView>,
     /// What it reported; absent while the store does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,7 +141,7 @@ pub struct Explained {
     pub answer: ToldHost,
 }
 
-/// What a host would be told now, and why.
+/// What a host would be answered now, and why.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ToldHost {
@@ -150,12 +150,12 @@ pub struct ToldHost {
     pub host: String,
     /// The group by which it updates; empty: none.
     pub group: String,
-    /// Its state, as in the list of hosts; `unknown`: it was never heard of.
+    /// Its state, as in the list of hosts; `unknown`: it was never seen.
     #[schemars(extend("enum" = [&HOST_STATES[..], &["unknown"]].concat()))]
     pub state: String,
     /// What it is to run; empty: no rollout ever named a version.
     pub version: String,
-    /// Whether it would be told to update now.
+    /// Whether it would be allowed to update now.
     pub update: bool,
     /// Why, and what would change it.
     pub why: Reason,

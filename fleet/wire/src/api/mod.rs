@@ -16,7 +16,7 @@ pub const PAGE: u32 = 100;
 pub const MAX_PAGE: u32 = 1000;
 
 pub use audit::{AuditEntry, AuditHead, AuditRange, KnownHead, Page as AuditPage, Verified};
-pub use fleet_engine::book::HaltCause;
+pub use fleet_engine::rollout_state::HaltCause;
 pub use hosts::{
     Decided, Decision, Explained, HOST_STATES, History, HostList, HostView, HostsQuery, ReportedChange, ToldHost,
 };

@@ -118,7 +118,7 @@ pub enum Takes {
 /// What a change does to the fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Effects {
-    /// Hosts that are told to update, and were not.
+    /// Hosts that are allowed to update, and were not.
     pub lets_go: u64,
     /// Hosts that are sent to a lower version than they run.
     pub goes_down: u64,

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use fleet_engine::book::HaltCause;
 use fleet_engine::command::Command;
+use fleet_engine::rollout_state::HaltCause;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ pub struct HoldsView {
 
 impl HoldsView {
     /// Of the engine's.
-    pub fn of(holds: &fleet_engine::book::Holds) -> Self {
+    pub fn of(holds: &fleet_engine::rollout_state::Holds) -> Self {
         let cause = (holds.cause != HaltCause::Operator).then(|| holds.cause.into());
         let (groups, released) = (holds.groups.clone(), holds.released.clone());
         Self { all: holds.all, cause, by_operator: holds.by_operator, groups, released }

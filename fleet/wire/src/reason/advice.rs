@@ -24,7 +24,7 @@ pub fn text(advice: &Advice, why: &Why, subject: ReasonSubject<'_>) -> String {
     }
 }
 
-/// What believes a key that waits. It names that key: another one may wait by the time somebody types this.
+/// What accepts a key that waits. It names that key: another one may wait by the time somebody types this.
 pub fn accept(host: &str, key: &str) -> String {
     let named: String = key.chars().take(NAMED).collect();
     format!("teleport-fleet host {} accept --key {}", shell(host), shell(&named))

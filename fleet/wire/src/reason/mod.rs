@@ -60,7 +60,7 @@ impl Reason {
         Self { who: Some(why.who().into()), until: Some(None), code: why.into(), ..Self::default() }
     }
 
-    /// That no host is told to update because the store has not confirmed what is answered since `confirmed`; a server that was
+    /// That no host is allowed to update because the store has not confirmed what is answered since `confirmed`; a server that was
     /// never confirmed has the beginning of time. `ahead`: when the last decision was made, where the clock is behind that.
     pub fn stale(confirmed: Timestamp, ahead: Option<Timestamp>) -> Self {
         let since = (confirmed > Timestamp::UNIX_EPOCH).then(|| second(confirmed));
@@ -80,7 +80,7 @@ impl Reason {
         }
     }
 
-    /// No host is told to update, and that was not meant to be: of a rollout without groups.
+    /// No host is allowed to update, and that was not meant to be: of a rollout without groups.
     pub fn is_stopped(&self) -> bool {
         matches!(self.code, Lenient::Known(Why::Halted { .. } | Why::Disabled | Why::Suspended))
     }
@@ -100,7 +100,7 @@ impl Reason {
         if let Some(last) = &self.clock_behind {
             let last = text::time_of(last);
             return format!(
-                "the server's clock is behind its last decision, which is of {last} UTC: until it is right, no host is told to update"
+                "the server's clock is behind its last decision, which is of {last} UTC: until it is right, no host is allowed to update"
             );
         }
         match &self.code {
@@ -156,8 +156,8 @@ const FLEET_SILENT: &str = "most of the fleet stopped asking at once: look at th
 pub fn sentence(why: &Why) -> String {
     match why {
         Why::NoRollout => "there is no rollout".to_owned(),
-        Why::Disabled => "the mode is disabled: no host is told to update".to_owned(),
-        Why::Suspended => "the mode is suspended: no group starts, and no host is told to update".to_owned(),
+        Why::Disabled => "the mode is disabled: no host is allowed to update".to_owned(),
+        Why::Suspended => "the mode is suspended: no group starts, and no host is allowed to update".to_owned(),
         Why::OutsideWindow => "its window is closed".to_owned(),
         Why::RolloutChangedDuringWindow => "the rollout began in its window: it waits for the next window".to_owned(),
         Why::PreviousGroupsNotDone { group } => format!("group {} is not done", clean(group)),
@@ -169,7 +169,7 @@ pub fn sentence(why: &Why) -> String {
         Why::Gate { answer: None } => "its external check has not answered".to_owned(),
         Why::Gate { answer: Some(answer) } => format!("its external check says {}", clean(answer)),
         Why::WaitingForCanaries { done, chosen, wanted } => canaries(*done, *chosen, *wanted),
-        Why::MaxInFlight { cap: 0, .. } => "max_in_flight is 0 %: no host is told to update".to_owned(),
+        Why::MaxInFlight { cap: 0, .. } => "max_in_flight is 0 %: no host is allowed to update".to_owned(),
         Why::MaxInFlight { in_flight, cap } => {
             format!("{} in flight, and max_in_flight allows {cap} at the same time", hosts(*in_flight))
         }
@@ -188,11 +188,11 @@ pub fn sentence(why: &Why) -> String {
             let back = if *no_way_back { "; it does not go back, as its start version is blocked" } else { "" };
             halted(*rule, *count, *of, error.as_deref(), sample) + back
         }
-        Why::RolledBack => "rolled back: its hosts are told to go back to the start version".to_owned(),
+        Why::RolledBack => "rolled back: its hosts go back to the start version".to_owned(),
         Why::Done => "done".to_owned(),
         Why::LetGo => "it may update now".to_owned(),
         Why::Updated => "it runs the target".to_owned(),
-        Why::SentBack => "it is told to go back to the start version".to_owned(),
+        Why::SentBack => "it goes back to the start version".to_owned(),
         Why::WentBack => "it went back to the start version".to_owned(),
         Why::NotYet => "it may not update yet".to_owned(),
         Why::NextPass => "it came after this pass through its group began: it may update in the next one".to_owned(),
@@ -210,7 +210,7 @@ pub fn sentence(why: &Why) -> String {
             format!("the start version is blocked by its fleet_release ({})", clean(reason))
         }
         Why::StoreUnavailable => {
-            "the server does not reach its store: until it does, no host is told to update".to_owned()
+            "the server does not reach its store: until it does, no host is allowed to update".to_owned()
         }
     }
 }

@@ -5,16 +5,16 @@ use fleet_engine::command::Command;
 
 use crate::text::{clean, hosts};
 
-/// `12 hosts may update now, 0 go down`. Of a stop: `12 hosts are stopped: those that have begun may finish`.
+/// `12 hosts may update now, 0 downgrade`. Of a stop: `12 hosts are stopped: those that have begun may finish`.
 pub fn effects(effects: &Effects) -> String {
     let before = if effects.halted_before { "; this version was halted here before" } else { "" };
-    let goes = if effects.goes_down == 1 { "goes" } else { "go" };
-    let told = format!("{} may update now, {} {goes} down", hosts(effects.lets_go), effects.goes_down);
+    let s = if effects.goes_down == 1 { "s" } else { "" };
+    let many = format!("{} may update now, {} downgrade{s}", hosts(effects.lets_go), effects.goes_down);
     match (effects.stops, effects.lets_go) {
-        (0, _) => format!("{told}{before}"),
+        (0, _) => format!("{many}{before}"),
         // That nobody may update now would say the same twice.
         (stops, 0) => format!("{}{before}", stopped(stops)),
-        (stops, _) => format!("{told}; {}{before}", stopped(stops)),
+        (stops, _) => format!("{many}; {}{before}", stopped(stops)),
     }
 }
 
@@ -76,12 +76,12 @@ mod tests {
     fn a_stop_says_how_many_hosts_it_stops() {
         let of =
             |lets_go, goes_down, stops, halted_before| effects(&Effects { lets_go, goes_down, stops, halted_before });
-        assert_eq!(of(0, 0, 0, false), "0 hosts may update now, 0 go down");
+        assert_eq!(of(0, 0, 0, false), "0 hosts may update now, 0 downgrade");
         assert_eq!(of(0, 0, 5, false), "5 hosts are stopped: those that have begun may finish");
         assert_eq!(of(0, 0, 1, false), "1 host is stopped: if it has begun, it may finish");
         assert_eq!(
             of(3, 1, 2, true),
-            "3 hosts may update now, 1 goes down; 2 hosts are stopped: those that have begun may finish; this version was \
+            "3 hosts may update now, 1 downgrades; 2 hosts are stopped: those that have begun may finish; this version was \
              halted here before"
         );
     }

@@ -8,7 +8,7 @@ use crate::reason::advice;
 use crate::text::clean;
 
 /// What is said while a stop waits for the store (FLEET §3).
-pub const STOP_WAITS: &str = "a stop waits for the store: until it is decided, no host is told to update";
+pub const STOP_WAITS: &str = "a stop waits for the store: until it is decided, no host is allowed to update";
 
 /// A line for each hold that no line of a group tells of; `is_shown` says which groups have one.
 pub fn lines(holds: &HoldsView, is_shown: impl Fn(&str) -> bool) -> Vec<String> {

@@ -11,10 +11,10 @@ mod script;
 
 use std::sync::OnceLock;
 
-use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::resource;
-use fleet_engine::shelf::ResourceSet;
+use fleet_engine::resource_set::ResourceSet;
+use fleet_engine::rollout_state::RolloutState;
 use jiff::Timestamp;
 
 pub use admin::fleet_admin;

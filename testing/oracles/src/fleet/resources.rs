@@ -1,8 +1,8 @@
 //! Resources: what is read is printed and read the same, and what is refused changes nothing.
 
-use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::resource::{self, Resource};
+use fleet_engine::rollout_state::RolloutState;
 
 use super::{World, assert_line, now};
 

@@ -373,7 +373,7 @@ fn a_store_that_lost_decisions_holds_everything() {
     other.execute_batch("UPDATE book SET (revision, json) = (SELECT revision, json FROM before)").unwrap();
     assert!(bed.core.worker.step().is_err());
     let holds = &bed.core.worker.ledger.state.rollouts.holds;
-    assert!(holds.all && holds.cause == fleet_engine::book::HaltCause::StoreLost, "{holds:?}");
+    assert!(holds.all && holds.cause == fleet_engine::rollout_state::HaltCause::StoreLost, "{holds:?}");
 }
 
 /// As a second node that decides by the same store.

@@ -85,7 +85,7 @@ fn everything_is_stopped_from_every_page_and_once_however_often_the_form_is_sent
     }
     let asked = confirm(&operator, &[("do", "halt")]);
     assert_eq!(asked.status, 200, "{asked:?}");
-    for part in ["Stop everything?", "0 hosts may update now, 0 go down", "dev, prod", ">Cancel<"] {
+    for part in ["Stop everything?", "0 hosts may update now, 0 downgrade", "dev, prod", ">Cancel<"] {
         assert!(asked.body.contains(part), "{part}: {asked:?}");
     }
     assert!(done(&server.records(), "halt").is_empty(), "it only asks");
@@ -197,7 +197,7 @@ fn the_question_of_a_stop_says_how_many_hosts_it_stops() {
         assert!(asked.body.contains(stops), "{fields:?}: {asked:?}");
     }
     let prod = confirm(&operator, &[("do", "halt"), ("group", "prod")]);
-    assert!(prod.body.contains("0 hosts may update now, 0 go down"), "nobody in it may update: {prod:?}");
+    assert!(prod.body.contains("0 hosts may update now, 0 downgrade"), "nobody in it may update: {prod:?}");
     let told = server.agents(&["halt", "dev"]);
     assert!(told.contains(stops), "{told}");
     let again = confirm(&operator, &[("do", "halt")]);

@@ -46,7 +46,7 @@ fn without_a_rollout_pages_say_so() {
     assert_eq!(visitor.get("/groups/dev").status, 404);
     let host = visitor.get("/hosts/11111111-2222-4333-8444-555555555555");
     assert_eq!(host.status, 200);
-    assert!(host.body.contains("hosts are told nothing"), "{host:?}");
+    assert!(host.body.contains("hosts get no version"), "{host:?}");
     for page in ["/hosts", "/versions", "/audit"] {
         assert_eq!(visitor.get(page).status, 200, "{page}");
     }
@@ -222,7 +222,7 @@ fn a_group_shows_the_failures_for_which_it_halts_and_the_hosts_behind_each() {
     let link = "/hosts?group=dev&amp;code=unhealthy";
     assert!(page.contains(&format!("href=\"{link}\"")) && !page.contains("code=network"), "{page}");
     // Over time: who was told, and who failed of those.
-    assert!(page.contains(" told to update</span>") && page.contains(" 1 failed or timed out</span>"), "{page}");
+    assert!(page.contains(" allowed to update</span>") && page.contains(" 1 failed or timed out</span>"), "{page}");
     let other = Host::new(2, "dev").id;
     let behind = visitor.get(&link.replace("&amp;", "&")).body;
     assert!(behind.contains(&failed.id) && !behind.contains(&other), "{behind}");

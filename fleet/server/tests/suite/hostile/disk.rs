@@ -168,7 +168,7 @@ fn a_full_disk_refuses_decisions_in_one_line_and_what_was_freed_takes_them() {
     assert_eq!(line.trim_end().lines().count(), 1, "{line}");
     assert!(line.contains("not decided yet: the server tries until it is"), "{line}");
     assert!(!line.contains("would forget it"), "{line}");
-    // Whoever asks is answered meanwhile, and at once nobody is told to update.
+    // Whoever asks is answered meanwhile, and at once nobody is allowed to update.
     assert!(!find(&server, "group=dev").1);
     drop(file);
     std::fs::remove_file(&fill).unwrap();
@@ -186,7 +186,7 @@ fn a_stop_that_waits_is_shown_and_a_restart_holds_everything_until_it_is_run() {
     let line = refused(&server.cli(&["autoupdate", "agents", "halt", "dev"]));
     assert!(line.contains("not decided yet") && !line.contains("would forget it"), "{line}");
     let shown = server.agents(&["status"]);
-    assert!(shown.contains("a stop waits for the store: until it is decided, no host is told to update"), "{shown}");
+    assert!(shown.contains("a stop waits for the store: until it is decided, no host is allowed to update"), "{shown}");
     let json = server.parsed(&["autoupdate", "agents", "status"]);
     assert_eq!(json["stop_waits"], true, "{json}");
     assert!(server.get("/readyz").1.contains("a stop waits for the store"));
@@ -243,7 +243,7 @@ pub(crate) fn sql(dir: &Path, sql: &str) -> bool {
 /// Status, explanation and resource say that the store does not answer, as `find` does.
 fn assert_everything_shows_it(server: &Server) {
     let shown = |words: &[&str]| server.ok(words);
-    let line = "\nthe server does not reach its store: until it does, no host is told to update\n";
+    let line = "\nthe server does not reach its store: until it does, no host is allowed to update\n";
     for words in [&["autoupdate", "agents", "status"][..], &["autoupdate", "status"]] {
         assert!(shown(words).contains(line), "{}", shown(words));
         let json: Value = serde_json::from_str(&shown(&[words, &["--format", "json"]].concat())).unwrap();
@@ -300,7 +300,7 @@ fn a_store_that_is_gone_is_noticed_also_where_the_clock_was_ahead() {
     std::fs::rename(dir.path().join("data"), dir.path().join("gone")).unwrap();
     let end = Instant::now() + Duration::from_secs(60);
     while find(&server, "group=dev").1 {
-        assert!(Instant::now() < end, "the store is gone for a minute, and hosts are told to update");
+        assert!(Instant::now() < end, "the store is gone for a minute, and hosts are allowed to update");
         std::thread::sleep(Duration::from_millis(200));
     }
     // Until then it is the clock that keeps everybody.
@@ -313,7 +313,7 @@ fn a_store_that_is_gone_is_noticed_also_where_the_clock_was_ahead() {
     let doctor = server.cli(&["doctor", "--data", gone.to_str().unwrap()]);
     let said = String::from_utf8(doctor.stdout).unwrap();
     assert!(
-        !doctor.status.success() && said.contains("is not ready: nobody new is let go: the store has not"),
+        !doctor.status.success() && said.contains("is not ready: nobody new is allowed to update: the store has not"),
         "{said}"
     );
     // It never confirmed anything, and says no year for that.

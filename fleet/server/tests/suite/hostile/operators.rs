@@ -102,7 +102,7 @@ fn a_held_host_is_never_told_also_while_decisions_are_published() {
         are_refused
     });
     assert!(are_refused);
-    assert!(!is_told.into_inner(), "an operator holds it, and it was told to update");
+    assert!(!is_told.into_inner(), "an operator holds it, and it was allowed to update");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use fleet_engine::book::RolloutState;
+use fleet_engine::rollout_state::RolloutState;
 use fleet_store::{Change, PlaceInLog, Store};
 use jiff::{SignedDuration, Timestamp};
 
@@ -83,7 +83,7 @@ fn a_store_that_does_not_confirm_for_a_minute_is_told_once() {
     let told = receiver.taken()[1].json();
     let text = told["text"].as_str().unwrap();
     assert!(
-        text.starts_with("The store does not confirm what is answered: nobody new is told to update, since "),
+        text.starts_with("The store does not confirm what is answered: nobody new is allowed to update, since "),
         "{text}"
     );
     let since: Timestamp = told["data"]["since"].as_str().unwrap().parse().unwrap();

@@ -354,7 +354,7 @@ fn a_secret_that_others_may_read_signs_nothing_and_a_changed_one_is_read_again()
     let said = server.cli(&words);
     let text = String::from_utf8(said.stdout).unwrap();
     assert_eq!(said.status.code(), Some(1), "{text}");
-    assert!(text.contains("problem  the webhook is told nothing") && text.contains("has mode 640"), "{text}");
+    assert!(text.contains("problem  the webhook gets nothing") && text.contains("has mode 640"), "{text}");
     mode(0o600);
     until_kinds(&server, &receiver, &["new_version"]);
     let said = done(&server.cli(&words));

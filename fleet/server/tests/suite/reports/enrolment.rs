@@ -71,14 +71,14 @@ fn who_is_struck_off_is_new_when_he_comes_back_and_his_key_is_worth_nothing() {
     assert_eq!(request(server.addr, "POST", &path, &header, &decided).0, 403);
     assert_eq!(known(&server, &host)["known"]["enrolled"], true);
     let told = server.ok(&["host", &host.id, "forget"]);
-    assert!(told.contains("never heard of"), "{told}");
+    assert!(told.contains("never seen"), "{told}");
     assert!(!server.ok(&["hosts"]).contains(&host.id));
     assert!(server.ok(&["audit"]).contains("forget"));
     assert_eq!(code(&host.sends(server.addr, &says())), (403, "join_token_needed"));
     server.kill();
     let server = Server::with(dir.path(), &["--plain", "--enrolment", "token"]);
     assert!(!server.ok(&["hosts"]).contains(&host.id), "a kill brings nobody back");
-    assert!(refused(&server.cli(&["host", &host.id, "forget"])).contains("was heard of"));
+    assert!(refused(&server.cli(&["host", &host.id, "forget"])).contains("was seen"));
 }
 
 #[test]
@@ -92,14 +92,14 @@ fn a_stop_a_slot_and_an_assignment_are_not_lost_with_a_host_that_is_struck_off()
     server.ok(&["host", &held.id, "hold"]);
     server.ok(&["host", &put.id, "assign", "prod"]);
     let is_told = || told.asks(&server, Some(epoch)).1 && state(&server, &told) == "told";
-    server.until("one is told to update", is_told);
+    server.until("one is allowed to update", is_told);
     let wrong = refused(&server.cli(&["host", &held.id, "forget"]));
     assert!(
         wrong.contains(&format!("it is held: release it first: teleport-fleet host {} release", held.id)),
         "{wrong}"
     );
     let wrong = refused(&server.cli(&["host", &told.id, "forget"]));
-    assert!(wrong.contains("it was told to update and has come to no end"), "{wrong}");
+    assert!(wrong.contains("it was allowed to update and has come to no end"), "{wrong}");
     assert_eq!(state(&server, &held), "excluded");
     assert_eq!(state(&server, &told), "told");
     // At its end it may go, and so may who is released.

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use fleet_engine::answer::Question;
-use fleet_engine::book::RolloutState;
 use fleet_engine::command::Command;
 use fleet_engine::fleet::{Fleet, HostChange, HostReport};
 use fleet_engine::host::{HostId, Outcome};
+use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout::{GroupStatus, State};
-use fleet_engine::shelf::ResourceSet;
+use fleet_engine::rollout_state::RolloutState;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use fleet_engine::answer::HostAnswer;
 use fleet_engine::reason::Why;
 use fleet_engine::resource::{Channel, ChannelSource, Kind, Resource};
-use fleet_engine::shelf::ResourceSet;
+use fleet_engine::resource_set::ResourceSet;
 use protocol::Version;
 
 pub use forward::{Forward, Forwarded, read_critical, read_version};

@@ -112,7 +112,7 @@ fn the_verb_is_the_last_element_of_a_forwarded_address() {
 
 #[test]
 fn channels_are_found_by_their_names() {
-    let (mut shelf, mut book) = (ResourceSet::default(), fleet_engine::book::RolloutState::default());
+    let (mut shelf, mut book) = (ResourceSet::default(), fleet_engine::rollout_state::RolloutState::default());
     let spec = serde_json::json!({ "kind": "fleet_channel", "version": "v1", "metadata": { "name": "stable/cloud" },
         "spec": { "static_version": "17.2.1", "critical": true } });
     shelf.put_json(&spec, 1, &mut book).unwrap();

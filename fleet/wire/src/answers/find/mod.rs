@@ -10,7 +10,7 @@ use std::fmt;
 use fleet_engine::answer::{HostAnswer, Question};
 use fleet_engine::reason::{WaitReason, Why};
 use fleet_engine::resource::{Kind, Resource};
-use fleet_engine::shelf::ResourceSet;
+use fleet_engine::resource_set::ResourceSet;
 use jiff::Timestamp;
 use protocol::find::MAX_JITTER_SECONDS;
 use protocol::report::Wanted;

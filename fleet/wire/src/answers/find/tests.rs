@@ -1,6 +1,6 @@
-use fleet_engine::book::RolloutState;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::reason::HaltRule;
+use fleet_engine::rollout_state::RolloutState;
 use proptest::prelude::*;
 use protocol::find::{Dialect, Directive};
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::question::{GraphArch, GraphDialect, GraphQuestion};
 
-/// Most graphs that are kept, each below a MiB (`fleet_engine::shelf::MOST_IN_CHANNEL`). One for each channel, architecture and
+/// Most graphs that are kept, each below a MiB (`fleet_engine::resource_set::MOST_IN_CHANNEL`). One for each channel, architecture and
 /// dialect, and for each set of releases that are hidden from some hosts: few, unless many rollouts are under way at once.
 const MOST: usize = 32;
 

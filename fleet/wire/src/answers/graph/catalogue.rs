@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fleet_engine::resource::{Release, Resource};
-use fleet_engine::shelf::ResourceSet;
+use fleet_engine::resource_set::ResourceSet;
 use jiff::Timestamp;
 use protocol::{Arch, Digest, Edition, Version};
 

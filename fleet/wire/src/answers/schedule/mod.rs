@@ -6,12 +6,12 @@ mod tests;
 
 use std::borrow::Cow;
 
-use fleet_engine::book::RolloutState;
 use fleet_engine::calendar::{Blackout, WindowOpening, end_of_blackout};
 use fleet_engine::host::GroupPlace;
 use fleet_engine::names::NameTable;
 use fleet_engine::policy::{GroupPolicy, Mode, Policy, Schedule, Strategy, Unassigned, Ungrouped};
 use fleet_engine::rollout::Rollout;
+use fleet_engine::rollout_state::RolloutState;
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use fleet_engine::calendar::{Days, Zone};
 use fleet_engine::fleet::Fleet;
-use fleet_engine::shelf::ResourceSet;
+use fleet_engine::resource_set::ResourceSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -16,7 +16,7 @@ fn full(count: usize) -> Vec<Release> {
 
 #[test]
 fn the_graph_of_a_full_channel_fits_an_updaters_answer() {
-    let count = fleet_engine::shelf::MOST_IN_CHANNEL;
+    let count = fleet_engine::resource_set::MOST_IN_CHANNEL;
     let reply = reply(&Catalogue::new(full(count)), "channel=stable", None, at(1));
     let graph: Value = serde_json::from_slice(&reply.body).unwrap();
     assert_eq!(graph["nodes"].as_array().unwrap().len(), count);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{MOST_IN_CHANNEL, Refused, ResourceSet};
-use crate::book::RolloutState;
 use crate::resource::{ChannelSource, Kind, Resource};
+use crate::rollout_state::RolloutState;
 
 impl ResourceSet {
     /// A version has one `fleet_release`: of two nobody could say which of them counts.

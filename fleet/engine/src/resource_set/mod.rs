@@ -11,13 +11,13 @@ use std::fmt;
 use jiff::Timestamp;
 use protocol::Version;
 
-use crate::book::RolloutState;
 use crate::fleet::{Fleet, ReportedCounts};
 use crate::policy::{Mode, Policy, RolloutTarget};
 use crate::resource::{
     AgentReport, AgentVersions, Kind, PolicyDialect, Release, Resource, counts_are_good, default_group, read_json,
     ruling,
 };
+use crate::rollout_state::RolloutState;
 
 /// Most releases of a channel. Each may lead to every later one: so many make 31,125 edges, and an answer below the MiB that
 /// updaters read (FLEET §9).

@@ -285,12 +285,12 @@ impl RolloutState {
 }
 
 impl RolloutState {
-    /// Since when most of the fleet is not heard of, all at once, as of the last step; `None`: it is.
+    /// Since when most of the fleet is not seen, all at once, as of the last step; `None`: it is.
     pub fn silent_since(&self) -> Option<Timestamp> {
         self.clock.silent_since(self.last_step?)
     }
 
-    /// The heard clock at `now`.
+    /// The listening clock at `now`.
     pub fn listening(&self, now: Timestamp) -> Listening<'_> {
         self.clock.at(now)
     }
