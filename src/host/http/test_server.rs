@@ -84,11 +84,6 @@ impl Reply {
         self
     }
 
-    /// Announces this length, whatever is sent.
-    pub(crate) fn announcing(self, length: usize) -> Self {
-        Self { framing: Framing::Length(length), ..self }
-    }
-
     pub(crate) fn chunked(self) -> Self {
         Self { framing: Framing::Chunked, ..self }
     }
@@ -100,11 +95,6 @@ impl Reply {
     /// Sends the body and then leaves the connection open in silence.
     pub(crate) fn then_silence(self) -> Self {
         Self { is_silent: true, ..self }
-    }
-
-    /// Sends only the header and then leaves the connection open in silence.
-    pub(crate) fn then_silence_after_header(self) -> Self {
-        self.cut_after(0).then_silence()
     }
 
     fn send(&self, mut stream: &TcpStream, head_only: bool) -> std::io::Result<()> {

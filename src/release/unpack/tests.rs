@@ -3,7 +3,7 @@
 
 use super::*;
 use protocol::Digest;
-use testing::cluster::tarball::{Tarball, header};
+use testing::cluster::tarball::{Tarball, gzip, header};
 
 const PROGRAM: &[u8] = b"\x7fELF of tsh";
 const AGENT: &[u8] = b"\x7fELF of the agent";
@@ -159,20 +159,32 @@ fn a_selected_link_to_a_program_that_is_not_selected_is_refused_and_the_reverse_
 }
 
 #[test]
-fn links_do_not_multiply_what_an_archive_may_unpack_to() {
-    let mut tar = Tarball::new().file("teleport/teleport", 0o755, &[7; 4096]);
-    for number in 0..3 {
-        tar = tar.hardlink(format!("teleport/share/{number}"), "teleport/teleport");
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let unpack = |max_total| {
-        let limits = Limits { max_total, ..Limits::default() };
+fn each_limit_holds_and_links_do_not_multiply_what_an_archive_may_unpack_to() {
+    let none = Limits::default;
+    let data = |tar: Tarball, size| tar.file("teleport/examples/zeros", 0o644, &vec![0; size]);
+    let folder = header(b"teleport/share/", EntryType::Directory, 0o755, 4 << 20);
+    let agent = Tarball::new().file("teleport/teleport", 0o755, &[7; 4096]);
+    let link = |tar: Tarball, number| tar.hardlink(format!("teleport/share/{number}"), "teleport/teleport");
+    let linked = (0..3).fold(agent, link);
+    let total = |max_total| Limits { max_total, ..none() };
+    for (what, archive, limits, is_taken) in [
+        ("an entry", data(release(), 4096).gzip(), Limits { max_entry: 4095, ..none() }, false),
+        ("an entry of the limit", data(release(), 4096).gzip(), Limits { max_entry: 4096, ..none() }, true),
+        ("all that is left out", data(release(), 1 << 20).gzip(), total(1 << 20), false),
+        ("zeros after the end", gzip(&[release().tar(), vec![0; 1 << 20]].concat()), total(1 << 20), false),
+        ("one entry more", release().gzip(), Limits { max_entries: 1, ..none() }, false),
+        ("as many entries", release().gzip(), Limits { max_entries: 2, ..none() }, true),
+        ("a long name", release().long_name(&vec![b'a'; 4 << 20]).file("x", 0o644, b"").gzip(), none(), false),
+        ("a folder with content", release().entry(&folder, &vec![0; 4 << 20]).gzip(), none(), false),
+        ("links", linked.gzip(), total(4 * 4096 - 1), false),
+        ("links to the limit", linked.gzip(), total(4 * 4096), true),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
         let rules = Rules { edition: Edition::Oss, components: None, limits };
-        let tree = Tree::create(&dir.path().join(max_total.to_string())).unwrap();
-        unpack(&tar.gzip()[..], tree, &rules, &AtomicU64::new(0)).map(|files| files.len())
-    };
-    assert_eq!(unpack(4 * 4096), Ok(4));
-    assert_eq!(unpack(4 * 4096 - 1).unwrap_err().code, Code::ArchiveHostile);
+        let tree = Tree::create(&dir.path().join("new")).unwrap();
+        let result = unpack(&archive[..], tree, &rules, &AtomicU64::new(0)).map(|_| ()).map_err(|error| error.code);
+        assert_eq!(result, if is_taken { Ok(()) } else { Err(Code::ArchiveHostile) }, "{what}");
+    }
 }
 
 #[test]
@@ -275,6 +287,9 @@ fn names_that_differ_in_case_are_two_and_names_that_meet_in_the_version_are_refu
     let twice = release().file("teleport/VERSION", 0o644, b"1");
     refused(&twice.clone().file("teleport/share/VERSION", 0o644, b"1"), "teleport/share/VERSION", "the same place");
     refused(&twice.file("teleport/share/VERSION/x", 0o644, b"1"), "teleport/share/VERSION/x", "below a file");
+    let other_layout = release().file("teleport/bin/teleport", 0o755, AGENT);
+    refused(&other_layout, "teleport/bin/teleport", "the agent of another layout");
+    refused(&release().file("teleportx/a", 0o644, b""), "teleportx/a", "beside the prefix");
     let linked = release().symlink("teleport/bin/teleport", "../teleport");
     refused(&linked, "teleport/bin/teleport", "a link in the place of a file");
 }
