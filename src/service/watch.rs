@@ -99,10 +99,10 @@ mod tests {
     use super::super::judge::Main;
     use super::*;
 
-    fn running(at: f64, pid: u32, readiness: Readiness) -> Sample {
+    fn running(pid: u32, readiness: Readiness) -> Sample {
         let id = ProcessId { pid, start_time: 2 };
         Sample {
-            at: Duration::from_secs_f64(at),
+            at: Duration::ZERO,
             main: Some(Main { id, is_new: true }),
             new_alive: [id].into(),
             reaped: false,
@@ -111,27 +111,29 @@ mod tests {
         }
     }
 
-    fn down(at: f64, unit: UnitSample) -> Sample {
-        Sample { main: None, new_alive: BTreeSet::new(), unit: Some(unit), readiness: None, ..running(at, 1, READY) }
+    fn ready(pid: u32) -> Sample {
+        running(pid, Readiness::Ready { pid: None })
     }
 
-    const FELL: UnitSample = UnitSample {
-        failed: None,
-        auto_restart: false,
-        restart_after: None,
-        active: false,
-        restarts: None,
-        stopped: Some(false),
-        unstarted: false,
-    };
+    fn unready() -> Sample {
+        running(7, Readiness::NoSocket)
+    }
 
-    const READY: Readiness = Readiness::Ready { pid: None };
+    fn down(unit: UnitSample) -> Sample {
+        Sample { main: None, new_alive: BTreeSet::new(), unit: Some(unit), readiness: None, ..ready(1) }
+    }
 
-    fn watched(sample: impl Fn(f64) -> Sample) -> (f64, bool) {
-        let samples: Vec<Sample> = (0..=1000).map(|tenth| sample(f64::from(tenth) / 10.0)).collect();
-        let (at, verdict) = fed(&samples, false).expect("no verdict");
-        assert_eq!(fed(&samples, true), Some((at, verdict.clone())));
-        (at.as_millis() as f64 / 1000.0, matches!(verdict, Verdict::Healthy { .. }))
+    /// What is seen from these times on, each 100 ms, leads to this verdict at this time.
+    #[track_caller]
+    fn ends(script: &[(f64, Sample)], at: f64, healthy: bool) {
+        let seen = |at| script.iter().rfind(|(from, _)| *from <= at).unwrap().1.clone();
+        let look =
+            |tenth: u32| Sample { at: Duration::from_millis(u64::from(tenth) * 100), ..seen(f64::from(tenth) / 10.0) };
+        let samples: Vec<Sample> = (0..=1000).map(look).collect();
+        let (found, verdict) = fed(&samples, false).expect("no verdict");
+        assert_eq!(fed(&samples, true), Some((found, verdict.clone())));
+        let is_healthy = matches!(verdict, Verdict::Healthy { .. });
+        assert_eq!((found, is_healthy), (Duration::from_millis((at * 1000.0) as u64), healthy), "{verdict:?}");
     }
 
     /// Feeds the samples, or those of them in which something happened or that are due.
@@ -151,81 +153,43 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_runs_on_passes_with_and_without_readiness() {
-        assert_eq!(watched(|at| running(at, 7, READY)), (60.0, true));
-        assert_eq!(watched(|at| running(at, 7, Readiness::NoSocket)), (60.0, true));
+    fn a_process_that_runs_on_or_that_an_operator_restarts_or_stops_has_not_fallen() {
+        ends(&[(0.0, ready(7))], 60.0, true);
+        ends(&[(0.0, unready())], 60.0, true);
+        let preparing = || down(UnitSample { active: true, ..UnitSample::default() });
+        ends(&[(0.0, ready(7)), (20.0, preparing()), (25.0, ready(8))], 60.0, true);
+        let each_five_seconds: Vec<_> = (0..20).map(|turn| (f64::from(turn) * 5.0, ready(10 + turn))).collect();
+        ends(&each_five_seconds, 60.0, true);
+        let counted = || down(UnitSample { active: true, restarts: Some(0), ..UnitSample::default() });
+        ends(&[(0.0, ready(7)), (10.0, counted()), (40.0, ready(7))], 60.0, true);
+        let stopped = down(UnitSample { stopped: Some(true), ..UnitSample::default() });
+        ends(&[(0.0, ready(7)), (20.0, stopped)], 60.0, true);
     }
 
     #[test]
-    fn one_restart_by_an_operator_is_no_failure() {
-        let sample = |at: f64| match at {
-            at if at < 20.0 => running(at, 7, READY),
-            at if at < 25.0 => down(at, UnitSample { active: true, ..UnitSample::default() }),
-            at => running(at, 8, READY),
+    fn what_is_down_for_ten_seconds_or_has_failed_or_was_restarted_three_times_has_fallen() {
+        let fell = || down(UnitSample { stopped: Some(false), ..UnitSample::default() });
+        ends(&[(0.0, ready(7)), (20.0, fell())], 30.0, false);
+        ends(&[(0.0, ready(7)), (55.0, fell())], 65.0, false);
+        let looping = down(UnitSample { auto_restart: true, active: true, restarts: Some(0), ..UnitSample::default() });
+        ends(&[(0.0, ready(7)), (10.0, looping)], 20.0, false);
+        let failed = down(UnitSample { failed: Some("signal".to_owned()), ..UnitSample::default() });
+        ends(&[(0.0, ready(7)), (20.0, failed)], 20.0, false);
+        let unit = |restarts| Some(UnitSample { active: true, restarts, ..UnitSample::default() });
+        let turns = |each: f64, look: &dyn Fn(u32) -> Sample| -> Vec<_> {
+            (0..10).map(|turn| (f64::from(turn) * each, look(turn))).collect()
         };
-        assert_eq!(watched(sample), (60.0, true));
-    }
-
-    #[test]
-    fn any_number_of_restarts_and_reloads_by_hand_is_no_failure_and_neither_is_a_slow_one() {
-        assert_eq!(watched(|at| running(at, 10 + (at / 5.0) as u32, READY)), (60.0, true));
-        let preparing = UnitSample { active: true, restarts: Some(0), ..UnitSample::default() };
-        let slow =
-            |at: f64| if (10.0..40.0).contains(&at) { down(at, preparing.clone()) } else { running(at, 7, READY) };
-        assert_eq!(watched(slow), (60.0, true));
-        let looping = UnitSample { auto_restart: true, ..preparing.clone() };
-        let down_again = |at: f64| if at < 10.0 { running(at, 7, READY) } else { down(at, looping.clone()) };
-        assert_eq!(watched(down_again), (20.0, false));
-    }
-
-    #[test]
-    fn a_stop_by_an_operator_is_no_failure() {
-        let stopped = UnitSample { stopped: Some(true), ..UnitSample::default() };
-        let sample = |at: f64| if at < 20.0 { running(at, 7, READY) } else { down(at, stopped.clone()) };
-        assert_eq!(watched(sample), (60.0, true));
-    }
-
-    #[test]
-    fn a_failed_unit_is_a_failure_at_once() {
-        let failed = UnitSample { failed: Some("signal".to_owned()), ..UnitSample::default() };
-        let sample = |at: f64| if at < 20.0 { running(at, 7, READY) } else { down(at, failed.clone()) };
-        assert_eq!(watched(sample), (20.0, false));
-    }
-
-    #[test]
-    fn a_process_that_is_down_for_ten_seconds_is_a_failure() {
-        let sample = |at: f64| if at < 20.0 { running(at, 7, READY) } else { down(at, FELL) };
-        assert_eq!(watched(sample), (30.0, false));
-        let late = |at: f64| if at < 55.0 { running(at, 7, READY) } else { down(at, FELL) };
-        assert_eq!(watched(late), (65.0, false));
-    }
-
-    #[test]
-    fn three_restarts_are_a_failure() {
-        let uncounted = |at: f64| {
-            let unit = UnitSample { active: true, ..UnitSample::default() };
-            Sample { unit: Some(unit), ..running(at, 10 + (at / 10.0) as u32, READY) }
-        };
-        assert_eq!(watched(uncounted), (30.0, false));
-        let counted = |at: f64| {
-            let unit = UnitSample { active: true, restarts: Some((at / 5.0) as u32), ..UnitSample::default() };
-            Sample { unit: Some(unit), ..running(at, 7, READY) }
-        };
-        assert_eq!(watched(counted), (15.0, false));
+        ends(&turns(10.0, &|turn| Sample { unit: unit(None), ..ready(10 + turn) }), 30.0, false);
+        ends(&turns(5.0, &|turn| Sample { unit: unit(Some(turn)), ..ready(7) }), 15.0, false);
     }
 
     #[test]
     fn losing_readiness_for_long_is_a_failure_and_for_a_moment_is_none() {
-        let lost = |from: f64, to: f64| {
-            move |at: f64| match at {
-                at if at >= from && at < to => running(at, 7, Readiness::NoSocket),
-                at => running(at, 7, READY),
-            }
-        };
-        assert_eq!(watched(lost(10.0, 100.0)), (40.0, false));
-        assert_eq!(watched(lost(10.0, 35.0)), (60.0, true));
+        let lost = |from: f64, to: f64| [(0.0, ready(7)), (from, unready()), (to, ready(7))];
+        ends(&lost(10.0, 100.0), 40.0, false);
+        ends(&lost(10.0, 35.0), 60.0, true);
         // Also where the watch would end before it is decided.
-        assert_eq!(watched(lost(50.0, 70.0)), (70.0, true));
-        assert_eq!(watched(lost(50.0, 100.0)), (80.0, false));
+        ends(&lost(50.0, 70.0), 70.0, true);
+        ends(&lost(50.0, 100.0), 80.0, false);
     }
 }

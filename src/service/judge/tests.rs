@@ -15,9 +15,9 @@ fn secs(seconds: f64) -> Duration {
 }
 
 /// The old main process, nothing else.
-fn old_main(at: f64) -> Sample {
+fn old() -> Sample {
     Sample {
-        at: secs(at),
+        at: Duration::ZERO,
         main: Some(Main { id: OLD, is_new: false }),
         new_alive: BTreeSet::new(),
         reaped: false,
@@ -26,27 +26,65 @@ fn old_main(at: f64) -> Sample {
     }
 }
 
-fn new_main(at: f64, pid: u32, readiness: Readiness) -> Sample {
-    let id = new(pid);
-    let main = Some(Main { id, is_new: true });
-    Sample { main, new_alive: [id].into(), readiness: Some(readiness), ..old_main(at) }
+/// The same, and a child of its has ended.
+fn reaped() -> Sample {
+    Sample { reaped: true, ..old() }
 }
 
-fn down(at: f64) -> Sample {
-    let unit = Some(UnitSample { restarts: Some(0), ..UnitSample::default() });
-    Sample { main: None, unit, ..old_main(at) }
+/// The old main process beside one of the new version.
+fn beside(pid: u32) -> Sample {
+    Sample { new_alive: [new(pid)].into(), ..old() }
 }
 
-fn ready(pid: u32) -> Readiness {
-    Readiness::Ready { pid: Some(pid) }
+/// The new version's main process.
+fn main(pid: u32, readiness: Readiness) -> Sample {
+    let main = Some(Main { id: new(pid), is_new: true });
+    Sample { main, readiness: Some(readiness), ..beside(pid) }
 }
 
-/// Feeds samples each 100 ms until a verdict; at most two minutes.
-fn judge(judge: Judge, sample: impl Fn(f64) -> Sample) -> (f64, Verdict) {
-    let samples: Vec<Sample> = (0..1200).map(|tenth| sample(f64::from(tenth) / 10.0)).collect();
-    let (at, verdict) = densely(judge.clone(), &samples).expect("no verdict in two minutes");
-    assert_eq!(sparsely(judge, &samples), Some((at, verdict.clone())));
-    (at.as_millis() as f64 / 1000.0, verdict)
+fn ready(pid: u32) -> Sample {
+    main(pid, Readiness::Ready { pid: Some(pid) })
+}
+
+fn not_ready(pid: u32) -> Sample {
+    main(pid, Readiness::NotReady { pid: Some(pid), text: "not joined".to_owned() })
+}
+
+fn down(unit: UnitSample) -> Sample {
+    Sample { main: None, unit: Some(unit), ..old() }
+}
+
+/// No process, and a unit that waits for its next start.
+fn restarting(after: Option<f64>) -> Sample {
+    let restart_after = after.map(secs);
+    down(UnitSample { auto_restart: true, restart_after, restarts: Some(0), ..UnitSample::default() })
+}
+
+/// No process, and whether somebody else has ended it.
+fn ended(stopped: Option<bool>) -> Sample {
+    down(UnitSample { stopped, unstarted: stopped != Some(false), ..UnitSample::default() })
+}
+
+/// What is seen from these times on, as looks each 100 ms for two minutes.
+fn looks(script: &[(f64, Sample)]) -> Vec<Sample> {
+    let at = (0..1200).map(|tenth| f64::from(tenth) / 10.0);
+    let seen = |at| script.iter().rfind(|(from, _)| *from <= at).unwrap().1.clone();
+    at.map(|at| Sample { at: secs(at), ..seen(at) }).collect()
+}
+
+/// The script leads to this verdict at this time: `healthy`, `unproven`, `unstarted`, or a failure with these words.
+#[track_caller]
+fn leads_to(judge: &Judge, script: &[(f64, Sample)], at: f64, verdict: &str) {
+    let samples = looks(script);
+    let (found_at, found) = densely(judge.clone(), &samples).expect("no verdict in two minutes");
+    assert_eq!(sparsely(judge.clone(), &samples), Some((found_at, found.clone())));
+    assert_eq!(found_at, Duration::from_millis((at * 1000.0) as u64), "{found:?}");
+    match found {
+        Verdict::Healthy { after } => assert_eq!((verdict, found_at), ("healthy", after)),
+        Verdict::Unproven { .. } => assert_eq!(verdict, "unproven"),
+        Verdict::Unstarted { .. } => assert_eq!(verdict, "unstarted"),
+        Verdict::Failed { reason } => assert!(reason.contains(verdict), "{reason}"),
+    }
 }
 
 /// Feeds all of them until a verdict.
@@ -74,238 +112,105 @@ fn fresh() -> Judge {
     Judge::new(HealthSettings::default(), false, false, false)
 }
 
-fn reason(verdict: Verdict) -> String {
-    match verdict {
-        Verdict::Failed { reason } => reason,
-        other => panic!("{other:?}"),
-    }
+/// Of an agent whose socket answered before.
+fn served(reloaded: bool) -> Judge {
+    Judge::new(HealthSettings::default(), true, false, reloaded)
+}
+
+/// Of an agent that failed before.
+fn failing(served: bool) -> Judge {
+    Judge::new(HealthSettings::default(), served, true, false)
 }
 
 #[test]
-fn a_ready_process_is_healthy_after_it_stood_five_seconds() {
-    let (at, verdict) = judge(fresh(), |at| if at < 1.0 { old_main(at) } else { new_main(at, 7, ready(7)) });
-    assert_eq!((at, verdict), (6.0, Verdict::Healthy { after: secs(6.0) }));
-}
-
-#[test]
-fn an_answer_without_a_pid_counts_for_the_new_process() {
-    let (at, verdict) = judge(fresh(), |at| new_main(at, 7, Readiness::Ready { pid: None }));
-    assert_eq!((at, verdict), (5.0, Verdict::Healthy { after: secs(5.0) }));
-}
-
-#[test]
-fn without_readiness_it_must_stand_thirty_seconds() {
-    for readiness in [Readiness::NoSocket, Readiness::Broken] {
-        let (at, verdict) = judge(fresh(), |at| new_main(at, 7, readiness.clone()));
-        assert_eq!((at, verdict), (30.0, Verdict::Healthy { after: secs(30.0) }));
-    }
-}
-
-#[test]
-fn a_socket_that_answered_before_must_answer_again() {
-    let served = Judge::new(HealthSettings::default(), true, false, false);
-    let (at, verdict) = judge(served, |at| new_main(at, 7, Readiness::NoSocket));
-    assert_eq!(at, 60.0);
-    assert!(reason(verdict).contains("does not answer"));
-}
-
-#[test]
-fn the_old_process_answer_is_not_the_new_ones() {
-    let served = Judge::new(HealthSettings::default(), true, false, false);
-    let (at, verdict) = judge(served, |at| new_main(at, 7, ready(OLD.pid)));
-    assert_eq!(at, 60.0);
-    assert!(reason(verdict).contains("another process answers"));
-}
-
-#[test]
-fn not_ready_at_the_deadline_has_failed_with_the_agents_reason() {
-    let not_ready = Readiness::NotReady { pid: Some(7), text: "not joined".to_owned() };
-    let (at, verdict) = judge(fresh(), |at| new_main(at, 7, not_ready.clone()));
-    let why = "the agent is not ready after 60 s: /readyz says: not joined";
-    assert_eq!((at, reason(verdict).as_str()), (60.0, why));
-}
-
-#[test]
-fn still_the_old_one_at_the_deadline_has_failed() {
-    let (at, verdict) = judge(fresh(), old_main);
-    assert_eq!((at, reason(verdict).as_str()), (60.0, "the old version was still running after 60 s"));
-}
-
-#[test]
-fn a_successor_that_appeared_and_vanished_after_a_reload_fails_early() {
-    let (at, verdict) = judge(fresh(), |at| match at {
-        at if (0.5..1.5).contains(&at) => Sample { new_alive: [new(7)].into(), ..old_main(at) },
-        at => old_main(at),
-    });
-    assert_eq!(at, 3.5);
-    assert!(reason(verdict).contains("the old version keeps running"));
-}
-
-#[test]
-fn a_successor_that_nobody_saw_is_known_by_its_trace_in_the_old_process() {
-    let (at, verdict) = judge(fresh(), |at| Sample { reaped: true, ..old_main(at) });
-    assert_eq!(at, 4.0);
-    assert!(reason(verdict).contains("exited immediately"));
-    let failing = Judge::new(HealthSettings::default(), false, true, false);
-    let (_, verdict) = judge(failing, |at| Sample { reaped: true, ..old_main(at) });
-    assert!(matches!(verdict, Verdict::Unproven { .. }));
-}
-
-#[test]
-fn a_child_of_another_kind_that_ends_while_the_successor_lives_is_no_failure() {
-    let (at, verdict) = judge(fresh(), |at| match at {
-        at if at < 6.0 => Sample { reaped: true, new_alive: [new(7)].into(), ..old_main(at) },
-        at => new_main(at, 7, ready(7)),
-    });
-    assert_eq!((at, verdict), (8.0, Verdict::Healthy { after: secs(8.0) }));
-    let (at, _) = judge(fresh(), |at| match at {
-        at if at < 3.0 => Sample { reaped: true, ..old_main(at) },
-        at => new_main(at, 7, ready(7)),
-    });
-    assert_eq!(at, 8.0);
-}
-
-#[test]
-fn a_successor_that_takes_its_time_to_take_over_is_waited_for() {
-    let (at, verdict) = judge(fresh(), |at| match at {
-        at if at < 20.0 => Sample { new_alive: [new(7)].into(), ..old_main(at) },
-        at => new_main(at, 7, ready(7)),
-    });
-    assert_eq!((at, verdict), (22.0, Verdict::Healthy { after: secs(22.0) }));
-}
-
-#[test]
-fn one_that_took_over_late_must_go_on_for_a_moment_and_be_ready_all_that_time() {
-    let (at, verdict) = judge(fresh(), |at| match at {
-        at if at < 20.0 => Sample { new_alive: [new(7)].into(), ..old_main(at) },
-        at if at < 21.0 => new_main(at, 7, ready(7)),
-        at if at < 21.5 => new_main(at, 7, Readiness::Broken),
-        at => new_main(at, 7, ready(7)),
-    });
-    assert_eq!((at, verdict), (23.5, Verdict::Healthy { after: secs(23.5) }));
-    let (at, verdict) = judge(fresh(), |at| match at {
-        at if at < 20.0 => Sample { new_alive: [new(7)].into(), ..old_main(at) },
-        at if at < 21.9 => new_main(at, 7, ready(7)),
-        at => old_main(at),
-    });
-    assert_eq!(at, 23.9);
-    assert!(reason(verdict).contains("the old version keeps running"));
-}
-
-#[test]
-fn one_that_gets_ready_just_before_the_deadline_is_waited_for() {
-    let not_ready = Readiness::NotReady { pid: Some(7), text: "not joined".to_owned() };
-    let readiness = |at: f64| if at < 59.0 { not_ready.clone() } else { ready(7) };
-    let (at, verdict) = judge(fresh(), |at| new_main(at, 7, readiness(at)));
-    assert_eq!((at, verdict), (61.0, Verdict::Healthy { after: secs(61.0) }));
-    let (at, _) = judge(fresh(), |at| new_main(at, 7, if at < 60.5 { readiness(at) } else { not_ready.clone() }));
-    assert_eq!(at, 60.5);
-}
-
-#[test]
-fn an_ended_agent_that_is_not_started_again_soon_is_not_waited_for() {
-    let waits = |seconds: f64| UnitSample {
-        auto_restart: true,
-        restart_after: Some(secs(seconds)),
-        restarts: Some(0),
-        ..UnitSample::default()
-    };
-    let died = |after: f64| {
-        move |at: f64| match at {
-            at if at < 0.3 => new_main(at, 7, Readiness::NoSocket),
-            at => Sample { unit: Some(waits(after)), ..down(at) },
-        }
-    };
-    for (after, expected) in [(5.0, 0.8), (2.0, 0.8), (1.9, 2.3), (0.1, 2.3)] {
-        let (at, verdict) = judge(fresh(), died(after));
-        assert_eq!((at, reason(verdict).contains("exited shortly")), (expected, true), "{after}");
-    }
+fn a_new_process_is_healthy_once_it_was_ready_for_five_seconds_or_stood_thirty() {
+    let healthy = |script: &[(f64, Sample)], at| leads_to(&fresh(), script, at, "healthy");
+    healthy(&[(0.0, old()), (1.0, ready(7))], 6.0);
+    healthy(&[(0.0, main(7, Readiness::Ready { pid: None }))], 5.0);
+    healthy(&[(0.0, main(7, Readiness::NoSocket))], 30.0);
+    healthy(&[(0.0, main(7, Readiness::Broken))], 30.0);
+    // It came late, or again.
+    healthy(&[(0.0, old()), (59.0, main(7, Readiness::NoSocket))], 89.0);
+    healthy(&[(0.0, ready(7)), (3.0, down(UnitSample::default())), (4.0, ready(8))], 9.0);
+    let preparing = down(UnitSample { active: true, ..UnitSample::default() });
+    healthy(&[(0.0, preparing), (20.0, ready(7))], 25.0);
     // It was restarting when we came, and our start is just being taken up.
-    let (at, verdict) = judge(fresh(), |at| match at {
-        at if at < 0.4 => Sample { unit: Some(waits(5.0)), ..down(at) },
-        at => new_main(at, 7, ready(7)),
-    });
-    assert_eq!((at, verdict), (5.4, Verdict::Healthy { after: secs(5.4) }));
+    healthy(&[(0.0, restarting(Some(5.0))), (0.4, ready(7))], 5.4);
+    healthy(&[(0.0, not_ready(7)), (59.0, ready(7))], 61.0);
 }
 
 #[test]
-fn a_process_that_exits_at_once_fails_within_five_seconds() {
-    let restarting = UnitSample { auto_restart: true, restarts: Some(0), ..UnitSample::default() };
-    let (seen, verdict) = judge(fresh(), |at| match at {
-        at if at < 0.3 => new_main(at, 7, Readiness::NoSocket),
-        at => Sample { unit: Some(restarting.clone()), ..down(at) },
-    });
-    assert!(seen <= 5.0 && reason(verdict).contains("exited shortly"));
-    let (unseen, verdict) = judge(fresh(), |at| Sample { unit: Some(restarting.clone()), ..down(at) });
-    assert!(unseen <= 5.0 && reason(verdict).contains("exited shortly"));
-    let (gone, verdict) = judge(fresh(), down);
-    assert!(gone <= 5.0 && reason(verdict).contains("did not start"));
-    let (unmanaged, _) = judge(fresh(), |at| Sample { unit: None, ..down(at) });
-    assert!(unmanaged <= 5.0);
+fn a_successor_that_takes_its_time_to_take_over_is_waited_for_and_must_then_be_ready_for_a_moment() {
+    let beside_for_long = [(0.0, beside(7)), (20.0, ready(7))];
+    let went_on = |more: &[(f64, Sample)]| [&beside_for_long, more].concat();
+    leads_to(&fresh(), &beside_for_long, 22.0, "healthy");
+    leads_to(&fresh(), &went_on(&[(21.0, main(7, Readiness::Broken)), (21.5, ready(7))]), 23.5, "healthy");
+    leads_to(&fresh(), &went_on(&[(21.9, old())]), 23.9, "the old version keeps running");
+    // A child of another kind ends meanwhile.
+    leads_to(&fresh(), &[(0.0, Sample { reaped: true, ..beside(7) }), (6.0, ready(7))], 8.0, "healthy");
+    leads_to(&fresh(), &[(0.0, reaped()), (3.0, ready(7))], 8.0, "healthy");
 }
 
 #[test]
-fn a_unit_that_prepares_its_start_is_waited_for() {
-    let preparing = UnitSample { active: true, ..UnitSample::default() };
-    let (at, _) = judge(fresh(), |at| match at {
-        at if at < 20.0 => Sample { unit: Some(preparing.clone()), ..down(at) },
-        at => new_main(at, 7, ready(7)),
-    });
-    assert_eq!(at, 25.0);
+fn what_is_not_ready_or_not_the_new_version_at_the_deadline_has_failed() {
+    let others_answer = main(7, Readiness::Ready { pid: Some(OLD.pid) });
+    leads_to(&served(false), &[(0.0, main(7, Readiness::NoSocket))], 60.0, "does not answer");
+    leads_to(&served(false), &[(0.0, others_answer)], 60.0, "another process answers");
+    let why = "the agent is not ready after 60 s: /readyz says: not joined";
+    leads_to(&fresh(), &[(0.0, not_ready(7))], 60.0, why);
+    leads_to(&fresh(), &[(0.0, not_ready(7)), (59.0, ready(7)), (60.5, not_ready(7))], 60.5, "not ready");
+    leads_to(&fresh(), &[(0.0, old())], 60.0, "the old version was still running after 60 s");
 }
 
 #[test]
-fn a_failed_unit_has_failed_at_once() {
-    let failed = UnitSample { failed: Some("start-limit-hit".to_owned()), ..UnitSample::default() };
-    let (at, verdict) = judge(fresh(), |at| Sample { unit: Some(failed.clone()), ..down(at) });
-    assert_eq!((at, reason(verdict).as_str()), (0.0, "the service failed (start-limit-hit)"));
+fn what_ended_and_is_not_started_again_soon_has_failed_long_before_the_deadline() {
+    let died = |unit: Sample| [(0.0, main(7, Readiness::NoSocket)), (0.3, unit)];
+    for (after, at) in [(Some(5.0), 0.8), (Some(2.0), 0.8), (Some(1.9), 2.3), (Some(0.1), 2.3), (None, 2.3)] {
+        leads_to(&fresh(), &died(restarting(after)), at, "exited shortly");
+    }
+    leads_to(&fresh(), &[(0.0, restarting(None))], 2.0, "exited shortly");
+    leads_to(&fresh(), &[(0.0, down(UnitSample::default()))], 4.0, "did not start");
+    leads_to(&fresh(), &[(0.0, Sample { unit: None, ..down(UnitSample::default()) })], 4.0, "did not start");
+    let failed = down(UnitSample { failed: Some("start-limit-hit".to_owned()), ..UnitSample::default() });
+    leads_to(&fresh(), &[(0.0, failed)], 0.0, "the service failed (start-limit-hit)");
+    // A successor that was seen, and one that only left its trace in the old process.
+    leads_to(&fresh(), &[(0.0, old()), (0.5, beside(7)), (1.5, old())], 3.5, "the old version keeps running");
+    leads_to(&fresh(), &[(0.0, reaped())], 4.0, "exited immediately");
 }
 
 #[test]
-fn three_dead_processes_are_a_restart_loop() {
-    let (at, verdict) = judge(fresh(), |at| new_main(at, 10 + at as u32, ready(10 + at as u32)));
-    assert_eq!(at, 3.0);
-    assert!(reason(verdict).contains("exited several times"));
-}
-
-#[test]
-fn more_than_two_automatic_restarts_are_a_restart_loop_from_whatever_count_they_began() {
-    let sample = |at: f64| {
-        let unit = UnitSample { active: true, restarts: Some(5 + at as u32), ..UnitSample::default() };
-        Sample { unit: Some(unit), ..old_main(at) }
+fn three_restarts_are_a_loop_from_whatever_count_they_began() {
+    let counted = |at: u32| Sample {
+        unit: Some(UnitSample { active: true, restarts: Some(5 + at), ..UnitSample::default() }),
+        ..old()
     };
-    let (at, verdict) = judge(fresh(), sample);
-    assert_eq!(at, 3.0);
-    assert!(reason(verdict).contains("exited several times"));
-}
-
-#[test]
-fn one_restart_begins_the_five_seconds_again() {
-    let (at, verdict) = judge(fresh(), |at| match at {
-        at if at < 3.0 => new_main(at, 7, ready(7)),
-        at if at < 4.0 => Sample { unit: Some(UnitSample::default()), ..down(at) },
-        at => new_main(at, 8, ready(8)),
-    });
-    assert_eq!((at, verdict), (9.0, Verdict::Healthy { after: secs(9.0) }));
-}
-
-#[test]
-fn a_process_that_came_late_is_given_its_time() {
-    let (at, verdict) = judge(fresh(), |at| match at {
-        at if at < 59.0 => old_main(at),
-        at => new_main(at, 7, Readiness::NoSocket),
-    });
-    assert_eq!((at, verdict), (89.0, Verdict::Healthy { after: secs(89.0) }));
+    for look in [&counted as &dyn Fn(u32) -> Sample, &|at| ready(10 + at)] {
+        let script: Vec<_> = (0..10).map(|at| (f64::from(at), look(at))).collect();
+        leads_to(&fresh(), &script, 3.0, "exited several times");
+    }
 }
 
 #[test]
 fn an_agent_that_failed_before_cannot_make_the_new_version_bad() {
-    let failing = Judge::new(HealthSettings::default(), true, true, false);
-    let failed = UnitSample { failed: Some("exit-code".to_owned()), ..UnitSample::default() };
-    let (_, verdict) = judge(failing.clone(), |at| Sample { unit: Some(failed.clone()), ..down(at) });
-    assert!(matches!(verdict, Verdict::Unproven { .. }));
-    let (at, verdict) = judge(failing, |at| new_main(at, 7, Readiness::NoSocket));
-    assert!(at == 60.0 && matches!(verdict, Verdict::Unproven { .. }));
+    let failed = down(UnitSample { failed: Some("exit-code".to_owned()), ..UnitSample::default() });
+    leads_to(&failing(true), &[(0.0, failed)], 0.0, "unproven");
+    leads_to(&failing(true), &[(0.0, main(7, Readiness::NoSocket))], 60.0, "unproven");
+    leads_to(&failing(false), &[(0.0, reaped())], 4.0, "unproven");
+}
+
+#[test]
+fn a_stop_by_somebody_else_ends_the_check_without_blame_and_an_end_by_itself_does_not() {
+    let stopped = || ended(Some(true));
+    let then = |unit: Sample| [(0.0, ready(7)), (2.0, unit)];
+    leads_to(&served(false), &then(stopped()), 2.0, "unproven");
+    leads_to(&served(true), &then(ended(Some(false))), 4.0, "exited");
+    leads_to(&served(true), &then(ended(None)), 4.0, "exited");
+    // Before the successor has taken over, and not where the service action itself has stopped the agent.
+    leads_to(&served(true), &[(0.0, old()), (1.0, stopped())], 1.0, "unproven");
+    leads_to(&served(false), &[(0.0, old()), (1.0, stopped())], 5.0, "unstarted");
+    // A slow restart is judged by what it starts.
+    let slow = down(UnitSample { active: true, stopped: Some(true), unstarted: true, ..UnitSample::default() });
+    leads_to(&served(false), &[(0.0, ready(7)), (2.0, slow), (12.0, ready(8))], 17.0, "healthy");
 }
 
 fn samples() -> impl Strategy<Value = Vec<Sample>> {
@@ -384,32 +289,4 @@ proptest! {
         let judge = Judge::new(HealthSettings::default(), served, failing, false);
         prop_assert_eq!(sparsely(judge.clone(), &samples), densely(judge, &samples));
     }
-}
-
-#[test]
-fn a_stop_by_somebody_else_ends_the_check_without_blame_and_an_end_by_itself_does_not() {
-    let fresh = |reloaded| Judge::new(HealthSettings::default(), true, false, reloaded);
-    let ended = |at: f64, stopped, active| {
-        let unit = UnitSample { stopped, active, unstarted: stopped != Some(false), ..UnitSample::default() };
-        Sample { unit: Some(unit), ..down(at) }
-    };
-    let after_two =
-        |stopped, active| move |at: f64| if at < 2.0 { new_main(at, 7, ready(7)) } else { ended(at, stopped, active) };
-    let (at, verdict) = judge(fresh(false), after_two(Some(true), false));
-    assert!(at == 2.0 && matches!(verdict, Verdict::Unproven { .. }), "{at} {verdict:?}");
-    for stopped in [Some(false), None] {
-        let (_, verdict) = judge(fresh(true), after_two(stopped, false));
-        assert!(matches!(verdict, Verdict::Failed { .. }), "{verdict:?}");
-    }
-    // Before the successor has taken over, and not where the service action itself has stopped the agent.
-    let before = |at: f64| if at < 1.0 { old_main(at) } else { ended(at, Some(true), false) };
-    assert!(matches!(judge(fresh(true), before).1, Verdict::Unproven { .. }));
-    assert!(matches!(judge(fresh(false), before).1, Verdict::Unstarted { .. }));
-    // A slow restart is judged by what it starts.
-    let restarted = |at: f64| match at {
-        at if (2.0..12.0).contains(&at) => ended(at, Some(true), true),
-        at if at < 2.0 => new_main(at, 7, ready(7)),
-        at => new_main(at, 8, ready(8)),
-    };
-    assert!(matches!(judge(fresh(false), restarted), (17.0, Verdict::Healthy { .. })));
 }
