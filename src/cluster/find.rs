@@ -127,44 +127,15 @@ mod tests {
     }
 
     #[test]
-    fn todays_path_is_asked_when_the_first_has_no_answer() {
-        for first in [Reply::status(404), Reply::status(405), Reply::ok(b"<html>hello</html>")] {
-            let server = Server::start(
-                move |request| {
-                    if request.path.starts_with("/v1/") { first.clone() } else { Reply::ok(GOOD) }
-                },
-            );
-            assert!(ask(&server).is_ok());
-            assert!(server.requests()[1].path.starts_with("/webapi/find?host=u-1&"));
-        }
-    }
-
-    #[test]
     fn an_error_has_what_the_server_says_of_it() {
         let body = br#"{"error":{"code":"no_rollout","message":"there is no rollout:\n write an autoupdate_version"}}"#;
         for (status, code) in [(404, Code::ClusterAnswer), (400, Code::ClusterAnswer), (503, Code::Network)] {
             let server = Server::start(move |_| Reply::ok(body).with_status(status));
             let error = ask(&server).unwrap_err();
+            assert!(error.what.contains(&server.url("/")) && !error.what.contains("u-1"), "{error}");
             let told = format!("answered {status}: there is no rollout: write an autoupdate_version");
             assert!(error.code == code && error.what.contains(&told), "{error}");
             assert!(!error.to_string().contains("Teleport proxy"), "{error}");
-        }
-    }
-
-    #[test]
-    fn an_error_names_url_and_status_and_leaves_the_query_out() {
-        for (reply, code, status) in [
-            (Reply::status(404), Code::ClusterAnswer, "404"),
-            (Reply::status(403), Code::ClusterAnswer, "403"),
-            (Reply::ok(b"<html>"), Code::ClusterAnswer, "200"),
-            (Reply::ok(b"{}"), Code::ClusterAnswer, "200"),
-            (Reply::status(503), Code::Network, "503"),
-        ] {
-            let server = Server::start(move |_| reply.clone());
-            let error = ask(&server).unwrap_err();
-            assert_eq!(error.code, code, "{error}");
-            assert!(error.what.contains(status) && error.what.contains(&server.url("/")), "{error}");
-            assert!(!error.what.contains("u-1"), "{error}");
         }
     }
 }

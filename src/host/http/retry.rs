@@ -93,34 +93,3 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let at = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
     Some(Duration::from_secs(u64::try_from(at.as_second() - jiff::Timestamp::now().as_second()).unwrap_or(0)))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::Request;
-    use super::super::test_server::{Reply, Server, client, never};
-
-    #[test]
-    fn a_busy_server_is_asked_again_and_one_that_wants_a_long_rest_is_left_alone() {
-        let server = Server::start(|request| match request.count {
-            0 => Reply::status(503),
-            1 => Reply::status(429).header("Retry-After", "0"),
-            2 => Reply::ok(b"fine"),
-            _ => Reply::status(429).header("Retry-After", "31"),
-        });
-        let ask = || client(|_| ()).ask(&Request::get(server.url("/x")), &never);
-        assert_eq!(ask().unwrap().body, b"fine");
-        assert_eq!(server.requests().len(), 3);
-        assert!(ask().unwrap_err().what.contains("429"));
-        assert_eq!(server.requests().len(), 4);
-    }
-
-    #[test]
-    fn a_server_that_stays_broken_is_named_with_its_status() {
-        let server = Server::start(|_| Reply::status(502));
-        let error = client(|settings| settings.retry.tries = 2)
-            .ask(&Request::get(server.url("/x?secret=1")), &never)
-            .unwrap_err();
-        assert!(error.what.contains("502") && error.what.contains("/x") && !error.what.contains("secret"), "{error}");
-        assert_eq!(server.requests().len(), 2);
-    }
-}
