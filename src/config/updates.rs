@@ -204,20 +204,6 @@ mod tests {
     }
 
     #[test]
-    fn comments_before_and_behind_all_keys_stay_also_in_a_section_that_is_emptied() {
-        let content = format!(
-            "# ours\n---\n{HEAD}spec:\n  enabled: true\n  # group: dev\nstatus:\n  previous: {{version: 1.0.0, edition: oss}}\n  # not by hand\n# the end\n"
-        );
-        let mut updates = updates(&content).1.unwrap();
-        updates.set_spec(&Spec { enabled: false, keep: 7, ..updates.spec().clone() });
-        updates.set_status(&Status::default());
-        let written = updates.render().unwrap();
-        assert!(written.starts_with(&format!("# ours\n{HEAD}")), "{written}");
-        let comments: Vec<&str> = written.lines().map(str::trim).filter(|line| line.starts_with('#')).collect();
-        assert_eq!(comments, ["# ours", "# group: dev", "# not by hand", "# the end"], "{written}");
-    }
-
-    #[test]
     fn a_record_that_ends_takes_along_what_a_newer_updater_wrote_into_it() {
         let content = format!(
             "{HEAD}spec:\n  service: {{start: a, stop: b, reload: c, pid_file: /p, newer: 1}}\nstatus:\n  last_result: {{time: \"2026-01-02T03:04:05Z\", outcome: updated, newer: {{x: 1}}}}\n  previous: {{version: 1.0.0, edition: oss, newer: 1}}\n  watch: {{version: 1.1.0, edition: oss, until: \"2026-01-02T03:04:05Z\", newer: 1}}\n  database_busy: {{since: \"2026-01-02T03:04:05Z\", newer: 1}}\n"

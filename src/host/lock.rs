@@ -379,47 +379,6 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_run_ends_when_it_is_cancelled() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(".lock");
-        let _first = Lock::acquire(&path, NO_WAIT, "update", &|| false).unwrap();
-        let error = Lock::acquire(&path, Duration::from_secs(600), "update", &|| true).unwrap_err();
-        assert_eq!(error.code, Code::Interrupted);
-    }
-
-    #[test]
-    fn a_waiting_run_gets_the_lock_when_it_becomes_free() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(".lock");
-        let tries = std::cell::Cell::new(0);
-        let first = std::cell::RefCell::new(Some(Lock::acquire(&path, NO_WAIT, "update", &|| false).unwrap()));
-        Lock::acquire(&path, Duration::from_secs(60), "enable", &|| {
-            tries.set(tries.get() + 1);
-            if tries.get() == 2 {
-                first.borrow_mut().take();
-            }
-            false
-        })
-        .unwrap();
-        assert_eq!(tries.get(), 2);
-    }
-
-    #[test]
-    fn a_run_whose_lock_was_removed_still_holds_it() {
-        for remove_all in [false, true] {
-            let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().join(".lock");
-            let first = Lock::acquire(&path, NO_WAIT, "update", &|| false).unwrap();
-            durable::remove_tree(&if remove_all { path.clone() } else { path.join(FILE) }).unwrap();
-            assert_eq!(run_of(&path).unwrap(), Some(std::process::id()));
-            let error = Lock::acquire(&path, NO_WAIT, "recover", &|| false).unwrap_err();
-            assert_eq!(error.code, Code::LockHeld);
-            drop(first);
-            Lock::acquire(&path, NO_WAIT, "recover", &|| false).unwrap();
-        }
-    }
-
-    #[test]
     fn a_link_or_a_pipe_in_the_locks_place_is_replaced_and_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(".lock");

@@ -157,7 +157,6 @@ fn refused(text: &str, why: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_trailing_slash_is_dropped_and_names_are_joined() {
@@ -193,27 +192,5 @@ mod tests {
         assert!(base.check_scheme(false).is_err());
         assert!(base.check_scheme(true).is_ok());
         assert!(BaseUrl::default().check_scheme(false).is_ok());
-    }
-
-    #[test]
-    fn a_directory_or_file_that_others_can_change_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let inner = dir.path().join("in ner");
-        std::fs::create_dir(&inner).unwrap();
-        let base: BaseUrl = format!("file://{}/in%20ner/", dir.path().display()).parse().unwrap();
-        let set = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-        assert_eq!(base.trusted_dir().unwrap().unwrap(), std::fs::canonicalize(&inner).unwrap());
-        set(&inner, 0o1777);
-        assert_eq!(base.trusted_dir().unwrap_err().code, Code::Permission);
-        set(&inner, 0o755);
-        set(dir.path(), 0o777);
-        assert_eq!(base.trusted_dir().unwrap_err().code, Code::Permission);
-        set(dir.path(), 0o755);
-
-        crate::host::durable::write(&inner.join("f"), b"x", 0o646).unwrap();
-        assert_eq!(open_trusted(&inner, "f").unwrap_err().code, Code::Permission);
-        assert!(open_trusted(&inner, "absent").unwrap().is_none());
-        let gone: BaseUrl = format!("file://{}/gone", dir.path().display()).parse().unwrap();
-        assert_eq!(gone.trusted_dir().unwrap_err().code, Code::ArchiveMissing);
     }
 }

@@ -118,50 +118,6 @@ fn an_agent_run_by_commands_is_started_found_healthy_watched_and_proven_stopped(
 }
 
 #[test]
-fn the_old_version_going_on_is_a_failure_at_the_deadline() {
-    let bed = Bed::new();
-    bed.link("1.0.0");
-    bed.service.start().unwrap();
-    let verdict = observe(&bed.probe("2.0.0"), QUICK, false, false, &|| false).unwrap();
-    // The look that finds the deadline past may come late.
-    let is_late = |reason: &str| reason.starts_with("the old version was still running after ");
-    assert!(matches!(&verdict, Verdict::Failed { reason } if is_late(reason)), "{verdict:?}");
-    let verdict = observe(&bed.probe("2.0.0"), QUICK, false, true, &|| false).unwrap();
-    assert!(matches!(verdict, Verdict::Unproven { .. }), "{verdict:?}");
-}
-
-#[test]
-fn a_successor_that_takes_over_after_a_reload_is_healthy_beside_its_predecessor() {
-    let bed = Bed::forking();
-    bed.link("1.0.0");
-    bed.service.start().unwrap();
-    let old = bed.main_pid();
-    wait_for_trap(old);
-    bed.link("2.0.0");
-    assert_eq!(bed.service.reload().unwrap(), Reloaded::Reloaded);
-    let verdict = observe(&bed.probe("2.0.0"), PATIENT, false, false, &|| false).unwrap();
-    assert!(matches!(verdict, Verdict::Healthy { .. }), "{verdict:?}");
-    assert!(Process::by_pid(old).unwrap().is_some() && bed.service.main_pid().unwrap() != Some(old));
-    let state = bed.service.state(&bed.proof).unwrap();
-    assert!(state.running && !state.failed);
-}
-
-#[test]
-fn a_successor_that_dies_after_a_reload_is_a_failure_long_before_the_deadline() {
-    let bed = Bed::forking();
-    bed.link("1.0.0");
-    bed.service.start().unwrap();
-    wait_for_trap(bed.main_pid());
-    bed.link("2.0.0");
-    durable::write(&bed.dir.path().join("broken"), b"", 0o644).unwrap();
-    bed.service.reload().unwrap();
-    let verdict = observe(&bed.probe("2.0.0"), HealthSettings::default(), false, false, &|| false).unwrap();
-    // The rule that judged: at the deadline it would be another.
-    let reason = "the new version exited shortly after its start; the old version keeps running".to_owned();
-    assert_eq!(verdict, Verdict::Failed { reason });
-}
-
-#[test]
 fn a_successor_that_dies_before_the_first_look_is_a_failure_long_before_the_deadline() {
     let bed = Bed::forking();
     bed.link("1.0.0");
