@@ -15,42 +15,11 @@ use crate::strings::assert_version;
 use crate::tree::is_line;
 
 /// What `spec` and the mappings in it know; everything else there is somebody else's.
-const SPEC: [&str; 33] = [
-    "proxy",
-    "source",
-    "notify_only",
-    "window",
-    "window_length",
-    "allow_downgrade",
-    "enabled",
-    "active_version",
-    "active_edition",
-    "group",
-    "base_url",
-    "pinned",
-    "pinned_version",
-    "keep",
-    "components",
-    "min_version",
-    "ca",
-    "public_key",
-    "insecure",
-    "watch",
-    "health",
-    "network",
-    "backup_max_age",
-    "database_timeout",
-    "path",
-    "https_proxy",
-    "http_proxy",
-    "no_proxy",
-    "service",
-    "update_id",
-    "labels",
-    "update_id_host",
-    "data_dir",
-];
-const HEALTH: [&str; 4] = ["stable", "without_readiness", "deadline", "version"];
+const SPEC: &str = "proxy source notify_only window window_length allow_downgrade enabled active_version active_edition group \
+                    base_url pinned pinned_version keep components min_version ca public_key insecure watch health network \
+                    backup_max_age database_timeout path https_proxy http_proxy no_proxy service update_id labels \
+                    update_id_host data_dir";
+const HEALTH: &str = "stable without_readiness deadline version";
 
 thread_local! {
     static DIR: TempDir = crate::sandbox::dir();
@@ -191,13 +160,13 @@ fn bare(spec: &Spec) -> Spec {
 
 /// Every key that is not ours has the value it had.
 fn assert_foreign_stay(before: &Updates, after: &Updates) {
-    let places: [(&[&str], &[&str]); 3] =
-        [(&[], &["version", "kind", "spec", "status"]), (&["spec"], &SPEC), (&["spec", "health"], &HEALTH)];
+    let places: [(&[&str], &str); 3] =
+        [(&[], "version kind spec status"), (&["spec"], SPEC), (&["spec", "health"], HEALTH)];
     for (path, ours) in places {
         let Some(pairs) = before.document().at(path).and_then(Node::pairs) else { continue };
         for (key, value) in pairs {
             let name = key.as_str().unwrap_or_default();
-            if !name.is_empty() && !ours.contains(&name) {
+            if !name.is_empty() && ours.split(' ').all(|ours| ours != name) {
                 let here = after.document().at(path).and_then(Node::pairs).unwrap_or_default();
                 assert!(
                     here.contains(&(key.clone(), value.clone())),

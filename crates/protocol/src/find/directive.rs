@@ -156,56 +156,42 @@ mod tests {
     }
 
     #[test]
-    fn the_flat_dialect_of_the_rfd_is_read() {
-        let directive = read(json!({
-            "server_edition": "enterprise", "agent_version": "15.1.1",
-            "agent_auto_update": true, "agent_update_jitter_seconds": 10
-        }))
-        .unwrap();
-        assert_eq!(directive.version.to_string(), "15.1.1");
-        assert_eq!(directive.edition, Some(Edition::Enterprise));
-        assert!(directive.in_window);
-        assert_eq!(directive.jitter_seconds, 10);
-    }
-
-    #[test]
-    fn the_nested_dialect_of_todays_proxies_is_read() {
-        let answer = |edition: &str, fips: bool| {
+    fn both_dialects_say_version_edition_window_and_jitter() {
+        let flat = |edition: &str| {
+            json!({
+                "server_edition": edition, "agent_version": "15.1.1",
+                "agent_auto_update": true, "agent_update_jitter_seconds": 10
+            })
+        };
+        let nested = |edition: &str, fips: Value| {
             json!({
                 "server_version": "17.5.0", "cluster_name": "c", "edition": edition, "fips": fips,
                 "auto_update": {"agent_version": "v15.1.1", "agent_auto_update": false,
                                 "agent_update_jitter_seconds": 60.0, "tools_version": "1.0.0"}
             })
         };
-        let directive = read(answer("ent", false)).unwrap();
-        assert_eq!(directive.version.to_string(), "15.1.1");
-        assert_eq!((directive.edition, directive.in_window), (Some(Edition::Enterprise), false));
-        assert_eq!(directive.jitter_seconds, 60);
-        assert_eq!(read(answer("ent", true)).unwrap().edition, Some(Edition::EnterpriseFips));
-        assert_eq!(read(answer("community", false)).unwrap().edition, Some(Edition::Oss));
-        assert_eq!(read(answer("oss", false)).unwrap().edition, Some(Edition::Oss));
-        assert_eq!(read(answer("", false)).unwrap().edition, None);
-    }
-
-    #[test]
-    fn a_flat_version_that_says_nothing_leaves_the_nested_one() {
-        let nested = json!({"agent_version": "15.1.1", "agent_auto_update": true});
-        for flat in [json!(null), json!(""), json!(" ")] {
-            let directive = read(json!({"agent_version": flat, "auto_update": nested})).unwrap();
-            assert_eq!((directive.version.to_string().as_str(), directive.in_window), ("15.1.1", true));
-        }
-        assert!(read(json!({"agent_version": 1, "auto_update": nested})).is_err());
-    }
-
-    #[test]
-    fn fips_is_true_or_false_or_an_error() {
-        let answer = |fips: Value| read(json!({"agent_version": "1.0.0", "edition": "ent", "fips": fips}));
-        assert_eq!(answer(json!(true)).unwrap().edition, Some(Edition::EnterpriseFips));
-        for no in [json!(false), json!(null)] {
-            assert_eq!(answer(no).unwrap().edition, Some(Edition::Enterprise));
-        }
-        for bad in [json!("true"), json!(1), json!([]), json!({})] {
-            assert_eq!(answer(bad).unwrap_err().kind, Kind::Answer);
+        let beside = json!({"agent_version": "15.1.1", "agent_auto_update": true});
+        let silent = |flat: Value| json!({"agent_version": flat, "auto_update": beside});
+        let jitter = |seconds: Value| json!({"agent_version": "15.1.1", "agent_update_jitter_seconds": seconds});
+        for (answer, edition, in_window, jitter_seconds) in [
+            (flat("enterprise"), Some(Edition::Enterprise), true, 10),
+            (nested("ent", json!(false)), Some(Edition::Enterprise), false, 60),
+            (nested("ent", json!(null)), Some(Edition::Enterprise), false, 60),
+            (nested("ent", json!(true)), Some(Edition::EnterpriseFips), false, 60),
+            (nested("community", json!(false)), Some(Edition::Oss), false, 60),
+            (nested("oss", json!(false)), Some(Edition::Oss), false, 60),
+            (nested("", json!(false)), None, false, 60),
+            // A flat version that says nothing leaves the nested one.
+            (silent(json!(null)), None, true, 0),
+            (silent(json!("")), None, true, 0),
+            (silent(json!(" ")), None, true, 0),
+            // A jitter is cut at both ends.
+            (jitter(json!(7200)), None, false, MAX_JITTER_SECONDS),
+            (jitter(json!(-5)), None, false, 0),
+            (jitter(json!(1e300)), None, false, MAX_JITTER_SECONDS),
+        ] {
+            let wanted = Directive { version: "15.1.1".parse().unwrap(), edition, in_window, jitter_seconds };
+            assert_eq!(read(answer.clone()).unwrap(), wanted, "{answer}");
         }
     }
 
@@ -231,23 +217,8 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_edition_is_named() {
-        let error = read(json!({"agent_version": "1.0.0", "server_edition": "platinum"})).unwrap_err();
-        assert_eq!(error.kind, Kind::Edition);
-        assert!(error.what.contains("platinum"));
-    }
-
-    #[test]
-    fn a_jitter_is_cut_at_both_ends() {
-        for (given, expected) in [(json!(7200), MAX_JITTER_SECONDS), (json!(-5), 0), (json!(1e300), MAX_JITTER_SECONDS)]
-        {
-            let answer = json!({"agent_version": "1.0.0", "agent_update_jitter_seconds": given});
-            assert_eq!(read(answer).unwrap().jitter_seconds, expected);
-        }
-    }
-
-    #[test]
     fn what_is_no_find_answer_is_an_error() {
+        let fips = |fips: Value| json!({"agent_version": "1.0.0", "edition": "ent", "fips": fips});
         for bad in [
             json!([]),
             json!({}),
@@ -255,11 +226,18 @@ mod tests {
             json!({"auto_update": {}}),
             json!({"agent_version": ""}),
             json!({"agent_version": 15}),
+            json!({"agent_version": 1, "auto_update": {"agent_version": "15.1.1", "agent_auto_update": true}}),
             json!({"agent_version": "../../etc"}),
             json!({"agent_version": "1.0.0", "agent_auto_update": "yes"}),
             json!({"agent_version": "1.0.0", "agent_update_jitter_seconds": "10"}),
+            fips(json!("true")),
+            fips(json!(1)),
+            fips(json!([])),
+            fips(json!({})),
         ] {
             assert_eq!(read(bad.clone()).unwrap_err().kind, Kind::Answer, "{bad}");
         }
+        let error = read(json!({"agent_version": "1.0.0", "server_edition": "platinum"})).unwrap_err();
+        assert!(error.kind == Kind::Edition && error.what.contains("platinum"), "{error:?}");
     }
 }
