@@ -1,16 +1,11 @@
 //! What happens to the database's rows when a run is undone.
 
-use super::super::recovery::{self, Recovered};
 use super::*;
 use crate::database::backup::DATABASE_FILE;
 use crate::database::{self, Backup, Content, directory, restore};
 
-pub(super) fn snapshot(stopped: bool, dir: &str) -> Step {
-    Step::Snapshot { dir: dir.into(), stopped, failed: false }
-}
-
 /// From 1.0.0 to 2.0.0, which migrates the present rows.
-fn upgrade(bed: &Bed) -> Plan {
+pub(super) fn upgrade(bed: &Bed) -> Plan {
     plan(vec![Step::RecordAgent { running: false }, snapshot(false, "1.0.0"), bed.switch()])
 }
 
@@ -50,8 +45,7 @@ pub(super) fn with_snapshot_of_the_target(bed: &Bed) {
 fn a_failed_upgrade_leaves_the_old_rows_and_keeps_the_new_versions_as_evidence() {
     let bed = Bed::new();
     write_rows(&bed.db(), &["one"]);
-    let undone = bed.fail(&upgrade(&bed), || write_rows(&bed.db(), &["migrated"]));
-    assert!(undone.recovery.is_none());
+    bed.fail(&upgrade(&bed), || write_rows(&bed.db(), &["migrated"]));
     assert_eq!(rows(&bed.db()), ["one"]);
     assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("1.0.0"));
     let (of_one, kept) = backup(&bed, "1.0.0", "backup");
@@ -91,8 +85,7 @@ fn a_restore_of_no_database_removes_the_live_one_and_brings_it_back_when_it_is_u
     let bed = Bed::new();
     bed.commit(&Plan { from: Some(revision("2.0.0")), ..plan(vec![snapshot(false, "2.0.0")]) });
     write_rows(&bed.db(), &["one"]);
-    let undone = bed.fail(&restoring(&bed), || assert!(!bed.db().exists()));
-    assert!(undone.recovery.is_none());
+    bed.fail(&restoring(&bed), || assert!(!bed.db().exists()));
     assert_eq!(rows(&bed.db()), ["one"]);
     bed.commit(&restoring(&bed));
     assert!(!bed.db().exists());
@@ -127,12 +120,11 @@ fn an_upgrade_from_a_damaged_database_that_fails_gives_it_back_as_it_was_with_it
     let log = bed.db().with_extension("db-wal");
     durable::write(&bed.db(), b"no database", 0o600).unwrap();
     durable::write(&log, b"rows of its log", 0o600).unwrap();
-    let undone = bed.fail(&upgrade(&bed), || {
+    bed.fail(&upgrade(&bed), || {
         durable::remove_file(&log).unwrap();
         durable::remove_file(&bed.db()).unwrap();
         write_rows(&bed.db(), &["begun anew"]);
     });
-    assert!(undone.recovery.is_none());
     let read = |path: &Path| std::fs::read(path).unwrap();
     assert_eq!((read(&bed.db()), read(&log)), (b"no database".to_vec(), b"rows of its log".to_vec()));
     assert_eq!(backup(&bed, "2.0.0", "backup").1, ["begun anew"]);
@@ -143,13 +135,12 @@ fn what_stood_in_the_place_of_the_database_stays_there_and_a_database_that_came_
     for replaced in [false, true] {
         let bed = Bed::new();
         durable::create_dir_all(&bed.db()).unwrap();
-        let undone = bed.fail(&upgrade(&bed), || {
+        bed.fail(&upgrade(&bed), || {
             if replaced {
                 durable::remove_tree(&bed.db()).unwrap();
                 write_rows(&bed.db(), &["begun anew"]);
             }
         });
-        assert!(undone.recovery.is_none());
         assert_eq!(bed.db().is_dir(), !replaced);
         assert!(!bed.db().is_file(), "the old version never had it");
         assert_eq!(bed.version("2.0.0").join("backup").exists(), replaced, "and it is kept");
@@ -191,11 +182,10 @@ fn a_restore_that_is_killed_or_fails_behind_any_of_its_steps_is_undone_to_the_ro
             }
         };
         if is_killed {
-            let journal = bed.kill(&steps, later);
-            assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+            bed.kill(&steps, later);
+            bed.recover();
         } else {
-            let undone = bed.fail(&steps, later);
-            assert!(undone.recovery.is_none(), "behind step {last}: {undone:?}");
+            bed.fail(&steps, later);
         }
         assert_as_before(&bed, file, &earlier);
         assert_eq!(inode(&bed.db()) == file, last != 9, "behind step {last}, killed: {is_killed}");
@@ -237,7 +227,7 @@ fn a_snapshot_that_was_put_back_as_the_file_that_it_is_is_no_second_name_of_it_a
     let prepared = database::restore::prepare_by_link(&taken, &bed.db(), Some(SnapshotId::Linked)).unwrap();
     restore::commit(&prepared, &|| Ok(())).unwrap();
     journal.append(Record::DatabaseBack).unwrap();
-    assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+    bed.recover();
     assert_eq!((inode(&bed.db()), rows(&bed.db())), (file, vec!["one".to_owned()]));
     assert_eq!(std::fs::metadata(bed.db()).unwrap().nlink(), 1);
 }

@@ -9,6 +9,7 @@ mod steps;
 mod unmanaged;
 
 use std::cell::{Cell, RefCell};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,12 +17,14 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::journal::Journal;
+use super::recovery::{self, Recovered};
 use super::*;
+use crate::host::process::tests::Child;
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout};
 use crate::plan::{Database, Node, Part, Placement, ServiceAction};
 use crate::report::{Format, Report};
-use crate::service::{HealthSettings, Service};
+use crate::service::{Commands, HealthSettings, Service};
 use protocol::{Edition, Revision};
 
 /// Where the first evidence beside a snapshot is kept.
@@ -114,13 +117,15 @@ impl Bed {
         (finished, told)
     }
 
-    /// Runs `plan`, which fails just before its commit, after `last` has done something to the host.
+    /// Runs `plan`, which fails just before its commit, after `last` has done something to the host, and is undone.
     fn fail(&self, plan: &Plan, last: impl Fn()) -> Undone {
         let mut commit_settings = |_| {
             last();
             Err(Error::new(Code::Io, "as asked"))
         };
-        run(&self.site(), plan, "update", &mut commit_settings, &mut |_| {}).unwrap_err()
+        let undone = run(&self.site(), plan, "update", &mut commit_settings, &mut |_| {}).unwrap_err();
+        assert!(undone.recovery.is_none(), "{undone:?}");
+        undone
     }
 
     /// Runs `plan` and leaves it as a kill before its commit does, after `last` has done something to the host.
@@ -142,6 +147,29 @@ impl Bed {
             plan: plan.clone(),
         };
         Journal::create(&self.layout.versions, opening).unwrap()
+    }
+
+    /// Takes up the run that was cut short, and undoes it.
+    fn recover(&self) {
+        self.recover_at(&self.site());
+    }
+
+    fn recover_at(&self, site: &Site<'_>) {
+        assert_eq!(recovery::run(site, self.reopen().unwrap(), &mut |_| {}).unwrap(), Recovered::Undone);
+    }
+
+    /// A service with these lines of shell; its pid file is `pid` in the image.
+    fn commands(&self, start: &str, stop: &str, reload: Option<String>) -> Service {
+        let pid_file = self.layout.root.join("pid");
+        Service::Commands(Commands { start: start.into(), stop: Some(stop.into()), reload, pid_file })
+    }
+
+    /// Starts an agent of a version, which has the database open as agents have; it ends with the value.
+    fn start_agent(&self, version: &str) -> Child {
+        let binary = self.version(version).join("bin/teleport");
+        durable::copy_synced(Path::new("/usr/bin/tail"), &binary, 0o755).unwrap();
+        let database = File::options().read(true).write(true).create(true).truncate(false).open(self.db()).unwrap();
+        Child::start_with(&binary, &["start", "-f", "/dev/null"], Some(database))
     }
 
     fn reopen(&self) -> Option<Journal> {
@@ -188,6 +216,10 @@ fn plan(switch: Vec<Step>) -> Plan {
         switch,
         ..Plan::none(Direction::Upgrade)
     }
+}
+
+fn snapshot(stopped: bool, dir: &str) -> Step {
+    Step::Snapshot { dir: dir.into(), stopped, failed: false }
 }
 
 /// Fills a database as this agent would, and closes it.

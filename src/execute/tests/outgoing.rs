@@ -1,26 +1,13 @@
 //! What happens to the database that was left when somebody else opens it, writes to it, or it is not a good one.
 
-use std::fs::File;
 use std::io::Write;
-use std::process::{Command, Stdio};
 
-use super::super::recovery::{self, Recovered};
 use super::super::steps;
 use super::database::{restoring, with_snapshot_of_the_target};
 use super::*;
 use crate::database::backup::DATABASE_FILE;
 use crate::database::{Backup, directory, restore};
 use crate::store::UNMANAGED;
-
-/// A program of somebody else, which ends with the value.
-struct Other(std::process::Child);
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 impl Bed {
     /// What was the live database, beside its place as a snapshot.
@@ -41,9 +28,11 @@ impl Bed {
         (journal, site)
     }
 
-    fn recover(&self) {
-        let recovered = recovery::run(&self.site(), self.reopen().unwrap(), &mut |_| {}).unwrap();
-        assert_eq!(recovered, Recovered::Undone);
+    /// Does the plan so far that the database is restored.
+    fn stop_behind_restore(&self, plan: &Plan) -> (Journal, Site<'_>) {
+        let (journal, site) = self.stop_before(plan, RESTORE);
+        steps::perform(&site, plan, &plan.switch[RESTORE]).unwrap();
+        (journal, site)
     }
 
     /// The rows that were put aside in a version's directory.
@@ -66,9 +55,9 @@ fn overwrite(file: &Path, bytes: &[u8]) {
     File::options().write(true).truncate(true).open(file).unwrap().write_all(bytes).unwrap();
 }
 
-/// Starts a program of somebody else.
-fn other(program: &Path, arguments: &[&str], held: Stdio) -> Other {
-    Other(Command::new(program).args(arguments).stdin(held).stderr(Stdio::null()).spawn().unwrap())
+/// Starts a program of somebody else that has the file open.
+fn stranger(held: File) -> Child {
+    Child::start(Path::new("/bin/sleep"), Some(held))
 }
 
 /// The place of a step in that plan.
@@ -77,11 +66,8 @@ const SWITCH: usize = 6;
 
 #[test]
 fn a_database_that_somebody_opens_after_it_was_taken_is_not_replaced() {
-    type Meanwhile = fn(&Bed) -> Option<Other>;
-    let open = |bed: &Bed| {
-        let held = Stdio::from(File::open(bed.db()).unwrap());
-        Some(other(Path::new("/bin/sleep"), &["600"], held))
-    };
+    type Meanwhile = fn(&Bed) -> Option<Child>;
+    let open = |bed: &Bed| Some(stranger(File::open(bed.db()).unwrap()));
     let write = |bed: &Bed| {
         write_rows(&bed.db(), &["late"]);
         None
@@ -131,8 +117,7 @@ fn a_database_that_came_after_none_was_taken_is_not_replaced() {
 #[test]
 fn what_was_written_to_the_file_that_was_left_comes_back_only_if_it_is_whole_and_is_never_removed() {
     let (bed, plan) = host();
-    let (journal, site) = bed.stop_before(&plan, RESTORE);
-    steps::perform(&site, &plan, &plan.switch[RESTORE]).unwrap();
+    let (journal, _) = bed.stop_behind_restore(&plan);
     drop(journal);
     let whole = std::fs::read(bed.taken()).unwrap();
     let mut broken = whole.clone();
@@ -154,20 +139,12 @@ fn what_was_written_to_the_file_that_was_left_comes_back_only_if_it_is_whole_and
 #[test]
 fn what_an_agent_writes_to_the_file_that_was_left_until_it_is_stopped_comes_back() {
     let (bed, plan) = host();
-    let (journal, site) = bed.stop_before(&plan, RESTORE);
-    steps::perform(&site, &plan, &plan.switch[RESTORE]).unwrap();
+    let (journal, site) = bed.stop_behind_restore(&plan);
     drop((journal, site));
     let checkpointed = bed.dir.path().join("checkpointed");
     write_rows(&checkpointed, &["one", "in its log"]);
     let stop = format!("cat {} >{}", checkpointed.display(), bed.taken().display());
-    let service = Service::Commands(crate::service::Commands {
-        start: "true".into(),
-        stop: Some(stop),
-        reload: None,
-        pid_file: bed.dir.path().join("pid"),
-    });
-    let site = Site { service, ..bed.site() };
-    assert_eq!(recovery::run(&site, bed.reopen().unwrap(), &mut |_| {}).unwrap(), Recovered::Undone);
+    bed.recover_at(&Site { service: bed.commands("true", &stop, None), ..bed.site() });
     assert_eq!(rows(&bed.db()), ["one", "in its log"]);
 }
 
@@ -176,8 +153,7 @@ fn what_was_damaged_when_it_was_left_comes_back_as_it_was() {
     let (bed, plan) = host();
     durable::write(&bed.db(), b"no database", 0o600).unwrap();
     let file = inode(&bed.db());
-    let journal = bed.kill(&Plan { switch: plan.switch[..=SWITCH].to_vec(), ..plan }, || ());
-    drop(journal);
+    bed.kill(&Plan { switch: plan.switch[..=SWITCH].to_vec(), ..plan }, || ());
     bed.recover();
     assert_eq!(std::fs::read(bed.db()).unwrap(), b"no database");
     assert_eq!((inode(&bed.db()), std::fs::metadata(bed.db()).unwrap().nlink()), (file, 1));
@@ -295,8 +271,7 @@ fn a_log_that_no_longer_fits_the_live_file_is_kept_and_not_put_beside_it() {
 fn a_restore_without_a_move_of_the_link_is_undone_like_any_other() {
     let (bed, mut plan) = host();
     plan.switch.remove(SWITCH);
-    let undone = bed.fail(&plan, || write_rows(&bed.db(), &["later"]));
-    assert!(undone.recovery.is_none());
+    bed.fail(&plan, || write_rows(&bed.db(), &["later"]));
     assert_eq!(rows(&bed.db()), ["one"]);
     assert_eq!(bed.aside("2.0.0").unwrap(), ["two", "later"]);
 }
@@ -304,7 +279,7 @@ fn a_restore_without_a_move_of_the_link_is_undone_like_any_other() {
 #[test]
 fn what_cannot_be_described_is_put_back_and_the_earlier_snapshot_with_it() {
     let (bed, mut plan) = host();
-    bed.commit(&super::plan(vec![Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false }]));
+    bed.commit(&super::plan(vec![snapshot(false, "1.0.0")]));
     let earlier = bed.version("1.0.0").join("backup");
     let before = Backup::read(&earlier).unwrap().unwrap();
     write_rows(&bed.db(), &["since"]);
@@ -325,10 +300,9 @@ fn what_cannot_be_described_is_put_back_and_the_earlier_snapshot_with_it() {
 fn a_stranger_that_still_has_the_old_file_is_waited_for_and_the_file_itself_comes_back_in_an_undo() {
     let (bed, plan) = host();
     let file = inode(&bed.db());
-    let held = Stdio::from(File::open(bed.db()).unwrap());
-    let (journal, site) = bed.stop_before(&plan, RESTORE);
-    steps::perform(&site, &plan, &plan.switch[RESTORE]).unwrap();
-    let stranger = other(Path::new("/bin/sleep"), &["600"], held);
+    let held = File::open(bed.db()).unwrap();
+    let (journal, site) = bed.stop_behind_restore(&plan);
+    let stranger = stranger(held);
     let describe = &plan.switch[SWITCH + 1];
     let error = steps::perform(&site, &plan, describe).unwrap_err();
     assert_eq!(error.code, Code::DatabaseBusy);
@@ -418,18 +392,9 @@ fn an_old_agent_that_was_started_in_the_downtime_is_not_the_new_versions_fault()
     write_rows(&bed.db(), &["one"]);
     let switch = vec![Step::Stop, bed.switch(), Step::Start];
     let plan = Plan { service: ServiceAction::Restart, database: Database::Restore, ..plan(switch) };
-    let service = Service::Commands(crate::service::Commands {
-        start: "true".into(),
-        stop: Some("true".into()),
-        reload: None,
-        pid_file: bed.dir.path().join("pid"),
-    });
-    let site = Site { service, ..bed.site() };
+    let site = Site { service: bed.commands("true", "true", None), ..bed.site() };
     for (version, is_old) in [("1.0.0", true), ("2.0.0", false)] {
-        let binary = bed.version(version).join("bin/teleport");
-        durable::copy_synced(Path::new("/usr/bin/tail"), &binary, 0o755).unwrap();
-        let held = File::options().read(true).write(true).open(bed.db()).unwrap();
-        let agent = other(&binary, &["start", "-f", "/dev/null"], held.into());
+        let agent = bed.start_agent(version);
         while site.service.agents(&site.stop_proof()).unwrap().is_empty() {
             std::thread::yield_now();
         }
@@ -447,8 +412,7 @@ fn an_old_agent_that_was_started_in_the_downtime_is_not_the_new_versions_fault()
 fn failed_upgrade() -> (Bed, Plan) {
     let bed = Bed::new();
     write_rows(&bed.db(), &["one"]);
-    let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
-    let plan = super::plan(vec![Step::RecordAgent { running: false }, snapshot, bed.switch()]);
+    let plan = super::database::upgrade(&bed);
     bed.kill(&plan, || write_rows(&bed.db(), &["migrated"]));
     (bed, plan)
 }
@@ -554,15 +518,10 @@ fn evidence_of_an_earlier_run_stays_beside_that_of_a_later_one() {
     for (count, restores) in [(2, false), (3, true)] {
         let plan = if restores {
             durable::remove_tree(&bed.version("2.0.0").join("backup")).unwrap();
-            let of_two = Plan {
-                from: Some(revision("2.0.0")),
-                ..super::plan(vec![Step::Snapshot { dir: "2.0.0".into(), stopped: false, failed: false }])
-            };
-            bed.commit(&of_two);
+            bed.commit(&Plan { from: Some(revision("2.0.0")), ..super::plan(vec![snapshot(false, "2.0.0")]) });
             restoring(&bed)
         } else {
-            let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
-            super::plan(vec![snapshot, bed.switch()])
+            super::plan(vec![snapshot(false, "1.0.0"), bed.switch()])
         };
         bed.fail(&plan, || write_rows(&bed.db(), &["another run"]));
         assert_eq!(bed.evidence().len(), count, "{:?}", bed.evidence());
@@ -618,8 +577,7 @@ fn a_way_back_that_is_undone_can_be_gone_again_and_loses_neither_the_agent_nor_w
         bed.recover();
         is_as_before(&format!("killed before step {count}"));
     }
-    let undone = bed.fail(&plan, || write_rows(&bed.db(), &["returned"]));
-    assert!(undone.recovery.is_none(), "{undone:?}");
+    bed.fail(&plan, || write_rows(&bed.db(), &["returned"]));
     is_as_before("undone");
     // What it is kept with goes when the watch is over.
     assert_eq!(bed.aside("1.0.0").unwrap(), ["two", "returned"]);

@@ -1,7 +1,6 @@
 //! What is asked before the first byte is downloaded, and of what was unpacked.
 
 use super::super::room;
-use super::database::snapshot;
 use super::*;
 use crate::database::backup::DATABASE_FILE;
 use crate::database::{directory, room_for_copy};

@@ -1,26 +1,12 @@
 //! Steps and their undo beside processes, and with commands that start and stop the agent.
 
-use std::fs::File;
-
-use super::super::recovery::{self, Recovered};
 use super::super::steps;
 use super::*;
 use crate::database::backup::DATABASE_FILE;
 use crate::database::directory;
-use crate::host::process::tests::Child;
-use crate::service::Commands;
-
-/// Starts an agent of a version, which has the database open as agents have; it ends with the value.
-fn start_agent(bed: &Bed, version: &str) -> Child {
-    let binary = bed.version(version).join("bin/teleport");
-    durable::copy_synced(Path::new("/usr/bin/tail"), &binary, 0o755).unwrap();
-    let database = File::options().read(true).write(true).create(true).truncate(false).open(bed.db()).unwrap();
-    Child::start_with(&binary, &["start", "-f", "/dev/null"], Some(database))
-}
 
 fn unserved(bed: &Bed) -> Plan {
-    let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
-    Plan { service: ServiceAction::None, ..plan(vec![snapshot, bed.switch()]) }
+    Plan { service: ServiceAction::None, ..plan(vec![snapshot(false, "1.0.0"), bed.switch()]) }
 }
 
 #[test]
@@ -36,14 +22,14 @@ fn an_undo_waits_for_agents_that_write_into_what_it_would_put_back() {
         let bed = Bed::new();
         write_rows(&bed.db(), &["one"]);
         let journal = bed.kill(&Plan { database, ..unserved(&bed) }, || write_rows(&bed.db(), &["later"]));
-        let mut running: Vec<_> = agents.iter().map(|version| (*version, start_agent(&bed, version))).collect();
+        let mut running: Vec<_> = agents.iter().map(|version| (*version, bed.start_agent(version))).collect();
         let first = recovery::run(&bed.site(), journal, &mut |_| {});
         if let Some(version) = waits_for {
             assert_eq!((first.unwrap_err().code, rows(&bed.db()).len()), (Code::RecoveryFailed, 2), "{agents:?}");
             running.retain(|(running, _)| *running != version);
             let journal = bed.reopen().unwrap();
             assert!(journal.has(&Record::Recover));
-            assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+            bed.recover();
         } else {
             assert_eq!(first.unwrap(), Recovered::Undone);
         }
@@ -59,8 +45,7 @@ fn an_undo_stops_no_old_agent_whose_database_the_new_version_has_not_migrated() 
         let bed = Bed::new();
         let service = Recorder::of(&bed);
         write_rows(&bed.db(), &["one"]);
-        let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
-        let switch = vec![Step::RecordAgent { running: true }, snapshot, bed.switch(), Step::Reload];
+        let switch = vec![Step::RecordAgent { running: true }, snapshot(false, "1.0.0"), bed.switch(), Step::Reload];
         let _agent = service.agent(&bed, "1.0.0");
         let journal = {
             let plan = plan(switch);
@@ -96,12 +81,7 @@ impl Recorder {
     fn of(bed: &Bed) -> Self {
         let log = bed.layout.root.join("called");
         let line = |what: &str| format!("echo {what} >>{}", log.display());
-        let service = Service::Commands(Commands {
-            start: line("start"),
-            stop: Some(line("stop")),
-            reload: Some(line("reload")),
-            pid_file: bed.layout.root.join("pid"),
-        });
+        let service = bed.commands(&line("start"), &line("stop"), Some(line("reload")));
         Self { log, service }
     }
 
@@ -118,7 +98,7 @@ impl Recorder {
 
     /// The agent of a version, with its pid file.
     fn agent(&self, bed: &Bed, version: &str) -> Child {
-        let agent = start_agent(bed, version);
+        let agent = bed.start_agent(version);
         durable::write(&bed.layout.root.join("pid"), agent.0.id().to_string().as_bytes(), 0o644).unwrap();
         agent
     }
@@ -148,9 +128,8 @@ fn an_undo_stops_the_agent_first_and_brings_it_back_and_a_boot_does_neither() {
         let bed = Bed::new();
         let service = Recorder::of(&bed);
         write_rows(&bed.db(), &["one"]);
-        let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
         let action = if running { ServiceAction::Reload } else { ServiceAction::None };
-        let switch = vec![Step::RecordAgent { running }, snapshot, bed.switch()];
+        let switch = vec![Step::RecordAgent { running }, snapshot(false, "1.0.0"), bed.switch()];
         let journal = bed.kill(&Plan { service: action, ..plan(switch) }, || write_rows(&bed.db(), &["new"]));
         let agent = service.agent(&bed, "2.0.0");
         // Its end is the undo's second try: what the first one has seen stands in the journal.
@@ -164,7 +143,7 @@ fn an_undo_stops_the_agent_first_and_brings_it_back_and_a_boot_does_neither() {
         }
         assert_eq!(rows(&bed.db()), ["one", "new"]);
         drop(agent);
-        assert_eq!(recovery::run(&site, bed.reopen().unwrap(), &mut |_| {}).unwrap(), Recovered::Undone);
+        bed.recover_at(&site);
         assert_eq!(service.called(), if at_boot { &[][..] } else { &["stop", "start"] }, "{running} {at_boot}");
         assert_eq!(rows(&bed.db()), ["one"]);
     }
@@ -179,8 +158,8 @@ fn while_an_undo_waits_the_agent_runs_unless_it_would_write_into_the_only_copy()
         for (running, started) in [(true, false), (false, true), (false, false)] {
             let bed = Bed::new();
             let service = Recorder::of(&bed);
-            let snapshot = Step::Snapshot { dir: "1.0.0".into(), stopped: false, failed: false };
-            let mut journal = bed.begin(&plan(vec![Step::RecordAgent { running }, snapshot, bed.switch()]));
+            let switch = vec![Step::RecordAgent { running }, snapshot(false, "1.0.0"), bed.switch()];
+            let mut journal = bed.begin(&plan(switch));
             if started {
                 let note = Note { started, ..Note::default() };
                 journal.append(Record::Done { step: 0, note }).unwrap();

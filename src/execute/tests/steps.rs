@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use super::super::recovery::{self, Recovered};
 use super::super::steps::files::*;
 use super::*;
 use crate::database::SnapshotId;
@@ -66,7 +65,7 @@ fn a_killed_run_is_undone_although_a_file_stands_in_the_place_of_its_new_link_di
         durable::write(&dir, b"", 0o644).unwrap();
     });
     recovery::check_is_last(&journal, &bed.layout).unwrap();
-    assert_eq!(recovery::run(&bed.site(), journal, &mut |_| {}).unwrap(), Recovered::Undone);
+    bed.recover();
     assert!(dir.is_file() && bed.reopen().is_none());
 }
 
@@ -127,7 +126,7 @@ fn each_kind_of_name_is_put_in_place_of_each_other_and_undone_or_recovered_to_wh
             assert_eq!(look(&place.path).unwrap(), place.now, "{}", place.path.display());
         }
     });
-    assert!(undone.recovery.is_none() && !undone.blame && undone.begun && undone.error.what == "as asked");
+    assert!(!undone.blame && undone.begun && undone.error.what == "as asked");
     assert_eq!(bed.tree(), before);
     assert_eq!(inodes(), same_files);
 

@@ -3,7 +3,6 @@
 use super::*;
 use crate::database::backup::{Backup, DATABASE_FILE, DESCRIPTION_FILE};
 use crate::database::directory;
-use crate::execute::recovery;
 use crate::execute::steps::database::keep_homeless;
 use crate::execute::steps::packages::PACKAGE_COPIES;
 use crate::execute::unmanaged::{forget, noted, remember};
