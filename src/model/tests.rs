@@ -114,108 +114,62 @@ fn live((systemd, plain, begun, natures): (bool, bool, bool, Vec<Nature>), ops: 
     world.finish()
 }
 
+fn publish(at: usize) -> Op {
+    Op::Publish(Rev { at, enterprise: false })
+}
+
+/// `command`, killed at this change.
+fn killed(command: Command, at: u32) -> Op {
+    Op::Run(command, Some(at))
+}
+
 /// Lives that were found by long runs.
 #[test]
 fn what_long_runs_have_found_is_what_the_specification_says() {
-    let version = Rev { at: 2, enterprise: false };
-    let healthy = || vec![Nature::Healthy; 2 * VERSIONS.len()];
-    let falls = healthy().into_iter().enumerate().map(|(at, nature)| if at == 4 { Nature::Falls } else { nature });
-    let update = Op::Run(Command::Update, None);
+    let version = |at| Rev { at, enterprise: false };
+    let update = || Op::Run(Command::Update, None);
+    let damaged = || [publish(2), update(), Op::Damage(version(2), Damage::Marker)];
+    // A host on systemd that has begun and whose versions are healthy, but for this one.
+    let on = |systemd, begun, odd: Option<(usize, Nature)>, ops: &[Op]| {
+        let mut natures = vec![Nature::Healthy; 2 * VERSIONS.len()];
+        if let Some((at, nature)) = odd {
+            natures[2 * at] = nature;
+        }
+        live((systemd, false, begun, natures), ops).unwrap();
+    };
+    let lives = |odd, ops: &[Op]| on(true, true, odd, ops);
     // A version that only an undone run has made whole again: its updater's link is made by the next run.
-    let undone = [Op::Run(Command::Rollback, None), Op::Run(Command::UpdateNow, Some(3))];
+    let undone = [Op::Run(Command::Rollback, None), killed(Command::UpdateNow, 3)];
+    on(false, true, None, &[&damaged()[..], &undone].concat());
     // A repair that only takes away the link to a damaged version's updater.
-    let repair = [Op::Run(Command::Repair, Some(1))];
-    let damaged = [Op::Publish(version), update, Op::Damage(version, Damage::Marker)];
-    for (systemd, natures, then) in [(false, healthy(), &undone[..]), (true, falls.collect(), &repair[..])] {
-        let ops: Vec<Op> = damaged.iter().chain(then).cloned().collect();
-        live((systemd, false, true, natures), &ops).unwrap();
-    }
+    lives(Some((2, Nature::Falls)), &[&damaged()[..], &[killed(Command::Repair, 1)]].concat());
     // The agent did not run before the run; the boot, whose recovery was killed, has started the new version.
-    let later = Rev { at: 1, enterprise: false };
-    let booted = [
-        Op::Service(Service::Stop),
-        Op::Publish(later),
-        Op::Run(Command::Update, Some(72)),
-        Op::Reboot(Some(0)),
-        Op::Publish(later),
-    ];
-    live((true, false, true, healthy()), &booted).unwrap();
+    let begun = [Op::Service(Service::Stop), publish(1), killed(Command::Update, 72)];
+    lives(None, &[&begun[..], &[Op::Reboot(Some(0)), publish(1)]].concat());
     // It failed before, is watched again, and a link of another version is put right meanwhile: its failure counts on.
-    let first = Rev { at: 0, enterprise: false };
-    let watched_again = [
-        Op::Publish(later),
-        Op::Run(Command::Update, None),
-        Op::Publish(first),
-        Op::Run(Command::Rollback, None),
-        Op::Clock(-3 * DAY),
-        Op::Publish(later),
-        Op::Run(Command::Update, Some(92)),
-        Op::Run(Command::Recover, None),
-        Op::Damage(first, Damage::Link),
-        Op::Run(Command::Pin(None), None),
-    ];
-    live((true, false, true, healthy()), &watched_again).unwrap();
+    let failed = [publish(1), update(), publish(0), Op::Run(Command::Rollback, None), Op::Clock(-3 * DAY)];
+    let watched = [publish(1), killed(Command::Update, 92), Op::Run(Command::Recover, None)];
+    let mended = [Op::Damage(version(0), Damage::Link), Op::Run(Command::Pin(None), None)];
+    lives(None, &[&failed[..], &watched, &mended].concat());
     // It fell, was tried again, and a rollback that was cut short has ended its second watch.
-    let falls = healthy().into_iter().enumerate().map(|(at, nature)| if at == 6 { Nature::Falls } else { nature });
-    let watch_overtaken = [
-        Op::Publish(Rev { at: 3, enterprise: false }),
-        Op::Run(Command::Update, None),
-        Op::Clock(3599),
-        Op::Run(Command::Update, Some(92)),
-        Op::Run(Command::Rollback, Some(6)),
-        Op::Run(Command::UpdateNow, None),
-    ];
-    live((true, false, true, falls.collect()), &watch_overtaken).unwrap();
+    let tried_again = [publish(3), update(), Op::Clock(3599), killed(Command::Update, 92)];
+    let overtaken = [killed(Command::Rollback, 6), Op::Run(Command::UpdateNow, None)];
+    lives(Some((3, Nature::Falls)), &[&tried_again[..], &overtaken].concat());
     // After the undo the same run goes on to a version that falls, and `min_version` forbids the way back.
-    let falls_later =
-        healthy().into_iter().enumerate().map(|(at, nature)| if at == 8 { Nature::Falls } else { nature });
-    let no_way_back = [
-        Op::Edit(Edit::MinVersion(Some(1))),
-        Op::Publish(Rev { at: 4, enterprise: false }),
-        Op::Run(Command::Update, Some(4)),
-        Op::Reboot(Some(0)),
-        Op::Run(Command::Update, None),
-    ];
-    live((true, false, true, falls_later.collect()), &no_way_back).unwrap();
+    let begun = [Op::Edit(Edit::MinVersion(Some(1))), publish(4), killed(Command::Update, 4)];
+    lives(Some((4, Nature::Falls)), &[&begun[..], &[Op::Reboot(Some(0)), update()]].concat());
     // The clock is set back to the second of the first failure: the second one is taken for it.
-    let dies = healthy().into_iter().enumerate().map(|(at, nature)| if at == 4 { Nature::Dies } else { nature });
-    let same_second = [
-        Op::Publish(version),
-        Op::Run(Command::Update, None),
-        Op::Clock(-1),
-        Op::Run(Command::Pin(Some(version)), None),
-    ];
-    live((true, false, true, dies.collect()), &same_second).unwrap();
+    let pinned = Op::Run(Command::Pin(Some(version(2))), None);
+    lives(Some((2, Nature::Dies)), &[publish(2), update(), Op::Clock(-1), pinned]);
     // The run that ends a watch is to go down to the version that `keep: 1` has removed with that end.
-    let kept_one = [
-        Op::Publish(later),
-        Op::Run(Command::Update, Some(1)),
-        Op::Publish(Rev { at: 3, enterprise: false }),
-        Op::Run(Command::Update, Some(100)),
-        Op::Publish(first),
-        Op::Edit(Edit::Keep(1)),
-        Op::Run(Command::Update, None),
-    ];
-    live((true, false, true, healthy()), &kept_one).unwrap();
+    let watched = [publish(1), killed(Command::Update, 1), publish(3), killed(Command::Update, 100)];
+    lives(None, &[&watched[..], &[publish(0), Op::Edit(Edit::Keep(1)), update()]].concat());
     // Killed between the end of its watch and that removal.
-    let not_yet = [
-        Op::Edit(Edit::Keep(1)),
-        Op::Publish(later),
-        Op::Run(Command::Update, None),
-        Op::Publish(Rev { at: 3, enterprise: false }),
-        Op::Run(Command::Update, Some(94)),
-        Op::Run(Command::Update, None),
-    ];
-    live((true, false, true, healthy()), &not_yet).unwrap();
+    let begun = [Op::Edit(Edit::Keep(1)), publish(1), update(), publish(3)];
+    lives(None, &[&begun[..], &[killed(Command::Update, 94), update()]].concat());
     // Half removed, a host boots without its agent, which did not run before either.
-    let half_removed = [
-        Op::Publish(first),
-        Op::Run(Command::Enable, None),
-        Op::Service(Service::Enable),
-        Op::Run(Command::Uninstall, Some(29)),
-        Op::Reboot(Some(0)),
-    ];
-    live((true, false, false, healthy()), &half_removed).unwrap();
+    let begun = [publish(0), Op::Run(Command::Enable, None), Op::Service(Service::Enable)];
+    on(true, false, None, &[&begun[..], &[killed(Command::Uninstall, 29), Op::Reboot(Some(0))]].concat());
 }
 
 #[test]

@@ -103,18 +103,9 @@ fn an_upgrade_without_a_snapshot_keeps_the_database_and_reloads_with_the_agents_
         (Direction::Upgrade, Database::Keep, ServiceAction::Reload)
     );
     assert_eq!(
-        order(&plan),
-        [
-            "record_agent",
-            "place /bin/tbot",
-            "place /bin/tsh",
-            "place /units/teleport.service",
-            "snapshot 1.0.0",
-            "switch /bin/teleport",
-            "daemon_reload",
-            "reload",
-            "health"
-        ]
+        order(&plan).join(", "),
+        "record_agent, place /bin/tbot, place /bin/tsh, place /units/teleport.service, snapshot 1.0.0, \
+         switch /bin/teleport, daemon_reload, reload, health"
     );
     assert!(plan.downtime().is_empty());
 }
@@ -163,24 +154,10 @@ fn a_downgrade_with_a_valid_snapshot_stops_restores_links_and_starts() {
     let plan = move_to(&facts, &target("1.0.0")).unwrap();
     assert_eq!((plan.direction, plan.database), (Direction::Downgrade, Database::Restore));
     assert_eq!(
-        order(&plan),
-        [
-            "record_agent",
-            "prepare_restore",
-            "place /bin/tbot",
-            "place /bin/tsh",
-            "place /units/teleport.service",
-            "daemon_reload",
-            "prepare_snapshot",
-            "stop",
-            "snapshot 2.0.0 stopped",
-            "restore",
-            "switch /bin/teleport",
-            "start",
-            "health",
-            "describe",
-            "install"
-        ]
+        order(&plan).join(", "),
+        "record_agent, prepare_restore, place /bin/tbot, place /bin/tsh, place /units/teleport.service, \
+         daemon_reload, prepare_snapshot, stop, snapshot 2.0.0 stopped, restore, switch /bin/teleport, \
+         start, health, describe, install"
     );
     let downtime = plan.switch[plan.downtime()].iter().map(Step::describe).collect::<Vec<_>>();
     assert_eq!(downtime.len(), 4, "what must be done while the agent stands still: {downtime:?}");
@@ -195,21 +172,9 @@ fn a_restore_stops_and_saves_also_where_the_link_leads_to_the_target_by_now() {
     let plan = move_to(&facts, &target("1.0.0")).unwrap();
     assert_eq!((plan.database, plan.service), (Database::Restore, ServiceAction::Restart));
     assert_eq!(
-        order(&plan),
-        [
-            "record_agent",
-            "prepare_restore",
-            "place /units/teleport.service",
-            "daemon_reload",
-            "prepare_snapshot",
-            "stop",
-            "snapshot 2.0.0 stopped",
-            "restore",
-            "start",
-            "health",
-            "describe",
-            "install"
-        ]
+        order(&plan).join(", "),
+        "record_agent, prepare_restore, place /units/teleport.service, daemon_reload, prepare_snapshot, \
+         stop, snapshot 2.0.0 stopped, restore, start, health, describe, install"
     );
 }
 
