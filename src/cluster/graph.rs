@@ -213,35 +213,6 @@ mod tests {
         })
     }
 
-    const GRAPH: &str = r#"{"nodes":[{"version":"1.0.0"},{"version":"1.1.0","payload":"x","metadata":{}},{"version":"1.2.0"},
-        {"version":"2.0.0"},{"version":"0.9.0"}],"edges":[[0,1],[0,2],[1,2],[2,3],[0,4]]}"#;
-
-    #[test]
-    fn the_newest_direct_successor_is_chosen_and_no_further_one() {
-        for (own, expected) in [
-            ("1.0.0", Some("1.2.0")),
-            ("1.1.0", Some("1.2.0")),
-            ("1.2.0", Some("2.0.0")),
-            ("2.0.0", None),
-            ("7.0.0", None),
-        ] {
-            assert_eq!(chosen(GRAPH, own, &[], false).unwrap().as_deref(), expected, "{own}");
-        }
-    }
-
-    #[test]
-    fn a_version_that_failed_here_is_not_chosen_again() {
-        assert_eq!(chosen(GRAPH, "1.0.0", &["1.2.0"], false).unwrap().as_deref(), Some("1.1.0"));
-        assert_eq!(chosen(GRAPH, "1.0.0", &["1.2.0", "1.1.0"], false).unwrap(), None);
-    }
-
-    #[test]
-    fn an_edge_leads_downwards_only_where_that_is_allowed() {
-        let back = r#"{"nodes":[{"version":"1.0.0"},{"version":"1.1.0"}],"edges":[[1,0]]}"#;
-        assert_eq!(chosen(back, "1.1.0", &[], false).unwrap(), None);
-        assert_eq!(chosen(back, "1.1.0", &[], true).unwrap().as_deref(), Some("1.0.0"));
-    }
-
     #[test]
     fn a_barrier_is_not_skipped_and_a_dead_end_not_left() {
         let key = "org.fedoraproject.coreos.updates";
