@@ -169,6 +169,11 @@ impl Host {
         host
     }
 
+    /// Begins a command that is killed after so many mutations.
+    pub(super) fn arm(&mut self, kill: Option<u32>) {
+        (self.fuse, self.ticks, self.recovered) = (kill, 0, None);
+    }
+
     /// One mutation: the fuse may end here.
     pub(super) fn tick(&mut self) -> Act {
         self.ticks += 1;

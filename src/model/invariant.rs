@@ -9,8 +9,9 @@ use super::host::{Entry, Host, LINK_DIR, UNIT_FILE, VERSIONS_DIR, WANTS, unit_of
 use super::reference::Whole;
 use super::seen::{open_journal, same, seen};
 use super::sequence::World;
+use super::updater::target;
 use super::world::Rev;
-use crate::plan::{self, Part, Step, Target};
+use crate::plan::{self, Part, Step};
 use crate::store::{UNMANAGED, VersionDir};
 
 impl World {
@@ -64,14 +65,8 @@ impl World {
         // A plan after success is empty.
         let marked = self.reference.kept.values().all(|kept| kept.whole != Whole::Visibly);
         if !self.reference.links_lost && marked && self.reference.kept[&active].whole == Whole::Yes {
-            let target = Target {
-                revision: active.revision(),
-                url: String::new(),
-                bytes: None,
-                trust_snapshot: false,
-                over: plan::Over::Foreign,
-            };
-            let again = plan::move_to(&host.facts(host.updates.spec(), None, true), &target);
+            let facts = host.facts(host.updates.spec(), None, true);
+            let again = plan::move_to(&facts, &target(active.revision(), false));
             // An undone run leaves the links as they were, and can have made whole a version whose updater may be linked.
             let only_updater = |plan: &plan::Plan| {
                 let is_updater = |step: &Step| match step {

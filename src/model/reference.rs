@@ -306,12 +306,8 @@ impl Reference {
     pub(super) fn boot(&mut self) {
         self.running = false;
         self.failed = false;
-        if self.systemd
-            && self.starts_at_boot
-            && let Some(active) = self.active
-        {
-            self.running = self.comes_up(active);
-            self.failed = !self.running;
+        if self.systemd && self.starts_at_boot {
+            self.start();
         }
     }
 
@@ -414,8 +410,7 @@ impl Reference {
         let (was_running, was_failing) = (self.running, self.failed);
         let watches = self.systemd && was_running;
         if watches || (self.systemd && self.starts_at_boot && was_failing) {
-            self.running = self.comes_up(to);
-            self.failed = !self.running;
+            self.start();
         }
         if watches && !self.running {
             self.give_up(before, asked, restores);

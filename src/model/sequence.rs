@@ -197,9 +197,7 @@ impl World {
 
     fn run(&mut self, command: Command, kill: Option<u32>) -> Result<(), TestCaseError> {
         self.found |= command == Command::Uninstall;
-        self.host.fuse = kill;
-        self.host.ticks = 0;
-        self.host.recovered = None;
+        self.host.arm(kill);
         let pending = self.pending.take();
         let mut expected = match &pending {
             Some(pending) => self.recovered(pending),
@@ -246,9 +244,7 @@ impl World {
 
     fn reboot(&mut self, kill: Option<u32>) -> Result<(), TestCaseError> {
         self.host.process = None;
-        self.host.fuse = kill;
-        self.host.ticks = 0;
-        self.host.recovered = None;
+        self.host.arm(kill);
         let done = self.host.recover(true);
         self.host.fuse = None;
         let left = open_journal(&self.host);

@@ -9,7 +9,8 @@ use super::world::{Nature, Rev};
 use crate::config::status::Outcome;
 use crate::config::{Spec, Updates};
 use crate::database::SnapshotId;
-use crate::execute::journal::{FORMAT, Journal, Opening, Record, Writer};
+use crate::execute::journal::tests::opening;
+use crate::execute::journal::{Journal, Opening, Record};
 use crate::plan::decide::{self, Decision, Request};
 use crate::plan::facts::Facts;
 use crate::plan::{self, Database, Direction, Plan, Snapshot, Step, Target, retention};
@@ -52,6 +53,11 @@ impl<'a> RunRequest<'a> {
         let (refuse_outgoing, trusted) = (false, None);
         Self { command, target, in_window: true, force: true, every_byte: false, change, refuse_outgoing, trusted }
     }
+}
+
+/// An operator's target.
+pub(super) fn target(revision: Revision, trust_snapshot: bool) -> Target {
+    Target { revision, url: "https://cdn/archive".into(), bytes: None, trust_snapshot, over: plan::Over::Foreign }
 }
 
 impl Host {
@@ -142,15 +148,7 @@ impl Host {
             return fails(Code::Damaged, "no version is active");
         };
         let spec = self.updates.spec().clone();
-        let facts = self.facts(&spec, None, true);
-        let target = Target {
-            revision: active.revision(),
-            url: String::new(),
-            bytes: None,
-            trust_snapshot: false,
-            over: plan::Over::Foreign,
-        };
-        if plan::move_to(&facts, &target)?.is_empty() {
+        if plan::move_to(&self.facts(&spec, None, true), &target(active.revision(), false))?.is_empty() {
             return Ok(Did::Waited);
         }
         self.apply(&RunRequest { every_byte: true, ..RunRequest::new("verify --repair", active.revision(), &|_| {}) })
@@ -177,10 +175,7 @@ impl Host {
                 self.finish(&plan, journal, boot)?;
             } else {
                 self.append(&mut journal, Record::Recover)?;
-                self.undo_all(&plan, &mut journal, &Error::new(Code::Interrupted, "interrupted"), false, boot)?;
-                self.on_undone(&journal)?;
-                self.append(&mut journal, Record::Closed)?;
-                journal.close()?;
+                self.undo_run(&plan, journal, &Error::new(Code::Interrupted, "interrupted"), false, boot)?;
             }
             if pending {
                 self.step_clock(1);
@@ -257,13 +252,7 @@ impl Host {
     }
 
     fn replan(&self, request: &RunRequest<'_>, facts: &Facts) -> Act<Plan> {
-        let target = Target {
-            revision: request.target.clone(),
-            url: "https://cdn/archive".into(),
-            bytes: None,
-            trust_snapshot: request.trusted.is_some(),
-            over: plan::Over::Foreign,
-        };
+        let target = target(request.target.clone(), request.trusted.is_some());
         let plan = plan::move_to(facts, &target)?;
         if plan.database == Database::Keep {
             return Ok(plan);
@@ -306,25 +295,13 @@ impl Host {
         commit_settings: &dyn Fn(&mut Updates, Option<SnapshotId>, jiff::Timestamp),
     ) -> Act {
         self.tick()?;
-        let opening = Opening {
-            format: FORMAT,
-            writer: Writer { path: "/u".into(), sha256: protocol::Digest([0; 32]), version: "1.0.0".into() },
-            command: command.to_owned(),
-            time: self.now,
-            root: "/".into(),
-            data_dir: "/data".into(),
-            plan: plan.clone(),
-        };
+        let opening = Opening { command: command.to_owned(), time: self.now, ..opening(plan) };
         let mut journal = Journal::create(&self.journal_dir, opening)?;
         match self.switch(plan, &mut journal, proxy, commit_settings) {
             Ok(()) => self.finish(plan, journal, false),
             Err(stop) if is_kill(&stop) => Err(stop),
             Err(Stop::Failed(error)) => {
-                let blame = error.code == Code::Unhealthy;
-                self.undo_all(plan, &mut journal, &error, blame, false)?;
-                self.on_undone(&journal)?;
-                self.append(&mut journal, Record::Closed)?;
-                journal.close()?;
+                self.undo_run(plan, journal, &error, error.code == Code::Unhealthy, false)?;
                 Err(error.into())
             }
             Err(stop) => Err(stop),
@@ -353,24 +330,24 @@ impl Host {
         self.append(journal, Record::Commit)
     }
 
-    fn undo_all(&mut self, plan: &Plan, journal: &mut Journal, error: &Error, blame: bool, boot: bool) -> Act {
+    /// Undoes all steps of a run, records its failure and ends its journal.
+    fn undo_run(&mut self, plan: &Plan, mut journal: Journal, error: &Error, blame: bool, boot: bool) -> Act {
         if journal.undo_reason().is_none() {
             let record = Record::Undo { code: error.code.as_str().to_owned(), reason: error.what.clone(), blame };
-            self.append(journal, record)?;
+            self.append(&mut journal, record)?;
         }
         for index in journal.to_undo() {
-            self.undo(&plan.switch[index], journal, boot)?;
-            self.append(journal, Record::Undone { step: index })?;
+            self.undo(&plan.switch[index], &mut journal, boot)?;
+            self.append(&mut journal, Record::Undone { step: index })?;
         }
         self.remove_unmanaged();
         self.next = None;
-        self.tick()
-    }
-
-    fn on_undone(&mut self, journal: &Journal) -> Act {
+        self.tick()?;
         self.show_evidence();
-        Failure::of(journal)?.record(&mut self.updates, &self.journal_dir, self.now);
-        self.tick()
+        Failure::of(&journal)?.record(&mut self.updates, &self.journal_dir, self.now);
+        self.tick()?;
+        self.append(&mut journal, Record::Closed)?;
+        Ok(journal.close()?)
     }
 
     fn finish(&mut self, plan: &Plan, mut journal: Journal, boot: bool) -> Act {

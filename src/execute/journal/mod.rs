@@ -7,7 +7,7 @@
 mod line;
 mod record;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};

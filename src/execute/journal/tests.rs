@@ -9,7 +9,8 @@ use super::line::{TOGETHER, checksum};
 use super::*;
 use crate::plan::{Direction, Plan};
 
-fn opening() -> Opening {
+/// Of a run of this plan, on this host.
+pub(crate) fn opening(plan: &Plan) -> Opening {
     Opening {
         format: FORMAT,
         writer: Writer { path: "/u".into(), sha256: Digest([0; 32]), version: "1.0.0".into() },
@@ -17,15 +18,20 @@ fn opening() -> Opening {
         time: Timestamp::UNIX_EPOCH,
         root: "/".into(),
         data_dir: "/var/lib/teleport".into(),
-        plan: Plan::none(Direction::First),
+        plan: plan.clone(),
     }
+}
+
+/// Of a run without a step.
+fn first() -> Opening {
+    opening(&Plan::none(Direction::First))
 }
 
 fn run() -> Vec<Record> {
     let note =
         Note { snapshot: Some(SnapshotId::Linked), file: StatData::of(Path::new("/")).unwrap(), ..Note::default() };
     vec![
-        Record::Begin(Box::new(opening())),
+        Record::Begin(Box::new(first())),
         Record::Intent { step: 0 },
         Record::Done { step: 0, note: Note::default() },
         Record::Intent { step: 1 },
@@ -57,7 +63,7 @@ fn what_is_written_is_read_and_the_preallocated_zeros_are_no_records() {
 fn a_noted_record_is_written_with_the_next_one_also_where_that_had_to_be_written_twice() {
     let dir = tempfile::tempdir().unwrap();
     let on_disk = || parse(&std::fs::read(dir.path().join(NAME)).unwrap()).unwrap().0.len();
-    let mut journal = Journal::create(dir.path(), opening()).unwrap();
+    let mut journal = Journal::create(dir.path(), first()).unwrap();
     journal.append_all(vec![Record::Intent { step: 0 }, Record::Intent { step: 1 }]).unwrap();
     let note = || Note { snapshot: Some(SnapshotId::Linked), ..Note::default() };
     journal.note(Record::Done { step: 0, note: note() });
@@ -79,7 +85,7 @@ fn a_record_of_a_later_program_stops_recovery() {
     let mut bytes = bytes(&run()[..2]);
     bytes.extend(format!("{} {}\n", checksum(json), String::from_utf8_lossy(json)).into_bytes());
     assert_eq!(parse(&bytes).unwrap_err().code, Code::JournalUnknown);
-    let later = Opening { format: FORMAT + 1, ..opening() };
+    let later = Opening { format: FORMAT + 1, ..first() };
     let error = parse(&encode(&Record::Begin(Box::new(later)))).unwrap_err();
     assert_eq!(error.code, Code::JournalUnknown);
 }
@@ -87,7 +93,7 @@ fn a_record_of_a_later_program_stops_recovery() {
 #[test]
 fn a_reopened_journal_goes_on_where_the_whole_records_end() {
     let dir = tempfile::tempdir().unwrap();
-    let mut journal = Journal::create(dir.path(), opening()).unwrap();
+    let mut journal = Journal::create(dir.path(), first()).unwrap();
     journal.append(Record::Intent { step: 0 }).unwrap();
     drop(journal);
     // A torn record behind them, as a power cut leaves it.
@@ -109,7 +115,7 @@ fn a_reopened_journal_goes_on_where_the_whole_records_end() {
 #[test]
 fn the_records_tell_what_is_to_be_undone_and_why() {
     let dir = tempfile::tempdir().unwrap();
-    let mut journal = Journal::create(dir.path(), opening()).unwrap();
+    let mut journal = Journal::create(dir.path(), first()).unwrap();
     let path = dir.path().join(NAME);
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 256 * 1024);
     let done = |step, snapshot| {
@@ -138,7 +144,7 @@ fn the_records_tell_what_is_to_be_undone_and_why() {
     assert_eq!(answers(&journal), (vec![2, 0], Some(SnapshotId::Linked), false));
     assert_eq!(journal.undo_reason(), Some(("io", "sync", false)));
     assert!(is_open(dir.path()) && !journal.is_closed());
-    assert_eq!(journal.opening().unwrap(), &opening());
+    assert_eq!(journal.opening().unwrap(), &first());
     journal.append(Record::Closed).unwrap();
     assert!(!is_open(dir.path()) && journal.is_closed());
     assert_eq!(parse(&std::fs::read(&path).unwrap()).unwrap().0, journal.records());
@@ -147,7 +153,7 @@ fn the_records_tell_what_is_to_be_undone_and_why() {
 #[test]
 fn a_torn_tail_is_wiped_before_anything_is_written_behind_the_whole_records() {
     let dir = tempfile::tempdir().unwrap();
-    drop(Journal::create(dir.path(), opening()).unwrap());
+    drop(Journal::create(dir.path(), first()).unwrap());
     let path = dir.path().join(NAME);
     let mut bytes = std::fs::read(&path).unwrap();
     let whole = parse(&bytes).unwrap().1 as usize;
@@ -166,7 +172,7 @@ fn a_torn_tail_is_wiped_before_anything_is_written_behind_the_whole_records() {
 fn what_a_longer_write_that_failed_has_left_is_not_taken_for_records_that_follow() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(NAME);
-    let mut journal = Journal::create(dir.path(), opening()).unwrap();
+    let mut journal = Journal::create(dir.path(), first()).unwrap();
     let long: Vec<Record> = (0..4).map(|step| Record::Intent { step }).collect();
     // Its bytes are in the file, its sync fails.
     let good = std::mem::replace(&mut journal.file, File::open(&path).unwrap());
@@ -200,7 +206,7 @@ fn a_write_of_which_a_power_cut_kept_only_the_end_is_a_torn_tail_and_more_than_o
 #[test]
 fn an_image_that_was_moved_is_recovered_where_it_is_now() {
     let dir = tempfile::tempdir().unwrap();
-    let mut begun = opening();
+    let mut begun = first();
     let grant_traverse = |path: &str| crate::plan::Step::GrantTraverse { path: path.into() };
     begun.root = "/image".into();
     begun.data_dir = "/image/var/lib/teleport".into();
@@ -229,9 +235,9 @@ fn the_writer_of_a_journal_of_any_format_can_be_asked_to_finish_it() {
     let write = |bytes: &[u8]| durable::write(&dir.path().join(NAME), bytes, durable::FILE_MODE).unwrap();
     write(&[0; 64]);
     assert_eq!((writer_of(dir.path()).unwrap(), is_open(dir.path())), (None, false));
-    let later = encode(&Record::Begin(Box::new(Opening { format: FORMAT + 1, ..opening() })));
+    let later = encode(&Record::Begin(Box::new(Opening { format: FORMAT + 1, ..first() })));
     write(&[&later, &b"what only it knows\n"[..]].concat());
-    assert_eq!((writer_of(dir.path()).unwrap(), is_open(dir.path())), (Some(opening().writer), true));
+    assert_eq!((writer_of(dir.path()).unwrap(), is_open(dir.path())), (Some(first().writer), true));
     let mut torn = later;
     torn[20] ^= 1;
     write(&torn);

@@ -138,13 +138,9 @@ impl Bed {
 
     fn begin(&self, plan: &Plan) -> Journal {
         let opening = Opening {
-            format: journal::FORMAT,
-            writer: Writer { path: "/u".into(), sha256: protocol::Digest([0; 32]), version: "1.0.0".into() },
-            command: "update".into(),
-            time: "2026-01-02T03:04:05Z".parse().unwrap(),
             root: self.layout.root.clone(),
             data_dir: self.layout.default_data_dir(),
-            plan: plan.clone(),
+            ..journal::tests::opening(plan)
         };
         Journal::create(&self.layout.versions, opening).unwrap()
     }
