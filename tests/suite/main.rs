@@ -6,7 +6,7 @@
 
 /// A test for each row: its name, and what `$check` is called with.
 macro_rules! tests_of {
-    ($check:ident: $($name:ident($($with:expr),*);)*) => { $(#[test] fn $name() { $check($($with),*); })* };
+    ($check:path: $($name:ident($($with:expr),*);)*) => { $(#[test] fn $name() { $check($($with),*); })* };
 }
 
 mod agent;

@@ -1,6 +1,6 @@
 //! The loop of seed 001's figure, on a host with a real systemd: critical? agent healthy? within the window?
 
-use super::host::{CHANNEL, closed_window, open_window};
+use crate::support::source::{CHANNEL, closed_window, open_window};
 use crate::support::*;
 
 /// A bed whose agent follows a channel that says 1.0.0, with an archive of 1.1.0 as well.

@@ -1,7 +1,7 @@
 //! Hosts of RFD 0109's updater (`teleport-ent-updater`): taken over by `enable`, given back by `uninstall`.
 
-use super::host::CHANNEL;
 use crate::support::go::put;
+use crate::support::source::CHANNEL;
 use crate::support::*;
 
 /// The updater's files below `root`, as its package leaves them, with what enables its timer.

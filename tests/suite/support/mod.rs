@@ -5,6 +5,8 @@ pub(crate) mod life;
 pub(crate) mod look;
 pub(crate) mod package;
 pub(crate) mod repository;
+pub(crate) mod source;
+pub(crate) mod transcript;
 
 pub(crate) use std::collections::{BTreeMap, BTreeSet, HashSet};
 pub(crate) use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
