@@ -229,30 +229,30 @@ fn every_command_and_flag_in_the_pages_exists() {
 #[test]
 fn every_test_that_the_security_page_names_exists() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read =
-        |path: &Path| std::fs::read_to_string(top.join(path)).unwrap_or_else(|error| panic!("{path:?}: {error}"));
     let mut named = 0;
-    let mut paths = BTreeMap::new();
-    let mut folders = vec![top.join("tests/suite")];
-    while let Some(folder) = folders.pop() {
-        for path in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
-            match path.file_stem().unwrap().to_str().unwrap() {
-                _ if path.is_dir() => folders.push(path),
-                "mod" => drop(paths.insert(folder.file_name().unwrap().to_str().unwrap().to_owned(), path)),
-                stem => drop(paths.insert(stem.to_owned(), path)),
-            }
-        }
+    // Tests are functions, and cases of the transcript of the same name.
+    let mut suite: BTreeMap<String, String> = BTreeMap::new();
+    for (path, text) in texts(&["tests/suite"]) {
+        let stem = match path.file_stem().unwrap().to_str().unwrap() {
+            "mod" => path.parent().unwrap().file_name().unwrap().to_str().unwrap(),
+            stem => stem,
+        };
+        *suite.entry(stem.to_owned()).or_default() += &format!("\n{text}");
     }
     for span in SECURITY.split('`').skip(1).step_by(2) {
         let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || b"_0123456789".contains(&byte));
         match span.split_once("::") {
             Some((file, test)) if is_word(file) && is_word(test) => {
-                let text =
-                    read(paths.get(file).unwrap_or_else(|| panic!("docs/security.md names {span}: no such file")));
-                assert!(text.contains(&format!("\nfn {test}")), "docs/security.md names {span}, which is no test");
+                let text = suite.get(file).unwrap_or_else(|| panic!("docs/security.md names {span}: no such file"));
+                let names = [format!("\nfn {test}"), format!("\n{}", test.replace('_', " "))];
+                let is_there = names.iter().any(|name| text.contains(name.as_str()));
+                assert!(is_there, "docs/security.md names {span}, which is no test");
                 named += 1;
             }
-            _ if span.starts_with("src/") => assert!(read(span.as_ref()).contains("#[test]"), "{span} has no test"),
+            _ if span.starts_with("src/") => {
+                let text = std::fs::read_to_string(top.join(span)).unwrap_or_else(|error| panic!("{span}: {error}"));
+                assert!(text.contains("#[test]"), "{span} has no test");
+            }
             _ => {}
         }
     }

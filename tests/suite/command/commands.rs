@@ -1,68 +1,12 @@
-//! The commands beside `enable` and `update`: `pin`, `unpin`, `disable`, `plan`, `verify`, `rollback`; exit statuses.
+//! The commands beside `enable` and `update`: the cases of `commands.txt`, plans that are executed, damages, and who may run what.
 
 use std::fs::{File, Permissions};
 
 use crate::support::*;
 
-fn agent(image: &Image) -> String {
-    link(&image.path("/usr/local/bin/teleport"))
-}
-
-// --- pin, unpin, disable ---
-
 #[test]
-fn pin_stays_on_the_present_version_until_unpin() {
-    let image = Image::quiet("1.0.0");
-    image.run(&["pin"]).ok();
-    image.release("2.0.0");
-    let before = image.tree();
-    image.run(&["update"]).ok();
-    image.run(&["update", "--now"]).ok();
-    assert_eq!(image.tree(), before);
-    assert!(image.cluster.requests().is_empty(), "{:?}", image.cluster.requests());
-    let status = image.status();
-    assert_eq!((&status["pinned"], &status["agent_updates_enabled"]), (&json!(true), &json!(true)));
-
-    image.run(&["unpin"]).ok();
-    image.run(&["update"]).ok();
-    assert_eq!(agent(&image), binary("2.0.0", "teleport"));
-}
-
-#[test]
-fn pin_installs_the_version_it_is_given_now() {
-    let image = Image::quiet("1.0.0");
-    image.cluster.publish(&Archive::simple("1.5.0"));
-    image.run(&["pin", "--force-version", "v1.5.0"]).ok();
-    assert_eq!(agent(&image), binary("1.5.0", "teleport"));
-    image.update_to("2.0.0");
-    // An `enable` in between changes settings, not the pin.
-    image.enable(&["--group", "canary"]).ok();
-    assert_eq!(agent(&image), binary("1.5.0", "teleport"));
-    assert!(!image.config().contains("v1.5.0"));
-}
-
-#[test]
-fn pin_to_a_version_that_is_none_or_not_there_changes_nothing() {
-    let image = Image::quiet("1.0.0");
-    let before = image.installation();
-    for (version, status, code) in [("../../etc", 2, "usage"), ("1.5", 2, "usage"), ("1.5.0", 1, "archive_missing")] {
-        image
-            .run(&["pin", "--force-version", version, "--log-format", "json"])
-            .fails(status, code)
-            .says(&format!("\"error_code\":\"{code}\""));
-        assert_eq!(image.installation(), before);
-    }
-    assert!(!image.config().contains("pinned: true"));
-}
-
-#[test]
-fn disable_sets_enabled_to_false_and_nothing_else() {
-    let image = Image::quiet("1.0.0");
-    let (before, tree) = (image.config(), image.installation());
-    image.run(&["disable"]).ok();
-    assert_eq!(image.config(), before.replace("enabled: true", "enabled: false"));
-    assert_eq!(image.installation(), tree);
-    assert!(image.cluster.requests().is_empty());
+fn each_does_what_it_says() {
+    transcript::play("command/commands.txt");
 }
 
 // --- plan ---
@@ -99,29 +43,6 @@ fn plan_shows_every_step_as_text_and_as_json_and_changes_nothing() {
     }
     assert!(text.starts_with("2.0.0 (oss) -> 3.0.0 (oss)\n"), "{text}");
     assert!(text.contains("undo: "), "{text}");
-}
-
-#[test]
-fn plan_says_why_there_is_nothing_to_do() {
-    let image = Image::quiet("1.0.0");
-    image.run(&["plan", "--format", "json"]).ok();
-    let reason = || {
-        let before = image.tree();
-        let json = image.run(&["plan", "--format", "json"]).ok().json();
-        assert_eq!(image.tree(), before);
-        assert_eq!(json["action"], "none");
-        json["reason"].as_str().unwrap_or_default().to_owned()
-    };
-    assert_eq!(reason(), "");
-    image.release("2.0.0");
-    image.cluster.set_directive(Find { auto_update: false, ..Find::version("2.0.0") });
-    assert!(reason().contains("window"));
-    let now = image.run(&["plan", "--now", "--format", "json"]).ok().json();
-    assert_eq!(now["action"], "update");
-    image.run(&["pin"]).ok();
-    assert!(reason().contains("pinned"));
-    image.run(&["disable"]).ok();
-    assert!(reason().contains("disabled"));
 }
 
 #[test]
@@ -318,145 +239,7 @@ fn verify_repair_leaves_a_running_agent_alone() {
     assert_eq!(rig.status()["agent_version_running"], "2.0.0");
 }
 
-#[test]
-fn verify_repair_that_cannot_download_leaves_everything_as_it_was() {
-    let mut image = with_snapshot();
-    flip(&image.versions().join("2.0.0/bin/tsh"));
-    let before = image.installation();
-    image.cluster.go_down();
-    image.run(&["verify", "--repair", "--log-format", "json"]).fails(1, "\"error_code\":\"network\"");
-    assert_eq!(image.installation(), before);
-    image.cluster.come_up();
-    image.run(&["verify", "--repair"]).ok();
-}
-
-#[test]
-fn verify_tells_of_a_damaged_snapshot_which_no_repair_can_make_again() {
-    let image = with_snapshot();
-    let snapshot = image.versions().join("1.0.0/backup/sqlite.db");
-    assert_eq!(sql_of(&snapshot, "SELECT note FROM rows"), ["mine"]);
-    flip(&snapshot);
-    let before = image.installation();
-    let told = "1.0.0/backup/sqlite.db: the database backup does not match the size or SHA-256 in backup.yaml";
-    let ran = image.run(&["verify"]).fails(1, told);
-    let said = "`--repair` cannot repair a database backup";
-    assert!(ran.stderr.contains(said) && !ran.stderr.contains("--repair` to repair"), "{ran:#?}");
-    image.run(&["verify", "--repair", "--log-format", "json"]).fails(1, "\"error_code\":\"backup_invalid\"");
-    assert_eq!(image.installation(), before);
-    image.run(&["rollback", "--log-format", "json"]).fails(1, "\"error_code\":\"backup_invalid\"");
-    assert_eq!(image.installation(), before);
-}
-
-#[test]
-fn verify_tells_of_a_snapshot_without_its_description() {
-    let image = with_snapshot();
-    std::fs::remove_file(image.versions().join("1.0.0/backup/backup.yaml")).unwrap();
-    image.run(&["verify"]).fails(1, "1.0.0/backup has no backup.yaml");
-    image.run(&["verify", "--repair", "--log-format", "json"]).fails(1, "\"error_code\":\"backup_invalid\"");
-}
-
-#[test]
-fn verify_tells_what_would_keep_a_rollback_from_the_last_working_version_although_nothing_is_damaged() {
-    let description = |image: &Image| image.versions().join("1.0.0/backup/backup.yaml");
-    let edit = |image: &Image, from: &str, to: &str| {
-        let text = std::fs::read_to_string(description(image)).unwrap();
-        let line = text.lines().find(|line| line.trim_start().starts_with(from)).unwrap();
-        std::fs::write(description(image), text.replace(line, &format!("  {from} {to}"))).unwrap();
-    };
-    type Change<'a> = &'a dyn Fn(&Image);
-    let changes: [(Change<'_>, &str); 4] = [
-        (
-            &|image| std::fs::remove_dir_all(image.versions().join("1.0.0/backup")).unwrap(),
-            "there is no database backup",
-        ),
-        (&|image| edit(image, "proxy:", "elsewhere:443"), "was made with proxy"),
-        (&|image| edit(image, "creation_time:", "2001-01-01T00:00:00+00:00"), "is older than 365 days"),
-        (&|image| edit(image, "creation_time:", "2901-01-01T00:00:00+00:00"), "is in the future"),
-    ];
-    for (change, why) in changes {
-        let image = with_snapshot();
-        let told = "`rollback` cannot go back to 1.0.0 (oss): ";
-        assert!(!image.run(&["verify"]).ok().stderr.contains(told));
-        change(&image);
-        let ran = image.run(&["verify"]).ok();
-        let line = ran.stderr.lines().find(|line| line.contains(told)).unwrap_or_else(|| panic!("{ran:#?}"));
-        assert!(line.contains(why), "{line}");
-        image.run(&["rollback"]).fails(1, why);
-    }
-}
-
-#[test]
-fn a_version_that_was_copied_to_another_number_is_not_taken_for_that_version() {
-    let image = Image::enabled("1.0.0");
-    let at = |version: &str| image.versions().join(version);
-    let copied = Command::new("cp").arg("-a").args([at("1.0.0"), at("2.0.0")]).status().unwrap();
-    assert!(copied.success());
-    image.update_to("2.0.0");
-    assert!(!image.cluster.requests_to("v2.0.0-linux").is_empty(), "it was not downloaded");
-    let manifest = |version: &str| std::fs::read_to_string(at(version).join("manifest.json")).unwrap();
-    assert!(manifest("2.0.0").contains("\"version\": \"2.0.0\""));
-    std::fs::write(at("2.0.0").join("manifest.json"), manifest("1.0.0")).unwrap();
-    image.run(&["verify"]).fails(1, "2.0.0/manifest.json is that of 1.0.0 (oss)");
-    image.run(&["verify", "--repair"]).ok();
-    image.run(&["verify"]).ok();
-}
-
-// --- rollback ---
-
-#[test]
-fn rollback_of_a_pinned_host_pins_it_to_the_version_gone_to() {
-    let image = Image::quiet("1.0.0");
-    image.release("2.0.0");
-    image.run(&["pin", "--force-version", "2.0.0"]).ok();
-    image.run(&["rollback"]).ok().says("after this rollback the pinned version is 1.0.0");
-    // Settings, links and status agree, and what only changes another setting does not lead to the version refused.
-    assert!(image.config().contains("pinned_version: 1.0.0"), "{}", image.config());
-    image.run(&["enable", "--group", "blue"]).ok();
-    assert_eq!(agent(&image), binary("1.0.0", "teleport"));
-    let status = image.status();
-    assert_eq!((&status["pinned"], &status["agent_version_installed"]), (&json!(true), &json!("1.0.0")));
-    assert_eq!(status["refused"][0]["version"], "2.0.0", "{status:#}");
-    image.run(&["unpin"]).ok();
-    image.run(&["update"]).ok();
-    assert_eq!(agent(&image), binary("1.0.0", "teleport"));
-}
-
-#[test]
-fn rollback_without_a_version_to_go_back_to_fails_and_changes_nothing() {
-    let image = Image::quiet("1.0.0");
-    let before = image.installation();
-    image.run(&["rollback", "--log-format", "json"]).fails(1, "\"error_code\":\"no_previous\"");
-    assert_eq!(image.installation(), before);
-}
-
 // --- exit statuses ---
-
-#[test]
-fn exit_status_3_is_for_status_asked_whether_an_update_is_due_alone() {
-    let image = Image::quiet("1.0.0");
-    let ask = ["status", "--err-if-should-update-now"];
-    assert_eq!(image.run(&ask).status, 0);
-    image.release("2.0.0");
-    assert_eq!(image.run(&ask).status, 3);
-    for args in [&["status"][..], &["plan"], &["plan", "--now"], &["verify"], &["version"]] {
-        assert_eq!(image.run(args).status, 0, "{args:?}");
-    }
-    image.cluster.set_directive(Find { auto_update: false, ..Find::version("2.0.0") });
-    assert_eq!(image.run(&ask).status, 0, "outside of the window nothing is due");
-    image.cluster.set_directive(Find::version("2.0.0"));
-    image.run(&["pin"]).ok();
-    assert_eq!(image.run(&ask).status, 0);
-    image.run(&["unpin"]).ok();
-    image.run(&["disable"]).ok();
-    assert_eq!(image.run(&ask).status, 0);
-    image.enable(&[]).ok();
-    assert_eq!(image.run(&ask).status, 0);
-    // What it said was due is what `update` does, no matter whether the cluster answers `status` in time.
-    let mut image = image;
-    image.cluster.go_down();
-    let ran = image.run(&ask);
-    assert_eq!((ran.status, ran.json()["agent_version_desired"].clone()), (0, Value::Null));
-}
 
 #[test]
 fn a_command_of_an_ordinary_user_says_to_be_root_and_the_readers_work() {

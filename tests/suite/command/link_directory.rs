@@ -135,22 +135,6 @@ fn a_version_of_the_unit_that_masks_ours_is_found_and_repaired_while_the_agent_i
 }
 
 #[test]
-fn an_enabled_image_is_moved_with_the_links_that_enable_it() {
-    let image = Image::enabled("1.0.0");
-    let system = image.path("/etc/systemd/system");
-    std::fs::create_dir_all(system.join("multi-user.target.wants")).unwrap();
-    let (mask, wants) = (system.join("teleport.service"), system.join("multi-user.target.wants/teleport.service"));
-    let target = format!("{VERSIONS}/1.0.0/etc/systemd/teleport.service");
-    std::os::unix::fs::symlink(&target, &mask).unwrap();
-    std::os::unix::fs::symlink(&target, &wants).unwrap();
-    image.enable(&["--path", "/opt/tp/bin"]).ok();
-    assert!(mask.symlink_metadata().is_err(), "it would mask the unit with the new paths");
-    assert_eq!(std::fs::read_link(&wants).unwrap().to_str().unwrap(), UNIT);
-    image.run(&["verify"]).ok();
-    assert_eq!(std::fs::read_dir(image.path("/usr/local/bin")).unwrap().count(), 0);
-}
-
-#[test]
 fn a_timer_that_is_off_is_told_of() {
     let Some(rig) = Rig::up("timer-off") else { return };
     rig.release(&Archive::simple("1.0.0"));

@@ -1,5 +1,5 @@
 //! RFD 0169, the fifteen steps of `update`, as SPEC §5 changes them: a test or more for each, named after it; the real
-//! timer; the order inside a switch. Step 6 is in `download/space.rs`, step 7 is step 5 of `enable`; step 15: `config.rs` (`keep`).
+//! timer; the order inside a switch. Step 6 is in `download/space.rs`, step 7 is step 5 of `enable`; step 15: `config.txt` (`keep`). What an image shows is in `rfd_update.txt`, the steps of `enable` too.
 
 use std::fs::File;
 use std::mem::MaybeUninit;
@@ -38,32 +38,8 @@ fn let_wait(image: &Image, seconds: u32) {
 }
 
 #[test]
-fn update_step_01_quits_without_a_request_when_updates_are_not_enabled() {
-    let image = Image::quiet("1.0.0");
-    image.release("2.0.0");
-    image.run(&["disable"]).ok();
-    let before = image.tree();
-    for args in [&["update"][..], &["update", "--now"]] {
-        image.run(args).ok();
-    }
-    assert_eq!(image.tree(), before);
-    let fresh = Image::new("1.0.0");
-    let before = fresh.tree();
-    fresh.run(&["update"]).ok();
-    assert_eq!(fresh.tree(), before);
-    assert!(image.cluster.requests().is_empty() && fresh.cluster.requests().is_empty());
-}
-
-#[test]
-fn update_step_01_fails_when_enabled_without_a_proxy() {
-    let image = Image::new("1.0.0");
-    std::fs::create_dir_all(image.versions()).unwrap();
-    let config = "version: v1\nkind: agent_versions\nspec:\n  enabled: true\n";
-    std::fs::write(image.versions().join("updates.yaml"), config).unwrap();
-    let before = image.tree();
-    image.run(&["update", "--log-format", "json"]).fails(1, "\"error_code\":\"proxy_missing\"");
-    assert_eq!(image.tree(), before);
-    assert!(image.cluster.requests().is_empty());
+fn the_steps_of_enable_and_update_that_an_image_shows_are_those_of_the_rfd() {
+    transcript::play("command/rfd_update.txt");
 }
 
 #[test]
@@ -88,54 +64,6 @@ fn update_step_02_sends_host_group_and_update_id() {
     // 8-4-4-4-12 hexadecimal digits, and the same host's the next time.
     let shape: Vec<usize> = ids[0].split('-').map(str::len).collect();
     assert_eq!((shape, ids[0]), (vec![8, 4, 4, 4, 12], ids[1]));
-}
-
-#[test]
-fn update_step_03_quits_outside_of_the_clusters_window_unless_told_now() {
-    let image = Image::quiet("1.0.0");
-    image.release("2.0.0");
-    image.cluster.set_directive(Find { auto_update: false, ..Find::version("2.0.0") });
-    let before = image.installation();
-    image.run(&["update"]).ok();
-    assert_eq!(image.installation(), before);
-    assert_eq!(image.cluster.requests().len(), 1);
-    image.run(&["update", "--now"]).ok();
-    assert_eq!(link(&image.path("/usr/local/bin/teleport")), binary("2.0.0", "teleport"));
-}
-
-#[test]
-fn update_step_04_quits_after_exactly_one_request_when_the_version_is_the_latest() {
-    let image = Image::quiet("1.0.0");
-    let before = image.tree();
-    image.run(&["update"]).ok();
-    image.run(&["update", "--now"]).ok();
-    let asked: Vec<String> = image.cluster.requests().into_iter().map(|request| request.path).collect();
-    assert_eq!(asked, ["/v1/webapi/find"; 2]);
-    assert_eq!(image.tree(), before);
-}
-
-#[test]
-fn update_step_04_puts_lost_links_of_ours_right_and_leaves_what_others_put_there() {
-    let image = Image::quiet("1.0.0");
-    let unit = image.path("/usr/local/lib/systemd/system/teleport.service");
-    let of_unit = "/var/lib/teleport/versions/1.0.0/etc/systemd/teleport.service";
-    let tsh = image.path("/usr/local/bin/tsh");
-    for (place, target) in [(&unit, of_unit.to_owned()), (&tsh, binary("1.0.0", "tsh"))] {
-        std::fs::remove_file(place).unwrap();
-        image.run(&["update"]).ok();
-        assert_eq!(link(place), target);
-        // One that leads to another version of ours is as wrong.
-        std::fs::remove_file(place).unwrap();
-        std::os::unix::fs::symlink(target.replace("1.0.0", "0.9.0"), place).unwrap();
-        image.run(&["update"]).ok();
-        assert_eq!(link(place), target);
-        // A file of an operator is not ours, and costs no more than a look.
-        std::fs::remove_file(place).unwrap();
-        std::fs::write(place, "mine").unwrap();
-        let before = image.tree();
-        image.run(&["update"]).ok().says("nothing to do");
-        assert_eq!(image.tree(), before);
-    }
 }
 
 #[test]
@@ -199,95 +127,6 @@ fn update_step_05_is_left_out_by_now() {
     let_wait(&image, 3000);
     image.run(&["update", "--now"]).ok();
     assert_eq!(link(&image.path("/usr/local/bin/teleport")), binary("2.0.0", "teleport"));
-}
-
-#[test]
-fn update_step_08_downloads_what_is_refused_once_until_another_digest_or_an_operator_asks_for_it() {
-    let image = Image::quiet("1.0.0");
-    image.release("2.0.0");
-    let archive = "/cdn/teleport-v2.0.0-linux-amd64-bin.tar.gz";
-    image.cluster.misbehave(".sha256$", Misbehaviour::Stale);
-    image.run(&["update"]).fails(1, ", expected ");
-    image.cluster.forget_requests();
-    let whole = || {
-        let requests = image.cluster.requests_to(archive);
-        requests.iter().filter(|request| request.method == "GET" && request.path == archive).count()
-    };
-    for _ in 0..2 {
-        image.run(&["update"]).ok().says("next attempt at");
-    }
-    assert_eq!(whole(), 0);
-    let delayed = image.status()["delayed"][0].clone();
-    assert_eq!((&delayed["version"], &delayed["error_code"]), (&"2.0.0".into(), &"checksum_mismatch".into()));
-    image.run(&["update", "--now"]).fails(1, ", expected ");
-    assert_eq!(whole(), 1);
-    // The true digest is another one.
-    image.cluster.behave();
-    image.run(&["update"]).ok();
-    assert_eq!(image.setting("active_version").as_deref(), Some("2.0.0"));
-    assert!(!image.config().contains("delayed"));
-}
-
-#[test]
-fn update_step_03_dampens_a_cluster_that_goes_to_and_fro() {
-    let image = Image::quiet("1.0.0");
-    image.update_to("2.0.0");
-    let is = |version: &str| image.setting("active_version").as_deref() == Some(version);
-    let wanted = |version: &str| image.cluster.set_directive(Find::version(version));
-    // A way back, its reversal, and the same once more are prompt.
-    for version in ["1.0.0", "2.0.0", "1.0.0", "2.0.0"] {
-        wanted(version);
-        image.run(&["update"]).ok();
-        assert!(is(version));
-    }
-    wanted("1.0.0");
-    let ran = image.run(&["update"]).ok();
-    assert!(is("2.0.0") && ran.stderr.contains("waits until"), "{ran:#?}");
-    let held = image.status()["held"][0].clone();
-    let until = held["until"].as_str().unwrap_or_default();
-    assert_eq!((&held["version"], &held["edition"]), (&"1.0.0".into(), &"oss".into()));
-    assert!(!until.is_empty() && ran.stderr.contains(until), "{held} {ran:#?}");
-    let shown = image.run(&["status", "--format", "text"]).ok();
-    assert!(shown.stdout.lines().any(|line| line.starts_with("Delayed") && line.contains(until)), "{shown:#?}");
-    // A version that was not left, and an operator, are not held.
-    image.run(&["update", "--now"]).ok();
-    assert!(is("1.0.0"));
-    assert_eq!(image.status()["failed_updaters"], serde_json::json!([]));
-}
-
-#[test]
-fn update_step_09_extracts_beside_the_old_version_and_writes_the_checksum() {
-    let image = Image::quiet("1.0.0");
-    let old = tree(&image.versions().join("1.0.0"));
-    let written = image.cluster.publish(&Archive::simple("2.0.0"));
-    image.cluster.set_directive(Find::version("2.0.0"));
-    image.run(&["update"]).ok();
-    let version = image.versions().join("2.0.0");
-    assert_eq!(std::fs::read_to_string(version.join("sha256")).unwrap().trim_end(), written.sha256);
-    assert_eq!(names(&version.join("bin")), ["fdpass-teleport", "tbot", "tctl", "teleport", "tsh"]);
-    assert_eq!(names(&image.versions()), [".lock", "1.0.0", "2.0.0", "updates.yaml"]);
-    let is_backup = |line: &String| line.starts_with("backup");
-    let now: Vec<String> = tree(&image.versions().join("1.0.0")).into_iter().filter(|line| !is_backup(line)).collect();
-    assert_eq!(now, old);
-}
-
-#[test]
-fn update_step_10_points_every_link_at_the_new_version_and_removes_those_to_names_it_lacks() {
-    let image = Image::new("0.9.0");
-    image.cluster.publish(&Archive::simple("1.0.0").without_helper("fdpass-teleport"));
-    image.cluster.set_directive(Find::version("1.0.0"));
-    image.enable(&[]).ok();
-    assert_eq!(names(&image.path("/usr/local/bin")), ["tbot", "tctl", "teleport", "tsh"]);
-    image.cluster.publish(&Archive::simple("2.0.0").without_helper("tctl"));
-    image.cluster.set_directive(Find::version("2.0.0"));
-    image.run(&["update"]).ok();
-    let bin = image.path("/usr/local/bin");
-    assert_eq!(names(&bin), ["fdpass-teleport", "tbot", "teleport", "tsh"]);
-    for name in names(&bin) {
-        assert_eq!(link(&bin.join(&name)), binary("2.0.0", &name));
-    }
-    let unit = image.path("/usr/local/lib/systemd/system/teleport.service");
-    assert_eq!(link(&unit), "/var/lib/teleport/versions/2.0.0/etc/systemd/teleport.service");
 }
 
 #[test]

@@ -142,36 +142,3 @@ fn its_uninstall_leaves_the_first_alone() {
     rig.bed.sh("test -e /etc/teleport_dev.yaml && test -e /var/lib/teleport_dev/host_uuid");
     dev(&rig, &["uninstall"]).ok();
 }
-
-#[test]
-fn a_suffix_that_is_no_file_name_is_a_usage_error() {
-    let image = Image::new("1.0.0");
-    let before = image.tree();
-    for bad in ["", "a/b", "..", "a b", "ä", "a_b", "a.b", "%i", "-/"] {
-        let ran = image.run(&[&format!("--install-suffix={bad}"), "status"]);
-        assert_eq!(ran.status, 2, "{bad:?}: {ran:#?}");
-        assert_eq!(ran.stderr.lines().count(), 1, "{ran:#?}");
-        assert!(ran.stderr.contains("letters, digits"), "{ran:#?}");
-    }
-    assert_eq!(image.tree(), before);
-}
-
-#[test]
-fn an_image_gets_the_second_installations_units_enabled() {
-    let image = Image::new("1.0.0");
-    image.enable(&["-i", "dev"]).ok();
-    let link = std::fs::read_link(image.path("/opt/teleport/dev/bin/teleport")).unwrap();
-    assert_eq!(link.to_str().unwrap(), "/var/lib/teleport_dev/versions/1.0.0/bin/teleport");
-    let units = image.path("/etc/systemd/system");
-    for file in [
-        "teleport_dev.service",
-        "teleport-update_dev.service",
-        "timers.target.wants/teleport-update_dev.timer",
-        "multi-user.target.wants/teleport-update-recover_dev.service",
-    ] {
-        assert!(units.join(file).symlink_metadata().is_ok(), "{file}");
-    }
-    // The agent itself is enabled when it is configured.
-    assert!(units.join("multi-user.target.wants/teleport_dev.service").symlink_metadata().is_err());
-    assert!(!image.path("/var/lib/teleport/versions").exists() && !image.path("/usr/local/bin/teleport").exists());
-}

@@ -36,6 +36,11 @@ fn show(rig: &Rig, unit: &str, property: &str) -> String {
 }
 
 #[test]
+fn an_image_that_something_else_managed_is_taken_over_or_left() {
+    transcript::play("command/takeover.txt");
+}
+
+#[test]
 fn a_go_host_is_taken_over_and_uninstall_gives_it_back() {
     let Some(rig) = go_rig("gohost") else { return };
     let before = of_go(rig.bed.root());
@@ -243,43 +248,6 @@ fn a_failed_takeover_gives_everything_back_byte_for_byte() {
     assert!(!left.iter().any(|line| line.starts_with(".taken-over") && !line.contains("/ ")), "{left:#?}");
 }
 
-#[test]
-fn a_go_updater_at_work_is_not_disturbed() {
-    let image = Image::new("1.0.0");
-    go_host(&image.root(), &image.cluster.addr(), &image.cluster.base_url(), false);
-    let lock = std::fs::File::open(image.path("/opt/teleport/default/update.lock")).unwrap();
-    lock.lock().unwrap();
-    let before = of_go(&image.root());
-    image.enable(&[]).fails(75, "/opt/teleport/default/update.yaml) is running");
-    assert_eq!(of_go(&image.root()), before);
-    drop(lock);
-    image.enable(&[]).ok();
-}
-
-#[test]
-fn its_pin_is_kept_and_its_edition_fills_in_for_a_silent_cluster() {
-    let image = Image::new("1.0.0");
-    go_host(&image.root(), &image.cluster.addr(), &image.cluster.base_url(), true);
-    image.cluster.publish(&Archive::simple("0.9.0"));
-    image.cluster.set_find_body(Some(br#"{"agent_version":"1.0.0","agent_auto_update":true}"#));
-    let ca = image.cluster.ca_file().display().to_string();
-    image.run(&["enable", "--ca-file", &ca]).ok();
-    let status = image.status();
-    assert_eq!(status["agent_version_installed"], "0.9.0");
-    assert_eq!(status["agent_edition_installed"], "oss");
-    assert_eq!(status["pinned"], true);
-    image.run(&["unpin"]).ok();
-    image.run(&["update"]).ok();
-    assert_eq!(image.status()["agent_version_installed"], "1.0.0");
-}
-
-#[test]
-fn a_go_updaters_file_that_is_not_understood_stops_enable_with_its_name() {
-    let image = Image::new("1.0.0");
-    put(image.path("/opt/teleport/default/update.yaml"), "version: v2\nkind: update_config\n", 0o644);
-    image.enable(&[]).fails(1, "/opt/teleport/default/update.yaml");
-}
-
 /// Kills `uninstall` at every point of a taken-over image; `suffix` are the arguments that name the installation, its home
 /// and link directory below the root.
 fn uninstall_killed_anywhere(image: &Image, suffix: &[&str], home: &str, link_dir: &str) {
@@ -424,200 +392,6 @@ fn in_an_image_the_rpm_goes_and_configuration_and_data_stay() {
     has_belongings(&image);
 }
 
-/// An image with this plain `teleport` where the agent's link goes.
-fn plain(image: &Image, version: &str) -> PathBuf {
-    let path = image.path("/usr/local/bin/teleport");
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    // A program that is running cannot be written to, and a link would be followed.
-    let _ = std::fs::remove_file(&path);
-    put(path.clone(), agent(version), 0o755);
-    path
-}
-
-/// Gives the image's agent a database that `version` has written.
-fn database(image: &Image, version: &str) {
-    let path = image.path("/var/lib/teleport/proc/sqlite.db");
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let database = rusqlite::Connection::open(path).unwrap();
-    database.execute_batch("CREATE TABLE IF NOT EXISTS rows(version TEXT)").unwrap();
-    database.execute("INSERT INTO rows VALUES (?)", [version]).unwrap();
-}
-
-fn rows(image: &Image, path: &str) -> Vec<String> {
-    sql_of(&image.path(path), "SELECT version FROM rows")
-}
-
-#[test]
-fn a_plain_agent_that_is_newer_than_the_cluster_wants_is_replaced_only_where_one_insists() {
-    let image = Image::new("1.0.0");
-    let path = plain(&image, "9.0.0");
-    database(&image, "9.0.0");
-    for command in ["enable", "pin"] {
-        let mut args = image.enable_args();
-        args[0] = command.to_owned();
-        let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
-        args.extend(["--log-format", "json"]);
-        let ran = image.run(&args).refused("newer_agent");
-        assert!(ran.stderr.contains("/usr/local/bin/teleport is Teleport 9.0.0"), "{ran:#?}");
-        assert_eq!(std::fs::read(&path).unwrap(), agent("9.0.0"));
-        assert!(!image.versions().join("1.0.0").exists(), "nothing was downloaded");
-        assert!(!image.config().contains("enabled: true"));
-    }
-    image.enable(&["--overwrite"]).ok();
-    assert!(std::fs::read_link(&path).unwrap().ends_with("1.0.0/bin/teleport"));
-    assert!(!image.versions().join("1.0.0/backup").exists(), "the newer version's database is no snapshot of 1.0.0");
-}
-
-#[test]
-fn an_agent_that_tells_no_version_is_taken_over_by_enable_with_a_warning_but_not_by_update() {
-    let image = Image::new("1.0.0");
-    let path = image.path("/usr/local/bin/teleport");
-    put(path.clone(), "#!/bin/sh\nsleep 0\n", 0o755);
-    image.enable(&[]).ok().says("cannot be found out");
-    std::fs::remove_file(&path).unwrap();
-    put(path.clone(), "#!/bin/sh\nsleep 0\n", 0o755);
-    image.release("2.0.0");
-    image.run(&["update", "--now", "--log-format", "json"]).refused("path_taken");
-    assert!(path.symlink_metadata().unwrap().is_file());
-    image.enable(&[]).ok();
-    assert!(std::fs::read_link(&path).unwrap().ends_with("2.0.0/bin/teleport"));
-}
-
-#[test]
-fn a_package_that_came_back_newer_keeps_its_place_and_the_snapshot_of_our_version_stays_its_own() {
-    let image = Image::enabled("1.0.0");
-    database(&image, "1.0.0");
-    image.release("2.0.0");
-    image.run(&["update", "--now"]).ok();
-    assert_eq!(rows(&image, "/var/lib/teleport/versions/1.0.0/backup/sqlite.db"), ["1.0.0"]);
-    image.run(&["rollback"]).ok();
-    image.cluster.set_directive(Find::version("1.0.0"));
-    let path = plain(&image, "9.0.0");
-    database(&image, "9.0.0");
-    let kept = tree(&image.versions().join("1.0.0/backup"));
-
-    for args in [&["update"][..], &["update", "--now"], &["rollback"], &["verify", "--repair"]] {
-        let ran = image.run(&[args, &["--log-format", "json"]].concat());
-        assert_eq!(ran.status, 1, "{args:?} {ran:#?}");
-        if args[0] != "rollback" {
-            assert_eq!(ran.error_code(), "newer_agent", "{args:?} {ran:#?}");
-        }
-        assert_eq!(std::fs::read(&path).unwrap(), agent("9.0.0"), "{args:?}");
-    }
-    image.run(&["verify"]).fails(1, "/usr/local/bin/teleport is a different file");
-    let status = image.status();
-    assert_eq!(status["agent_replaced_by"], "/usr/local/bin/teleport is a file that teleport-update did not install");
-    assert!(
-        image
-            .run(&["status", "--format", "text"])
-            .ok()
-            .stdout
-            .contains("is a file that teleport-update did not install")
-    );
-
-    // To a newer one than both it goes, with the database as it is.
-    image.release("10.0.0");
-    image.run(&["update", "--now"]).ok().says("was replaced by Teleport 9.0.0");
-    assert!(std::fs::read_link(&path).unwrap().ends_with("10.0.0/bin/teleport"));
-    assert_eq!(rows(&image, "/var/lib/teleport/proc/sqlite.db"), ["1.0.0", "9.0.0"]);
-    assert_eq!(tree(&image.versions().join("1.0.0/backup")), kept);
-}
-
-#[test]
-fn a_package_that_came_back_no_newer_makes_way_and_is_told_of() {
-    for version in ["0.9.0", "1.0.0"] {
-        let image = Image::enabled("1.0.0");
-        let path = plain(&image, version);
-        image.run(&["update"]).ok().says(&format!("was replaced by Teleport {version}"));
-        assert!(std::fs::read_link(&path).unwrap().ends_with("1.0.0/bin/teleport"));
-    }
-}
-
-#[test]
-fn an_update_to_the_version_that_came_back_as_a_package_keeps_the_database_that_it_has_written() {
-    let image = Image::enabled("1.0.0");
-    database(&image, "1.0.0");
-    image.release("2.0.0");
-    image.run(&["update", "--now"]).ok();
-    database(&image, "2.0.0");
-    image.run(&["rollback"]).ok();
-    assert!(image.versions().join("2.0.0/backup/sqlite.db").exists());
-    // The package's 2.0.0 goes on from there, not from our snapshot of 2.0.0.
-    plain(&image, "2.0.0");
-    database(&image, "2.0.0 of the package");
-    image.run(&["update", "--now"]).ok();
-    assert_eq!(rows(&image, "/var/lib/teleport/proc/sqlite.db"), ["1.0.0", "2.0.0 of the package"]);
-}
-
-#[test]
-fn a_file_of_the_operators_is_left_by_update_whatever_a_release_brings() {
-    let image = Image::new("1.0.0");
-    image.cluster.publish(&Archive::simple("1.0.0").without_helper("tbot"));
-    image.enable(&[]).ok();
-    let bin = image.path("/usr/local/bin");
-    put(bin.join("deploy"), "theirs", 0o755);
-    put(bin.join("tbot"), "theirs", 0o755);
-    std::fs::remove_file(bin.join("tctl")).unwrap();
-    symlink("/opt/theirs/tctl", bin.join("tctl")).unwrap();
-    let archive = Archive::simple("2.0.0").helper("deploy").helper("systemctl");
-    image.cluster.publish(&archive);
-    image.cluster.set_directive(Find::version("2.0.0"));
-    let ran = image.run(&["update", "--now"]).ok();
-    for name in ["tbot", "tctl"] {
-        assert!(
-            ran.stderr.contains(&format!("bin/{name} was not installed by teleport-update and is not changed")),
-            "{name} {ran:#?}"
-        );
-    }
-    for name in ["deploy", "tbot"] {
-        assert_eq!(std::fs::read_to_string(bin.join(name)).unwrap(), "theirs", "{name}");
-    }
-    assert_eq!(std::fs::read_link(bin.join("tctl")).unwrap(), Path::new("/opt/theirs/tctl"));
-    // What no release of Teleport has is stored, and linked only where it is asked for.
-    assert!(image.versions().join("2.0.0/bin/systemctl").exists() && !bin.join("systemctl").exists());
-    assert!(image.run(&["update"]).ok().stderr.contains("nothing to do"));
-    image.enable(&["--components", "tsh,tbot,deploy"]).ok();
-    for name in ["deploy", "tbot"] {
-        assert!(std::fs::read_link(bin.join(name)).unwrap().ends_with(format!("2.0.0/bin/{name}")), "{name}");
-    }
-}
-
-#[test]
-fn units_of_others_in_the_place_of_ours_are_left_by_update_and_uninstall() {
-    let image = Image::new("1.0.0");
-    let of = |args: &[&str]| image.run(&[&["--install-suffix", "dev"], args].concat());
-    image.enable(&["--install-suffix", "dev"]).ok();
-    let units = image.path("/etc/systemd/system");
-    let names = ["teleport_dev.service", "teleport-update_dev.service", "teleport-update_dev.timer"];
-    for name in names {
-        put(units.join(name), "[Unit]\nDescription=theirs\n", 0o644);
-    }
-    image.release("2.0.0");
-    let ran = of(&["update", "--now"]).ok();
-    of(&["uninstall"]).ok();
-    for name in names {
-        assert!(
-            ran.stderr.contains(&format!("{name} was not installed by teleport-update and is not changed")),
-            "{ran:#?}"
-        );
-        assert_eq!(std::fs::read_to_string(units.join(name)).unwrap(), "[Unit]\nDescription=theirs\n");
-    }
-    assert!(!units.join("teleport-update-recover_dev.service").exists(), "ours goes");
-}
-
-#[test]
-fn the_unit_of_an_operator_stays_enabled_when_we_are_uninstalled() {
-    let image = Image::enabled("1.0.0");
-    let unit = image.path("/usr/local/lib/systemd/system/teleport.service");
-    std::fs::remove_file(&unit).unwrap();
-    put(unit.clone(), "[Service]\nExecStart=/bin/true\n", 0o644);
-    let wants = image.path("/etc/systemd/system/multi-user.target.wants/teleport.service");
-    std::fs::create_dir_all(wants.parent().unwrap()).unwrap();
-    symlink("/usr/local/lib/systemd/system/teleport.service", &wants).unwrap();
-    image.run(&["uninstall"]).ok();
-    assert!(unit.exists() && wants.symlink_metadata().is_ok());
-}
-
 #[test]
 fn an_unmanaged_agent_that_nothing_else_would_start_again_is_started_by_the_way_back() {
     let Some(rig) = Rig::up("wayback-no-restart") else { return };
@@ -673,56 +447,6 @@ fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_
     assert_eq!(rig.status()["agent_version_running"], "1.1.0");
 }
 
-/// The versions of a backup, the database of today: what the link leads to is gone, and was the last to write.
-#[test]
-fn versions_of_a_backup_put_no_older_agent_on_the_database_of_the_last_one() {
-    let image = Image::enabled("1.0.0");
-    let backup = image.path("/root/versions");
-    let copy = |from: &Path, to: &Path| {
-        let done = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
-        assert!(done.success());
-    };
-    std::fs::create_dir_all(backup.parent().unwrap()).unwrap();
-    copy(&image.versions(), &backup);
-    image.release("2.0.0");
-    image.run(&["update", "--now"]).ok();
-    database(&image, "2.0.0");
-    std::fs::remove_dir_all(image.versions()).unwrap();
-    copy(&backup, &image.versions());
-    image.cluster.set_directive(Find::version("1.0.0"));
-    let agent = image.path("/usr/local/bin/teleport");
-    for args in [&["update"][..], &["update", "--now"], &["verify", "--repair"], &["pin"]] {
-        let ran = image.run(&[args, &["--log-format", "json"]].concat());
-        assert_eq!((ran.status, ran.error_code()), (1, "newer_agent".into()), "{args:?} {ran:#?}");
-        assert!(ran.stderr.contains("/usr/local/bin/teleport leads to it"), "{ran:#?}");
-        assert!(std::fs::read_link(&agent).unwrap().ends_with("2.0.0/bin/teleport"), "{args:?}");
-    }
-    assert!(!image.versions().join("1.0.0/backup").exists(), "the newer version's database is no snapshot of 1.0.0");
-    image.cluster.set_directive(Find::version("2.0.0"));
-    image.run(&["update", "--now"]).ok();
-    image.run(&["verify"]).ok();
-    assert_eq!(rows(&image, "/var/lib/teleport/proc/sqlite.db"), ["2.0.0"]);
-    assert!(!image.versions().join("1.0.0/backup").exists(), "nor after the move");
-}
-
-/// Of a version that is gone the name of its directory tells no edition: that it is the active one, the settings say.
-#[test]
-fn the_active_version_of_an_enterprise_host_is_known_although_its_directory_is_gone() {
-    let image = Image::new("1.0.0");
-    let release = |version| image.release_edition(version, "enterprise");
-    release("1.0.0");
-    image.enable(&[]).ok();
-    database(&image, "1.0.0");
-    release("2.0.0");
-    image.run(&["update", "--now"]).ok();
-    database(&image, "2.0.0");
-    std::fs::remove_dir_all(image.versions().join("2.0.0")).unwrap();
-    release("1.0.0");
-    image.run(&["update", "--now"]).ok();
-    assert_eq!(rows(&image, "/var/lib/teleport/proc/sqlite.db"), ["1.0.0"]);
-    image.run(&["verify"]).ok();
-}
-
 #[test]
 fn a_running_agent_that_is_newer_is_asked_by_its_process_although_its_file_is_gone() {
     let Some(rig) = Rig::up("newerruns") else { return };
@@ -736,13 +460,4 @@ fn a_running_agent_that_is_newer_is_asked_by_its_process_although_its_file_is_go
     assert!(ran.stderr.contains("is Teleport 9.0.0"), "{ran:#?}");
     assert!(!rig.path("/usr/local/bin/teleport").exists());
     assert_eq!(rig.sql("SELECT DISTINCT version FROM rows"), ["9.0.0"]);
-}
-
-#[test]
-fn a_go_host_is_not_taken_over_by_an_older_version() {
-    let image = Image::new("0.5.0");
-    go_host(&image.root(), &image.cluster.addr(), &image.cluster.base_url(), false);
-    let before = of_go(&image.root());
-    image.enable(&["--log-format", "json", "--group", "default"]).refused("newer_agent");
-    assert_eq!(of_go(&image.root()), before);
 }

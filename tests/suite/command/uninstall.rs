@@ -21,78 +21,9 @@ fn furnish(image: &Image) {
     symlink("/opt/tools/tsh", image.path("/usr/local/bin/tsh-of-ours")).unwrap();
 }
 
-/// What `after` has and `before` has not: directories apart, which may stay.
-fn new_files(before: &[String], after: &[String]) -> Vec<String> {
-    let is_dir = |line: &str| line.split(' ').next().is_some_and(|path| path.ends_with('/'));
-    after.iter().filter(|line| !before.contains(line) && !is_dir(line)).cloned().collect()
-}
-
 #[test]
-fn configuration_data_lock_and_the_files_of_others_stay_and_nothing_else() {
-    let image = Image::new("1.0.0");
-    furnish(&image);
-    let before = image.tree();
-    image.enable(&[]).ok();
-    assert!(image.path("/usr/local/bin/teleport").is_symlink());
-    image.update_to("1.1.0");
-    image.run(&["uninstall"]).ok();
-    let after = image.tree();
-    let lost: Vec<_> = before.iter().filter(|line| !after.contains(line)).collect();
-    assert!(lost.is_empty(), "{lost:#?}");
-    let new = new_files(&before, &after);
-    assert!(new.iter().all(|line| line.starts_with("var/lib/teleport/versions/.lock/")), "{new:#?}");
-}
-
-#[test]
-fn what_failed_versions_wrote_goes_with_the_installation_also_where_the_version_has_gone() {
-    let image = Image::enabled("1.0.0");
-    let rows = image.versions().join("0.9.0/backup-failed");
-    std::fs::create_dir_all(&rows).unwrap();
-    let backup = "version: v1\nkind: db_backup\nspec:\n  version: 0.9.0\n  creation_time: 2026-01-02T03:04:05Z\n  failed: true\n";
-    std::fs::write(rows.join("backup.yaml"), backup).unwrap();
-    std::fs::write(rows.join("sqlite.db"), "rows").unwrap();
-    image.run(&["uninstall"]).ok();
-    let left: Vec<_> = std::fs::read_dir(image.versions()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, [".lock"]);
-}
-
-#[test]
-fn credentials_do_not_outlive_the_installation() {
-    let image = Image::new("1.0.0");
-    image.cluster.require_auth(Some(Auth::Basic("mirror".into(), "s3cret".into())));
-    let url = image.cluster.base_url().replace("https://", "https://mirror:s3cret@");
-    let ca = image.cluster.ca_file().display().to_string();
-    image.run(&["enable", "--proxy", &image.cluster.addr(), "--base-url", &url, "--ca-file", &ca]).ok();
-    assert!(image.versions().join(".credentials").exists());
-    image.run(&["uninstall"]).ok();
-    assert!(!image.versions().join(".credentials").exists());
-}
-
-#[test]
-fn a_second_uninstall_and_one_on_a_bare_host_do_nothing_and_succeed() {
-    let image = Image::new("1.0.0");
-    let before = image.tree();
-    image.run(&["uninstall"]).ok();
-    assert_eq!(image.tree(), before);
-    image.enable(&[]).ok();
-    image.run(&["uninstall"]).ok();
-    let uninstalled = image.tree();
-    assert!(image.run(&["uninstall"]).ok().stderr.contains("nothing is installed"));
-    assert_eq!(new_files(&uninstalled, &image.tree()).len() + new_files(&image.tree(), &uninstalled).len(), 2);
-    // Both differences are the lock, which names its last holder.
-    assert!(new_files(&uninstalled, &image.tree())[0].contains("versions/.lock/"));
-    image.enable(&[]).ok();
-    assert!(image.path("/usr/local/bin/teleport").is_symlink());
-}
-
-#[test]
-fn settings_that_cannot_be_read_stop_it_before_anything_is_removed() {
-    let image = Image::enabled("1.0.0");
-    std::fs::write(image.versions().join("updates.yaml"), "version: v1\nkind: agent_versions\nspec: [\n").unwrap();
-    let before = image.tree();
-    image.run(&["uninstall"]).fails(1, "updates.yaml");
-    assert!(new_files(&before, &image.tree()).iter().all(|line| line.contains("versions/.lock/")));
-    assert_eq!(before.len(), image.tree().len());
+fn what_is_not_ours_stays_and_nothing_else() {
+    transcript::play("command/uninstall.txt");
 }
 
 /// Runs the uninstall of a copy of `template`, killed at its `nth` system call named `call`. False: it got through.

@@ -137,11 +137,6 @@ impl Image {
         look::version(&self.root())
     }
 
-    /// A value in `updates.yaml`, at whatever depth.
-    pub(crate) fn setting(&self, key: &str) -> Option<String> {
-        look::setting(&self.config(), key)
-    }
-
     /// The tree but the lock file, which names its last holder, and what `updates.yaml` says happened.
     pub(crate) fn installation(&self) -> Vec<String> {
         self.tree().into_iter().filter(|line| !line.contains("/.lock/") && !line.contains("/updates.yaml ")).collect()

@@ -7,26 +7,31 @@
 //! * `image V`, `enabled V`: a new image whose cluster names V; the same with V enabled. `with V…`: all are published, and nothing is tried twice;
 //!   `closed V…`: the host has followed the channel to the first of them, and its window is closed now.
 //! * `$ ARGS`: runs the updater; `enable ARGS` and `follow SOURCE ARGS` with the flags for this cluster. Words such as `A=b` before ARGS
-//!   are its environment. Behind `->` stands what must come of it: the exit status (0 if left out, `any`), `code:` its error code, `prints:` on
-//!   standard output, `not:` on neither stream, and whatever else standard error must contain. Behind `=>` the same, and nothing may have
+//!   are its environment. Behind `->` stands what must come of it: the exit status (0 if left out, `any`, `fails`), `code:` its error code, `prints:` on
+//!   standard output, `not:` on neither stream, `silent`: nothing on standard output and something on the other, `one-line` on the other, and whatever else standard error must contain, `[..]` for anything within a line. Behind `=>` the same, and nothing may have
 //!   changed but the record of the last run.
 //! * `sh LINE`: a line of shell in the image's root, which must succeed; `let NAME LINE`: `{NAME}` is what it prints. `write FILE TEXT`.
+//!   `sql FILE STATEMENTS` changes a database, and `select FILE COLUMNS… ROWS` is what stands in it; `flip FILE` turns a bit.
 //! * `status KEY=VALUE…`, `plan FLAGS KEY=VALUE…`: keys of the JSON, `/` between the parts of a path; `~` for "contains".
-//! * `linked V`, `names DIRECTORY NAMES`, `config has|lacks TEXT`; `keep`, and at `kept` every file is as it was.
+//! * `linked V`, `names DIRECTORY NAMES`, `config has|lacks TEXT`; `keep`, and at `kept` every file is as it was; with directories behind
+//!   both, every file there; with `installation`, every file but `updates.yaml` and the lock's.
 //! * `asked PATH COUNT`: how often the cluster was asked since `forget` (`+`: at least once). Behind it parameters of the last question,
-//!   `KEY=VALUE`, or all of them, `query:`; its `authorization:`, which none has if nothing follows; `plain`: each was a GET without parameters.
+//!   `KEY=VALUE`, or all of them, `query:`; its `authorization:`, which none has if nothing follows; `plain`: each was a GET without parameters. With
+//!   `get` no other requests count.
 //! * The rest are the cluster's methods, and edits of `updates.yaml`; see `Stage`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 use testing::beds::checkout;
-use testing::cluster::{Archive, Find, Misbehaviour, Request};
+use testing::cluster::{Archive, Auth, Dialect, Find, Misbehaviour, Request};
 
+use super::go::{agent, go_host, put};
 use super::source::{closed_window, open_window};
 use super::{Image, Ran};
 
@@ -48,7 +53,8 @@ pub(crate) fn play(file: &str) {
                 while let Some([name, steps @ ..]) = cases.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
                     let mut stage = Stage::default();
                     let Err(why) = catch_unwind(AssertUnwindSafe(|| stage.play(steps))) else { continue };
-                    let why = why.downcast_ref::<String>().cloned().unwrap_or_default();
+                    let text = why.downcast_ref::<&str>().map(|text| (*text).to_owned());
+                    let why = why.downcast_ref::<String>().cloned().or(text).unwrap_or_default();
                     failed.lock().unwrap().push(format!("{file}:{}: {}\n{why}", stage.line, name.text));
                 }
             });
@@ -135,7 +141,12 @@ impl Stage {
         let is_row = |line: &&Line<'_>| line.text.starts_with("| ");
         let rows: Vec<Vec<String>> = inner.iter().take_while(is_row).map(|row| words(&row.text[2..])).collect();
         let steps = &inner[rows.len()..];
-        let words = words(values);
+        // A word that stands for a list is one.
+        let lists = words(values).into_iter().flat_map(|word| match word.starts_with('{') {
+            true => self.fill(&word).split(' ').map(str::to_owned).collect(),
+            false => vec![word],
+        });
+        let words: Vec<String> = lists.collect();
         let rows = if rows.is_empty() { words.chunks(names.len()).map(<[_]>::to_vec).collect() } else { rows };
         for row in rows {
             assert_eq!(row.len(), names.len(), "{names:?}: {row:?}");
@@ -174,15 +185,18 @@ impl Stage {
     /// What a line of shell prints.
     fn shell(&mut self, line: &str) -> String {
         let (line, root) = (self.fill(line), self.image().root());
-        let ran = Ran::of(&Command::new("bash").args(["-euc", &line]).current_dir(root).output().unwrap());
+        let mut bash = Command::new("bash");
+        bash.args(["-euc", &line]).current_dir(root).env("UPDATER", super::updater());
+        let ran = Ran::of(&bash.output().unwrap());
         assert_eq!(ran.status, 0, "{line}: {ran:#?}");
         ran.stdout.trim_end().to_owned()
     }
 
     fn step(&mut self, verb: &str, line: &str) {
-        let words: Vec<String> = words(line).iter().map(|word| self.fill(word)).collect();
+        let (is_command, words) = (verb == "$" && line.starts_with('{'), words(line));
+        let words: Vec<String> = words.iter().map(|word| self.fill(word)).collect();
         let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-        if verb == "$" {
+        if is_command {
             // A loop's word may be a whole command.
             words.splice(..1, words[0].split(' ').collect::<Vec<_>>());
         }
@@ -223,8 +237,26 @@ impl Stage {
                 assert_eq!(config.contains(text), *has == "has", "{config}");
             }
             ("write", [file, text]) => std::fs::write(self.image().root().join(file), text).unwrap(),
-            ("keep", []) => self.kept = self.image().tree(),
-            ("kept", []) => assert_eq!(self.image().tree(), self.kept),
+            ("sql", [file, sql]) => {
+                let file = self.image().path(file);
+                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                rusqlite::Connection::open(file).unwrap().execute_batch(sql).unwrap();
+            }
+            ("select", [file, sql, rows @ ..]) => {
+                assert_eq!(super::sql_of(&self.image().path(file), &format!("SELECT {sql}")), rows);
+            }
+            ("flip", [file]) => flip(&self.image().path(file)),
+            ("keep", places) => self.kept = self.seen(places),
+            ("kept", places) => assert_eq!(self.seen(places), self.kept),
+            ("go", more) => {
+                let (root, proxy, base) = (self.image().root(), self.fill("{addr}"), self.fill("{base}"));
+                go_host(&root, &proxy, &base, *more == ["pinned"]);
+            }
+            ("agent", [file, version]) => {
+                // A program that is running cannot be written to, and a link would be followed.
+                let _ = std::fs::remove_file(self.image().path(file));
+                put(self.image().path(file), agent(version), 0o755);
+            }
             ("set", lines) => lines.iter().for_each(|line| self.image().set(&format!("  {line}\n"))),
             ("settings", lines) => {
                 let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
@@ -234,6 +266,16 @@ impl Stage {
             ("edit", [from, to]) => self.image().edit(from, to),
             _ => of_cluster(self.image(), verb, &words),
         }
+    }
+
+    /// The image's files: all, the `installation`, or what is below some directories.
+    fn seen(&mut self, places: &[&str]) -> Vec<String> {
+        if places == ["installation"] {
+            return self.image().installation();
+        }
+        let mut tree = self.image().tree();
+        tree.retain(|line| places.is_empty() || places.iter().any(|place| line.starts_with(place)));
+        tree
     }
 
     /// Runs the updater with `flags` and the words before the arrow, and looks at what comes behind it.
@@ -249,6 +291,7 @@ impl Stage {
         let before = changes_nothing.then(|| self.image().tree_but_status());
         let ran = self.image().run_with(&[as_json, flags, &args[variables..]].concat(), &env);
         let status = match expected.first() {
+            Some(&"fails") if ran.status != 0 => Some(ran.status),
             Some(&"any") => Some(ran.status),
             first => first.and_then(|word| word.parse().ok()),
         };
@@ -256,17 +299,36 @@ impl Stage {
         for word in &expected[usize::from(status.is_some())..] {
             match word.split_once(':') {
                 Some(("code", code)) => assert_eq!(ran.error_code(), code, "{args:?}: {ran:#?}"),
-                Some(("prints", text)) => assert!(ran.stdout.contains(text), "{args:?}: no {text:?} in {ran:#?}"),
+                Some(("prints", text)) => assert!(has(&ran.stdout, text), "{args:?}: no {text:?} in {ran:#?}"),
                 Some(("not", text)) => {
                     assert!(!ran.stdout.contains(text) && !ran.stderr.contains(text), "{args:?}: {text:?} in {ran:#?}");
                 }
-                _ => assert!(ran.stderr.contains(word), "{args:?}: no {word:?} in {ran:#?}"),
+                None if *word == "one-line" => assert_eq!(ran.stderr.lines().count(), 1, "{args:?}: {ran:#?}"),
+                None if *word == "silent" => {
+                    assert!(ran.stdout.is_empty() && !ran.stderr.is_empty(), "{args:?}: {ran:#?}")
+                }
+                _ => assert!(has(&ran.stderr, word), "{args:?}: no {word:?} in {ran:#?}"),
             }
         }
         if let Some(before) = before {
             assert_eq!(self.image().tree_but_status(), before, "{args:?}");
         }
     }
+}
+
+/// Whether `wanted` is in `text`, with anything of one line for each `[..]`.
+fn has(text: &str, wanted: &str) -> bool {
+    let parts =
+        |line: &str| wanted.split("[..]").try_fold(0, |at, part| Some(at + line[at..].find(part)? + part.len()));
+    if wanted.contains("[..]") { text.lines().any(|line| parts(line).is_some()) } else { text.contains(wanted) }
+}
+
+/// Changes a bit in the middle of a file.
+fn flip(file: &Path) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(file, bytes).unwrap();
 }
 
 fn is_of_variable(char: char) -> bool {
@@ -278,12 +340,33 @@ fn of_cluster(image: &mut Image, verb: &str, words: &[&str]) {
     let cluster = &mut image.cluster;
     match (verb, words) {
         ("publish", versions) => versions.iter().for_each(|version| drop(cluster.publish(&Archive::simple(version)))),
+        ("archive", [version, how @ ..]) => {
+            let archive = how.iter().fold(Archive::simple(version), |archive, how| match how.split_once(':') {
+                Some(("without", name)) => archive.without_helper(name),
+                Some(("helper", name)) => archive.helper(name),
+                Some(("behaviour", name)) => archive.behaviour(name),
+                _ => panic!("no such archive: {how}"),
+            });
+            cluster.publish(&archive);
+            cluster.set_directive(Find::version(version));
+        }
         ("bytes", [name, text]) => drop(cluster.publish_bytes(name, text.as_bytes())),
         ("release", [version]) => image.release(version),
         ("release", [version, edition]) => image.release_edition(version, edition),
-        ("wants", [version]) => cluster.set_directive(Find::version(version)),
-        ("wants", [version, "later"]) => {
-            cluster.set_directive(Find { auto_update: false, ..Find::version(version) });
+        ("wants", [version, more @ ..]) => {
+            let mut find = Find::version(version);
+            for word in more {
+                match word.split_once(':') {
+                    Some(("edition", edition)) => edition.clone_into(&mut find.edition),
+                    Some(("jitter", seconds)) => find.jitter = seconds.parse().unwrap(),
+                    _ => find.auto_update = *word != "later",
+                }
+            }
+            cluster.set_directive(find);
+        }
+        ("dialect", [name]) => cluster.set_dialect(if *name == "today" { Dialect::Today } else { Dialect::Rfd }),
+        ("auth", ["basic", user, password]) => {
+            cluster.require_auth(Some(Auth::Basic((*user).to_owned(), (*password).to_owned())));
         }
         ("find", [body]) => cluster.set_find_body(Some(body.as_bytes())),
         ("say", [version, critical]) => image.say(version, critical),
@@ -300,12 +383,13 @@ fn of_cluster(image: &mut Image, verb: &str, words: &[&str]) {
         ("up", []) => cluster.come_up(),
         ("forget", []) => cluster.forget_requests(),
         ("asked", [path, count, parameters @ ..]) => {
-            let asked = cluster.requests_to(path);
+            let mut asked = cluster.requests_to(path);
+            asked.retain(|asked| asked.method == "GET" || !parameters.contains(&"get"));
             match *count {
                 "+" => assert!(!asked.is_empty(), "nobody asked for {path}"),
                 count => assert_eq!(asked.len().to_string(), count, "{asked:#?}"),
             }
-            parameters.iter().for_each(|wanted| of_requests(&asked, wanted));
+            parameters.iter().filter(|word| **word != "get").for_each(|wanted| of_requests(&asked, wanted));
         }
         _ => panic!("no such step: {verb} {words:?}"),
     }
