@@ -16,9 +16,7 @@ pub(crate) use std::time::{Duration, Instant};
 
 pub(crate) use serde_json::{Value, json};
 pub(crate) use testing::beds::{self, Bed, checkout};
-pub(crate) use testing::cluster::{
-    Archive, Auth, Cluster, Dialect, Elsewhere, Find, Misbehaviour, Proxy, Signer, agent_program,
-};
+pub(crate) use testing::cluster::{Archive, Auth, Cluster, Dialect, Find, Misbehaviour, Proxy, Signer, agent_program};
 pub(crate) use testing::crash::Updater;
 
 pub(crate) use life::{SOON, VERSIONS};

@@ -1,0 +1,168 @@
+//! Steps of the cluster: what it has and answers, how it misbehaves, what it was asked.
+
+use std::collections::BTreeSet;
+
+use testing::cluster::{Archive, Auth, Cluster, Dialect, Elsewhere, Find, FindPath, Misbehaviour, Request, Signer};
+
+use super::super::Image;
+
+/// One of:
+///
+/// * `publish V…`; `release V [EDITION]`: the cluster names it, too; `wants V [later] [jitter:SECONDS] [edition:NAME]`; `archive V HOW…` is a release
+///   `without:` or with a `helper:`, `signed:` by a key's number, or with so much `padding:`; `bytes NAME TEXT` is any file with its digest;
+/// * `find [BODY]`, `find-at PATH ELSEWHERE`, `dialect NAME`, `auth basic USER PASSWORD`, `auth bearer TOKEN`;
+/// * `say VERSION CRITICAL` (the channel), `draw VERSIONS FROM-TO…` (the graph), `page PATH STATUS TEXT`;
+/// * `misbehave PATH HOW`, `misbehave-times COUNT PATH HOW`, `behave`, `down`, `up`;
+/// * `asked PATH COUNT`: how often it was asked since `forget`; `N+`: at least; behind it words as in [`of_requests`]. `asked-paths PATHS`.
+pub(super) fn act(image: &mut Image, verb: &str, words: &[&str]) {
+    if !has(image, verb, words) && !answers(image, verb, words) {
+        panic!("no such step: {verb} {words:?}");
+    }
+}
+
+/// Whether it is about archives and versions.
+fn has(image: &Image, verb: &str, words: &[&str]) -> bool {
+    let cluster = &image.cluster;
+    match (verb, words) {
+        ("publish", versions) => versions.iter().for_each(|version| drop(cluster.publish(&Archive::simple(version)))),
+        ("release", [version]) => image.release(version),
+        ("release", [version, edition]) => image.release_edition(version, edition),
+        ("bytes", [name, text]) => drop(cluster.publish_bytes(name, text.as_bytes())),
+        ("archive", [version, how @ ..]) => {
+            let archive = how.iter().fold(Archive::simple(version), |archive, how| match how.split_once(':') {
+                Some(("without", name)) => archive.without_helper(name),
+                Some(("helper", name)) => archive.helper(name),
+                Some(("signed", number)) => archive.signed(&Signer::fixed(number.parse().unwrap())),
+                Some(("padding", bytes)) => archive.padding(bytes.parse().unwrap()),
+                _ => panic!("no such archive: {how}"),
+            });
+            cluster.publish(&archive);
+            cluster.set_directive(Find::version(version));
+        }
+        ("wants", [version, more @ ..]) => {
+            let mut find = Find::version(version);
+            for word in more {
+                match word.split_once(':') {
+                    Some(("edition", edition)) => edition.clone_into(&mut find.edition),
+                    Some(("jitter", seconds)) => find.jitter = seconds.parse().unwrap(),
+                    _ => find.auto_update = *word != "later",
+                }
+            }
+            cluster.set_directive(find);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Whether it is about answers and questions.
+fn answers(image: &mut Image, verb: &str, words: &[&str]) -> bool {
+    match (verb, words) {
+        ("say", [version, critical]) => image.say(version, critical),
+        ("draw", [versions, edges @ ..]) => {
+            let versions: Vec<&str> = versions.split(' ').collect();
+            let number = |text: &str| text.parse().unwrap();
+            let pairs = edges.iter().map(|edge| edge.split_once('-').unwrap());
+            image.draw(&versions, &pairs.map(|(from, to)| (number(from), number(to))).collect::<Vec<_>>());
+        }
+        _ => return is_of_server(&mut image.cluster, verb, words),
+    }
+    true
+}
+
+fn is_of_server(cluster: &mut Cluster, verb: &str, words: &[&str]) -> bool {
+    match (verb, words) {
+        ("find", body) => cluster.set_find_body(body.first().map(|body| body.as_bytes())),
+        ("find-at", [path, elsewhere]) => {
+            let path = [("v1", FindPath::V1), ("old", FindPath::Old), ("both", FindPath::Both)]
+                .into_iter()
+                .find(|known| known.0 == *path);
+            let elsewhere = match *elsewhere {
+                "not-found" => Elsewhere::NotFound,
+                "not-allowed" => Elsewhere::NotAllowed,
+                _ => Elsewhere::Html,
+            };
+            cluster.set_find_path(path.unwrap().1, elsewhere);
+        }
+        ("dialect", [name]) => cluster.set_dialect(if *name == "today" { Dialect::Today } else { Dialect::Rfd }),
+        ("auth", words) => cluster.require_auth(Some(match words.join(" ").split(' ').collect::<Vec<_>>()[..] {
+            ["basic", user, password] => Auth::Basic(user.to_owned(), password.to_owned()),
+            ["bearer", token] => Auth::Bearer(token.to_owned()),
+            _ => panic!("no such auth: {words:?}"),
+        })),
+        ("page", [path, status, text]) => cluster.set_page(path, &[(status.parse().unwrap(), text)]),
+        ("misbehave", [_, ""]) => {}
+        ("misbehave", [path, how @ ..]) => cluster.misbehave(path, misbehaviour(&how.join(" "))),
+        ("misbehave-times", [times, path, how @ ..]) => {
+            cluster.misbehave_times(path, misbehaviour(&how.join(" ")), times.parse().unwrap());
+        }
+        ("behave", []) => cluster.behave(),
+        ("down", []) => cluster.go_down(),
+        ("up", []) => cluster.come_up(),
+        ("forget", []) => cluster.forget_requests(),
+        ("asked", [path, count, words @ ..]) => {
+            let mut asked = cluster.requests_to(path);
+            asked.retain(|asked| asked.method == "GET" || !words.contains(&"get"));
+            match count.strip_suffix('+') {
+                Some(least) => assert!(asked.len() >= least.parse().unwrap_or(1), "{path}: {asked:#?}"),
+                None => assert_eq!(asked.len().to_string(), *count, "{asked:#?}"),
+            }
+            words.iter().filter(|word| **word != "get").for_each(|wanted| of_requests(&asked, wanted));
+        }
+        ("asked-paths", [paths]) => {
+            let asked: Vec<String> = cluster.requests().into_iter().map(|request| request.path).collect();
+            assert_eq!(asked.join(" "), *paths);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// What must be so: a parameter of the last request, `KEY=VALUE`, or all of them, `query:`; its `authorization:`, which none of them has if nothing
+/// follows; `plain`: each is a GET without parameters; `if-range`: one has this header. With `get` no other requests count.
+fn of_requests(asked: &[Request], wanted: &str) {
+    let last = asked.last().unwrap();
+    let is_so = match wanted.split_once([':', '=']) {
+        None if wanted == "if-range" => asked.iter().any(|asked| asked.header("if-range").is_some()),
+        None => wanted == "plain" && asked.iter().all(|asked| asked.method == "GET" && asked.query.is_empty()),
+        Some(("authorization", "")) => asked.iter().all(|asked| asked.header("authorization").is_none()),
+        Some(("authorization", value)) => last.header("authorization") == Some(value),
+        Some(("query", pairs)) => {
+            let asked: BTreeSet<String> = last.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            asked.iter().map(String::as_str).eq(pairs.split('&').collect::<BTreeSet<_>>())
+        }
+        Some((name, value)) => last.parameter(name) == Some(value),
+    };
+    assert!(is_so, "{wanted}: {asked:#?}");
+}
+
+fn misbehaviour(words: &str) -> Misbehaviour {
+    fn number<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
+        text.parse().unwrap()
+    }
+    match words.split(' ').collect::<Vec<_>>()[..] {
+        ["status", status] => Misbehaviour::Status(number(status), None),
+        ["status", status, retry_after] => Misbehaviour::Status(number(status), Some(number(retry_after))),
+        ["redirect", url] => Misbehaviour::Redirect(url.to_owned()),
+        ["redirect-loop"] => Misbehaviour::RedirectLoop,
+        ["cut", bytes] => Misbehaviour::CutAfter { bytes: number(bytes) },
+        ["cut-every", bytes] => Misbehaviour::CutEvery { bytes: number(bytes) },
+        ["stall", after_bytes] => Misbehaviour::Stall { after_bytes: number(after_bytes) },
+        ["slow", bytes_per_sec] => Misbehaviour::Slow { bytes_per_sec: number(bytes_per_sec) },
+        ["wrong-length", by] => Misbehaviour::WrongLength(number(by)),
+        ["huge-body", bytes] => Misbehaviour::HugeBody(number(bytes)),
+        ["huge-headers", bytes] => Misbehaviour::HugeHeaders(number(bytes)),
+        ["reset", times] => Misbehaviour::ConnectionRefusedFor(number(times)),
+        ["close"] => Misbehaviour::CloseBeforeResponse,
+        ["chunked"] => Misbehaviour::Chunked,
+        ["no-length"] => Misbehaviour::NoLength,
+        ["gzip"] => Misbehaviour::ContentEncodingGzip,
+        ["ignore-range"] => Misbehaviour::IgnoreRange,
+        ["wrong-range"] => Misbehaviour::WrongRange,
+        ["changed-midway"] => Misbehaviour::ChangedMidway,
+        ["wrong-type"] => Misbehaviour::WrongType,
+        ["stale"] => Misbehaviour::Stale,
+        ["bad-tls"] => Misbehaviour::BadTls,
+        _ => panic!("no such misbehaviour: {words}"),
+    }
+}

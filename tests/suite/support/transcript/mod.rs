@@ -1,0 +1,293 @@
+//! Transcripts: what is done to an image and its cluster, line for line, and what must be seen then.
+//!
+//! A line at the margin names a case, `#` begins a comment, and each indented line is a step. Words are separated by blanks; `"…"` is one
+//! word, written as in JSON. `for NAMES in` repeats the lines that are indented below it, with `{NAME}` filled in: for each of the words behind
+//! it, or for each row below it that begins with `|`.
+//!
+//! * `image V`, `enabled V`: a new image whose cluster names V; the same with V enabled. `with V…`: all are published, and nothing is tried twice;
+//!   `closed V…`: the host has followed the channel to the first of them, and its window is closed now. `short` and `limits LINES`: 1.0.0 is
+//!   enabled, with bounds for the network that are short enough for a test, or these.
+//! * `$ ARGS`: runs the updater; `enable ARGS` and `follow SOURCE ARGS` with the flags for this cluster. Words such as `A=b` before ARGS
+//!   are its environment. Behind `->` stands what must come of it (`outcome.rs`), a success if there is none. Behind `=>` the same, and nothing
+//!   may have changed but the record of the last run.
+//! * `sh LINE`: a line of shell in the image's root, which must succeed; `let NAME LINE`: `{NAME}` is what it prints.
+//! * `keep`, and at `kept` every file is as it was; with directories behind both, every file there; with `installation`, every file but
+//!   `updates.yaml` and the lock's.
+//! * All others are in `files.rs` and `cluster.rs`.
+
+mod cluster;
+mod files;
+mod outcome;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use testing::beds::checkout;
+
+use super::source::{closed_window, open_window};
+use super::{Image, Ran};
+
+/// Cases that are played at the same time.
+const AT_ONCE: usize = 4;
+
+/// Plays every case of a file below `tests/suite`, and fails with those that fail; with `CASE` in the environment, those whose names contain it.
+pub(crate) fn play(file: &str) {
+    let text = std::fs::read_to_string(checkout(&format!("tests/suite/{file}"))).unwrap();
+    let wanted = std::env::var("CASE").unwrap_or_default();
+    let lines: Vec<Line<'_>> = text.lines().enumerate().filter_map(Line::read).collect();
+    let cases: Vec<&[Line<'_>]> = lines.chunk_by(|_, next| next.indent > 0).collect();
+    let cases: Vec<_> = cases.into_iter().filter(|case| case[0].text.contains(&wanted)).collect();
+    assert!(!cases.is_empty(), "{file} has no such case");
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some([name, steps @ ..]) = cases.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
+                    let mut stage = Stage::default();
+                    let Err(why) = catch_unwind(AssertUnwindSafe(|| stage.play(steps))) else { continue };
+                    let text = why.downcast_ref::<&str>().map(|text| (*text).to_owned());
+                    let why = why.downcast_ref::<String>().cloned().or(text).unwrap_or_default();
+                    failed.lock().unwrap().push(format!("{file}:{}: {}\n{why}", stage.line, name.text));
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{} of {} cases:\n{}", failed.len(), cases.len(), failed.join("\n"));
+}
+
+struct Line<'a> {
+    number: usize,
+    indent: usize,
+    text: &'a str,
+}
+
+impl<'a> Line<'a> {
+    fn read((at, line): (usize, &'a str)) -> Option<Self> {
+        let text = line.trim();
+        let is_step = !text.is_empty() && !text.starts_with('#');
+        is_step.then(|| Self { number: at + 1, indent: line.len() - line.trim_start().len(), text })
+    }
+}
+
+/// The words of a step.
+fn words(line: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = line.trim_start();
+    while !rest.is_empty() {
+        // A quote may follow the beginning of a word, as in `not:"a b"`.
+        let end = rest.find([' ', '"']).unwrap_or(rest.len());
+        let mut word = rest[..end].to_owned();
+        rest = &rest[end..];
+        if rest.starts_with('"') {
+            let mut quoted = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+            word += &quoted.next().unwrap().unwrap_or_else(|error| panic!("{error}: {rest}"));
+            rest = &rest[quoted.byte_offset()..];
+        }
+        found.push(word);
+        rest = rest.trim_start();
+    }
+    found
+}
+
+/// An image in the middle of a case.
+#[derive(Default)]
+struct Stage {
+    image: Option<Image>,
+    kept: Vec<String>,
+    /// What loops fill in.
+    filled: BTreeMap<String, String>,
+    /// Where the case is.
+    line: usize,
+}
+
+impl Stage {
+    fn image(&mut self) -> &mut Image {
+        self.image.as_mut().expect("a case begins with its image")
+    }
+
+    fn play(&mut self, lines: &[Line<'_>]) {
+        let mut rest = lines;
+        while let Some((line, after)) = rest.split_first() {
+            self.line = line.number;
+            let inner = after.iter().take_while(|next| next.indent > line.indent).count();
+            let (inner, after) = after.split_at(inner);
+            let (verb, words) = line.text.split_once(' ').unwrap_or((line.text, ""));
+            match verb {
+                "for" => self.repeat(words, inner),
+                "sh" => drop(self.shell(words)),
+                "let" => {
+                    let (name, line) = words.split_once(' ').unwrap();
+                    let value = self.shell(line);
+                    self.filled.insert(name.to_owned(), value);
+                }
+                _ => self.step(verb, words),
+            }
+            rest = after;
+        }
+    }
+
+    fn repeat(&mut self, line: &str, inner: &[Line<'_>]) {
+        let (names, values) = line.split_once(" in").unwrap();
+        let names: Vec<&str> = names.split(' ').collect();
+        let is_row = |line: &&Line<'_>| line.text.starts_with("| ");
+        let rows: Vec<Vec<String>> = inner.iter().take_while(is_row).map(|row| words(&row.text[2..])).collect();
+        let steps = &inner[rows.len()..];
+        // A word that stands for a list is one.
+        let lists = words(values).into_iter().flat_map(|word| match word.starts_with('{') {
+            true => self.with_words(&word).split(' ').map(str::to_owned).collect(),
+            false => vec![word],
+        });
+        let words: Vec<String> = lists.collect();
+        let rows = if rows.is_empty() { words.chunks(names.len()).map(<[_]>::to_vec).collect() } else { rows };
+        for row in rows {
+            assert_eq!(row.len(), names.len(), "{names:?}: {row:?}");
+            for (name, value) in names.iter().zip(row) {
+                self.filled.insert((*name).to_owned(), self.with_words(&value));
+            }
+            self.play(steps);
+        }
+    }
+
+    /// The text with the words of loops, which stand in braces. What is the image's is filled in later: it may be another one by then.
+    fn with_words(&self, text: &str) -> String {
+        self.filled.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+    }
+
+    /// The text with all that stands in braces.
+    fn fill(&self, text: &str) -> String {
+        let mut text = self.with_words(text);
+        let Some(image) = &self.image else { return text };
+        let cluster = &image.cluster;
+        for (name, value) in [
+            ("{addr}", cluster.addr()),
+            ("{base}", cluster.base_url()),
+            ("{plain}", cluster.plain_base_url()),
+            ("{cdn}", cluster.cdn().display().to_string()),
+            ("{ca}", cluster.ca_file().display().to_string()),
+            ("{root}", image.root().display().to_string()),
+            ("{dir}", image.root().parent().unwrap().display().to_string()),
+            ("{channel}", image.channel()),
+            ("{graph}", image.graph()),
+            ("{v}", "var/lib/teleport/versions".to_owned()),
+        ] {
+            text = text.replace(name, &value);
+        }
+        times(&text)
+    }
+
+    /// What a line of shell prints.
+    fn shell(&mut self, line: &str) -> String {
+        let (line, root) = (self.fill(line), self.image().root());
+        let mut bash = Command::new("bash");
+        bash.args(["-euc", &line]).current_dir(root).env("UPDATER", super::updater());
+        let ran = Ran::of(&bash.output().unwrap());
+        assert_eq!(ran.status, 0, "{line}: {ran:#?}");
+        ran.stdout.trim_end().to_owned()
+    }
+
+    fn step(&mut self, verb: &str, line: &str) {
+        let (is_command, words) = (verb == "$" && line.starts_with('{'), words(line));
+        let words: Vec<String> = words.iter().map(|word| self.fill(word)).collect();
+        let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+        if is_command {
+            // A loop's word may be a whole command.
+            words.splice(..1, words[0].split(' ').collect::<Vec<_>>());
+        }
+        match (verb, &words[..]) {
+            ("$", _) => self.run(&[], &words),
+            ("enable", _) => {
+                let flags = self.image().enable_args();
+                self.run(&flags.iter().map(String::as_str).collect::<Vec<_>>(), &words);
+            }
+            ("follow", [source, more @ ..]) => {
+                let (base, ca) = (self.fill("{base}"), self.fill("{ca}"));
+                let flags = ["enable", "--source", source, "--base-url", &base, "--ca-file", &ca, "--edition", "oss"];
+                self.run(&flags, more);
+            }
+            ("image" | "enabled" | "with" | "closed" | "short" | "limits", _) => self.image = Some(image(verb, &words)),
+            ("keep", places) => self.kept = self.seen(places),
+            ("kept", places) => assert_eq!(self.seen(places), self.kept),
+            _ if files::is_of_files(self.image(), verb, &words) || files::is_of_status(self.image(), verb, &words) => {}
+            _ => cluster::act(self.image(), verb, &words),
+        }
+    }
+
+    /// The image's files: all, the `installation`, or what is below some directories.
+    fn seen(&mut self, places: &[&str]) -> Vec<String> {
+        if places == ["installation"] {
+            return self.image().installation();
+        }
+        let mut tree = self.image().tree();
+        tree.retain(|line| places.is_empty() || places.iter().any(|place| line.starts_with(place)));
+        tree
+    }
+
+    /// Runs the updater with `flags` and the words before the arrow, and looks at what comes behind it.
+    fn run(&mut self, flags: &[&str], words: &[&str]) {
+        let arrow = words.iter().position(|word| ["->", "=>"].contains(word)).unwrap_or(words.len());
+        let (args, expected) = (&words[..arrow], words.get(arrow + 1..).unwrap_or_default());
+        let changes_nothing = words.get(arrow) == Some(&"=>");
+        let is_variable = |word: &&&str| word.split_once('=').is_some_and(|(name, _)| name.chars().all(is_of_variable));
+        let variables = args.iter().take_while(is_variable).count();
+        let env: Vec<(&str, &str)> = args[..variables].iter().filter_map(|word| word.split_once('=')).collect();
+        let as_json: &[&str] =
+            if expected.iter().any(|word| word.starts_with("code:")) { &["--log-format", "json"] } else { &[] };
+        let before = changes_nothing.then(|| self.image().tree_but_status());
+        let begun = Instant::now();
+        let ran = self.image().run_with(&[as_json, flags, &args[variables..]].concat(), &env);
+        outcome::check(&ran, begun.elapsed(), args, expected);
+        if let Some(before) = before {
+            assert_eq!(self.image().tree_but_status(), before, "{args:?}");
+        }
+    }
+}
+
+/// A new image, as `kind` has it.
+fn image(kind: &str, words: &[&str]) -> Image {
+    let image = match (kind, words) {
+        ("image", [version]) => return Image::new(version),
+        ("enabled", [version]) => return Image::quiet(version),
+        ("with", versions) => return Image::with(versions),
+        ("closed", versions) => {
+            let image = Image::with(versions);
+            image.say(versions[0], "no");
+            image.follow(&image.channel(), &[]).ok();
+            assert_eq!(image.linked(), versions[0]);
+            image.set_window(&closed_window());
+            return image;
+        }
+        _ => Image::new("1.0.0"),
+    };
+    let short = ["answer: 3s", "stall: 400ms", "tries: 2", "resumes: 1"];
+    let limits = if kind == "short" { &short } else { words };
+    let limits: String = limits.iter().map(|limit| format!("    {limit}\n")).collect();
+    image.settings(&format!("  network:\n{limits}"));
+    image.enable(&[]).ok();
+    image.cluster.forget_requests();
+    image
+}
+
+fn is_of_variable(char: char) -> bool {
+    char.is_ascii_alphabetic() || char == '_'
+}
+
+/// Fills in `{now+SECONDS}` and `{epoch+SECONDS}`, and calendar expressions of an hour that is `{open}` now or `{closed}` for some hours.
+fn times(text: &str) -> String {
+    let now = jiff::Timestamp::now().as_second();
+    let mut text = text.replace("{open}", &open_window()).replace("{closed}", &closed_window());
+    for (mark, is_number) in [("{now", false), ("{epoch", true)] {
+        while let Some((before, rest)) = text.split_once(mark) {
+            let (seconds, after) = rest.split_once('}').unwrap();
+            let time = now + seconds.trim_start_matches('+').parse::<i64>().unwrap();
+            let time =
+                if is_number { time.to_string() } else { jiff::Timestamp::from_second(time).unwrap().to_string() };
+            text = format!("{before}{time}{after}");
+        }
+    }
+    text
+}
