@@ -10,6 +10,11 @@ use crate::support::*;
 const SOON: Duration = Duration::from_secs(60);
 
 #[test]
+fn who_waits_and_what_was_said_during_a_download() {
+    transcript::play("command/lock.txt");
+}
+
+#[test]
 fn of_two_enables_at_once_one_waits_and_both_succeed() {
     let image = Image::new("1.0.0");
     let args = image.enable_args();
@@ -24,21 +29,6 @@ fn of_two_enables_at_once_one_waits_and_both_succeed() {
     let fetched = image.cluster.requests_to(archive);
     let whole = fetched.iter().filter(|request| request.method == "GET" && request.path == archive).count();
     assert_eq!(whole, 1, "{fetched:#?}");
-}
-
-#[test]
-fn the_timers_run_waits_shortly_and_names_the_holder() {
-    let image = Image::enabled("1.0.0");
-    image.release("2.0.0");
-    let _held = hold(&image);
-    let of_others = || tree(&image.root()).into_iter().filter(|line| !line.contains(".awaited")).collect::<Vec<_>>();
-    let before = of_others();
-    let start = Instant::now();
-    let ran = image.run(&["update", "--log-format", "json"]).fails(75, &format!("pid {}", std::process::id()));
-    assert_eq!(ran.error_code(), "lock_held");
-    let took = start.elapsed();
-    assert!(took > Duration::from_secs(3) && took < Duration::from_secs(20), "{took:?}");
-    assert_eq!(of_others(), before);
 }
 
 #[test]
@@ -88,22 +78,6 @@ fn a_waiting_run_ends_at_once_when_it_is_told_to() {
     let output = waiting.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(image.config().contains("enabled: true"));
-}
-
-#[test]
-fn readers_need_no_lock() {
-    let image = Image::enabled("1.0.0");
-    image.release("2.0.0");
-    let _held = hold(&image);
-    let before = tree(&image.root());
-    let start = Instant::now();
-    let status = image.status();
-    assert_eq!(status["update_in_progress"], true);
-    let plan = image.run(&["plan", "--format", "json"]).ok().json();
-    assert_eq!(plan["action"], "update");
-    image.run(&["verify"]).ok();
-    assert!(start.elapsed() < Duration::from_secs(20));
-    assert_eq!(tree(&image.root()), before);
 }
 
 #[test]
@@ -254,30 +228,6 @@ fn what_a_user_has_locked_before_he_starts_a_set_uid_program_keeps_no_run_out_ei
 }
 
 #[test]
-fn a_lock_file_of_an_earlier_updater_is_replaced() {
-    let image = Image::enabled("1.0.0");
-    let path = image.versions().join(".lock");
-    std::fs::remove_dir_all(&path).unwrap();
-    std::fs::write(&path, "4242 update\n").unwrap();
-    image.run(&["update"]).ok();
-    image.update_to("2.0.0");
-    assert!(path.is_dir());
-}
-
-#[test]
-fn a_lock_that_others_could_have_opened_is_made_anew() {
-    let image = Image::enabled("1.0.0");
-    let path = image.versions().join(".lock");
-    for (path, mode) in [(path.clone(), 0o755), (path.join("lock"), 0o644)] {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-    }
-    let opened_meanwhile = File::open(path.join("lock")).unwrap();
-    opened_meanwhile.lock_shared().unwrap();
-    image.run(&["disable"]).ok();
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o700);
-}
-
-#[test]
 fn a_run_whose_lock_is_removed_or_moved_goes_on_alone() {
     let image = Image::enabled("1.0.0");
     let lock = image.versions().join(".lock");
@@ -296,228 +246,7 @@ fn a_run_whose_lock_is_removed_or_moved_goes_on_alone() {
     }
 }
 
-#[test]
-fn a_lock_that_is_not_to_be_had_is_told_in_status_until_it_is() {
-    let image = Image::enabled("1.0.0");
-    image.release("2.0.0");
-    let status = || image.status();
-    assert_eq!(status()["lock_awaited_since"], serde_json::Value::Null);
-    let held = hold(&image);
-    image.run(&["update"]).fails(75, "another run holds the lock");
-    let since = status()["lock_awaited_since"].clone();
-    assert!(since.is_string(), "{since}");
-    // It waits longer and longer for the same holder.
-    let awaited = image.versions().join(".awaited");
-    let noted = std::fs::read_to_string(&awaited).unwrap();
-    let pid = noted.split(' ').next().unwrap();
-    std::fs::write(&awaited, format!("{pid} 2026-01-02T03:04:05Z\n")).unwrap();
-    image.run(&["update"]).fails(75, "since 2026-01-02T03:04:05Z");
-    assert_eq!(status()["lock_awaited_since"], "2026-01-02T03:04:05Z");
-    let text = image.run(&["status", "--format", "text"]).ok().stdout;
-    assert!(text.contains("no run has been able to start since 2026-01-02T03:04:05Z"), "{text}");
-    drop(held);
-    assert_eq!(status()["lock_awaited_since"], serde_json::Value::Null);
-    image.run(&["update"]).ok();
-    assert!(!awaited.exists());
-}
-
-#[test]
-fn what_was_downloaded_before_a_public_key_was_set_is_not_installed_after_it() {
-    let image = before_two();
-    let key = image.path("/etc/key.pub");
-    std::fs::write(&key, Signer::fixed(1).public_key_pem()).unwrap();
-    let ran = meanwhile(&image, &["update"], || {
-        image.run(&["enable", "--public-key", &key.display().to_string(), "--force-version", "1.0.0"]).ok();
-    });
-    ran.fails(1, ".sig");
-    assert!(image.config().contains("BEGIN PUBLIC KEY"));
-    assert_eq!(image.linked(), "1.0.0");
-    assert!(!image.versions().join("2.0.0").exists());
-    assert_eq!(staged(&image), Vec::<String>::new());
-}
-
-#[test]
-fn what_was_downloaded_from_one_mirror_is_not_installed_once_another_is_set() {
-    let image = before_two();
-    let elsewhere = tempfile::tempdir().unwrap();
-    let base = format!("file://{}", elsewhere.path().display());
-    let ran = meanwhile(&image, &["update"], || {
-        image.run(&["enable", "--base-url", &base, "--force-version", "1.0.0"]).ok();
-    });
-    ran.fails(1, &format!("there is no {}", elsewhere.path().display()));
-    assert_eq!(image.linked(), "1.0.0");
-}
-
-#[test]
-fn settings_without_a_say_in_a_download_do_not_cost_another_one() {
-    let image = before_two();
-    image.cluster.forget_requests();
-    meanwhile(&image, &["update"], || {
-        image.run(&["enable", "--group", "blue", "--keep", "3", "--force-version", "1.0.0"]).ok();
-    })
-    .ok();
-    assert_eq!(image.linked(), "2.0.0");
-    assert!(image.config().contains("group: blue") && image.config().contains("keep: 3"), "{}", image.config());
-    // The cluster was asked again, as the new group; the archive was read once from its beginning.
-    let asked = image.cluster.requests_to("/v1/webapi/find");
-    assert_eq!(asked.iter().filter(|request| request.parameter("group") == Some("blue")).count(), 1, "{asked:#?}");
-    let archive = image.cluster.requests_to(ARCHIVE);
-    let whole = archive
-        .iter()
-        .filter(|request| request.path == ARCHIVE && request.method == "GET" && request.header("range").is_none());
-    assert_eq!(whole.count(), 1, "{archive:#?}");
-}
-
-#[test]
-fn an_update_after_whose_download_another_group_has_another_version_follows_that() {
-    let image = before_two();
-    image.cluster.publish(&Archive::simple("1.5.0"));
-    image.cluster.set_directive_for_group("blue", Find::version("1.5.0"));
-    meanwhile(&image, &["update"], || {
-        image.run(&["enable", "--group", "blue", "--force-version", "1.0.0"]).ok();
-    })
-    .ok();
-    assert_eq!(image.linked(), "1.5.0");
-    assert!(!image.versions().join("2.0.0").exists());
-    assert_eq!(staged(&image), Vec::<String>::new());
-}
-
-#[test]
-fn an_enable_keeps_what_others_set_while_it_downloaded() {
-    let image = before_two();
-    let key = image.path("/etc/key.pub");
-    let signer = Signer::fixed(1);
-    std::fs::write(&key, signer.public_key_pem()).unwrap();
-    image.cluster.publish(&Archive::simple("2.0.0").signed(&signer));
-    let key = key.display().to_string();
-    let flags = ["--public-key", &key, "--min-version", "1.0.0", "--group", "prod", "--force-version", "1.0.0"];
-    meanwhile(&image, &["enable", "--keep", "4"], || {
-        let args: Vec<&str> = ["enable"].into_iter().chain(flags).collect();
-        image.run(&args).ok();
-        // An editor asks for no lock.
-        let edited = image.config().replacen("spec:\n", "spec:\n  backup_max_age: 48h\n  theirs: 1\n", 1);
-        std::fs::write(image.versions().join("updates.yaml"), edited).unwrap();
-    })
-    .ok();
-    assert_eq!(image.linked(), "2.0.0");
-    let config = image.config();
-    for line in ["BEGIN PUBLIC KEY", "min_version: 1.0.0", "group: prod", "backup_max_age: 48h", "theirs: 1", "keep: 4"]
-    {
-        assert!(config.contains(line), "{line}: {config}");
-    }
-}
-
-#[test]
-fn an_enable_that_pins_and_disables_overtake_does_not_take_them_back() {
-    // What came later counts: a pin is obeyed, a `disable` and an `uninstall` end the earlier command.
-    let image = before_two();
-    meanwhile(&image, &["enable"], || {
-        image.run(&["pin", "--force-version", "1.0.0"]).ok();
-    })
-    .ok();
-    assert_eq!(image.linked(), "1.0.0");
-    assert!(image.config().contains("pinned_version: 1.0.0"), "{}", image.config());
-
-    let image = before_two();
-    let ran = meanwhile(&image, &["enable", "--log-format", "json"], || {
-        image.run(&["disable"]).ok();
-    })
-    .refused("overtaken");
-    assert!(ran.stderr.contains("changed enabled while this command was running"), "{ran:#?}");
-    assert!(image.config().contains("enabled: false"), "{}", image.config());
-    assert_eq!(image.linked(), "1.0.0");
-
-    let image = before_two();
-    let ran = meanwhile(&image, &["enable"], || {
-        image.run(&["uninstall"]).ok();
-    });
-    ran.fails(1, "another command uninstalled Teleport");
-    assert!(!image.path("/usr/local/bin/teleport").is_symlink());
-    assert!(!image.versions().join("updates.yaml").exists());
-    assert_eq!(staged(&image), Vec::<String>::new());
-}
-
-#[test]
-fn a_pin_and_an_enable_whose_words_another_command_has_changed_since_leave_them() {
-    let image = before_two();
-    let ran = meanwhile(&image, &["pin", "--force-version", "2.0.0"], || {
-        image.run(&["pin", "--force-version", "1.0.0"]).ok();
-    });
-    ran.fails(1, "changed pinned_version while this command was running");
-    assert!(image.config().contains("pinned_version: 1.0.0"), "{}", image.config());
-    assert_eq!(image.linked(), "1.0.0");
-
-    let image = before_two();
-    let ran = meanwhile(&image, &["enable", "--group", "red"], || {
-        image.run(&["enable", "--group", "blue", "--force-version", "1.0.0"]).ok();
-    });
-    ran.fails(1, "changed group while this command was running");
-    assert!(image.config().contains("group: blue"), "{}", image.config());
-
-    // Neither says anything of what the other one changed.
-    let image = before_two();
-    meanwhile(&image, &["pin", "--force-version", "2.0.0"], || {
-        image.run(&["disable"]).ok();
-    })
-    .ok();
-    let config = image.config();
-    assert!(config.contains("enabled: false") && config.contains("pinned_version: 2.0.0"), "{config}");
-}
-
-#[test]
-fn a_rollback_or_repair_that_downloads_does_not_leave_what_became_active_meanwhile() {
-    // A rollback whose version was damaged on disk.
-    let image = before_two();
-    image.run(&["update"]).ok();
-    image.release("3.0.0");
-    std::fs::remove_file(image.versions().join("1.0.0/sha256")).unwrap();
-    let ran = meanwhile_of(&image, "1.0.0", &["rollback"], || {
-        image.run(&["update"]).ok();
-    });
-    ran.fails(1, "3.0.0 (oss) became active while this command was running");
-    assert_eq!(image.linked(), "3.0.0");
-
-    // A repair of the version that was active.
-    let image = before_two();
-    std::fs::remove_file(image.versions().join("1.0.0/sha256")).unwrap();
-    meanwhile_of(&image, "1.0.0", &["verify", "--repair"], || {
-        image.run(&["update"]).ok();
-    })
-    .ok();
-    assert_eq!(image.linked(), "2.0.0");
-}
-
 const ARCHIVE: &str = "/cdn/teleport-v2.0.0-linux-amd64-bin.tar.gz";
-
-/// An image with 1.0.0 active and 2.0.0 wanted.
-fn before_two() -> Image {
-    let image = Image::enabled("1.0.0");
-    image.release("2.0.0");
-    image
-}
-
-/// What a command leaves that downloads 2.0.0 while `during` happens.
-fn meanwhile(image: &Image, args: &[&str], during: impl FnOnce()) -> Ran {
-    meanwhile_of(image, "2.0.0", args, during)
-}
-
-/// The same for a download of `version`.
-fn meanwhile_of(image: &Image, version: &str, args: &[&str], during: impl FnOnce()) -> Ran {
-    let archive = format!("/cdn/teleport-v{version}-linux-amd64-bin.tar.gz$");
-    image.cluster.misbehave(&archive, Misbehaviour::Hold { after_bytes: 1 });
-    let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-    let mut run = start(image, &args);
-    image.cluster.until_held(SOON);
-    during();
-    assert!(run.try_wait().unwrap().is_none(), "it is still at its download");
-    image.cluster.behave();
-    Ran::of(&run.wait_with_output().unwrap())
-}
-
-/// What is left of downloads.
-fn staged(image: &Image) -> Vec<String> {
-    tree(&image.root()).into_iter().filter(|path| path.contains(".staging-")).collect()
-}
 
 /// The lock, held by this test.
 fn hold(image: &Image) -> File {

@@ -8,7 +8,7 @@ use super::super::Image;
 
 /// One of:
 ///
-/// * `publish V…`; `release V [EDITION]`: the cluster names it, too; `wants V [later] [jitter:SECONDS] [edition:NAME]`; `archive V HOW…` is a release
+/// * `publish V…`; `release V [EDITION]`: the cluster names it, too; `wants V [later] [jitter:SECONDS] [edition:NAME] [group:NAME]`; `archive V HOW…` is a release
 ///   `without:` or with a `helper:`, `signed:` by a key's number, or with so much `padding:`; `bytes NAME TEXT` is any file with its digest;
 /// * `find [BODY]`, `find-at PATH ELSEWHERE`, `dialect NAME`, `auth basic USER PASSWORD`, `auth bearer TOKEN`;
 /// * `say VERSION CRITICAL` (the channel), `draw VERSIONS FROM-TO…` (the graph), `page PATH STATUS TEXT`;
@@ -40,15 +40,19 @@ fn has(image: &Image, verb: &str, words: &[&str]) -> bool {
             cluster.set_directive(Find::version(version));
         }
         ("wants", [version, more @ ..]) => {
-            let mut find = Find::version(version);
+            let (mut find, mut group) = (Find::version(version), None);
             for word in more {
                 match word.split_once(':') {
                     Some(("edition", edition)) => edition.clone_into(&mut find.edition),
+                    Some(("group", name)) => group = Some(name),
                     Some(("jitter", seconds)) => find.jitter = seconds.parse().unwrap(),
                     _ => find.auto_update = *word != "later",
                 }
             }
-            cluster.set_directive(find);
+            match group {
+                Some(group) => cluster.set_directive_for_group(group, find),
+                None => cluster.set_directive(find),
+            }
         }
         _ => return false,
     }
@@ -103,11 +107,12 @@ fn is_of_server(cluster: &mut Cluster, verb: &str, words: &[&str]) -> bool {
         ("asked", [path, count, words @ ..]) => {
             let mut asked = cluster.requests_to(path);
             asked.retain(|asked| asked.method == "GET" || !words.contains(&"get"));
+            asked.retain(|asked| asked.header("range").is_none() || !words.contains(&"whole"));
             match count.strip_suffix('+') {
                 Some(least) => assert!(asked.len() >= least.parse().unwrap_or(1), "{path}: {asked:#?}"),
                 None => assert_eq!(asked.len().to_string(), *count, "{asked:#?}"),
             }
-            words.iter().filter(|word| **word != "get").for_each(|wanted| of_requests(&asked, wanted));
+            words.iter().filter(|word| !["get", "whole"].contains(word)).for_each(|wanted| of_requests(&asked, wanted));
         }
         ("asked-paths", [paths]) => {
             let asked: Vec<String> = cluster.requests().into_iter().map(|request| request.path).collect();
@@ -119,7 +124,7 @@ fn is_of_server(cluster: &mut Cluster, verb: &str, words: &[&str]) -> bool {
 }
 
 /// What must be so: a parameter of the last request, `KEY=VALUE`, or all of them, `query:`; its `authorization:`, which none of them has if nothing
-/// follows; `plain`: each is a GET without parameters; `if-range`: one has this header. With `get` no other requests count.
+/// follows; `plain`: each is a GET without parameters; `if-range`: one has this header. With `get` no other requests count, with `whole` none for a part.
 fn of_requests(asked: &[Request], wanted: &str) {
     let last = asked.last().unwrap();
     let is_so = match wanted.split_once([':', '=']) {

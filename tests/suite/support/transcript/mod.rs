@@ -20,19 +20,24 @@ mod files;
 mod outcome;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use testing::beds::checkout;
+use testing::cluster::{Find, Misbehaviour};
 
 use super::source::{closed_window, open_window};
-use super::{Image, Ran};
+use super::{Image, Ran, updater};
 
 /// Cases that are played at the same time.
 const AT_ONCE: usize = 4;
+
+/// Longest wait for a download that is on its way.
+const SOON: Duration = Duration::from_secs(60);
 
 /// Plays every case of a file below `tests/suite`, and fails with those that fail; with `CASE` in the environment, those whose names contain it.
 pub(crate) fn play(file: &str) {
@@ -101,8 +106,21 @@ struct Stage {
     kept: Vec<String>,
     /// What loops fill in.
     filled: BTreeMap<String, String>,
+    /// The run that stands still.
+    running: Option<Child>,
+    /// The lock, while the case holds it.
+    lock: Option<File>,
     /// Where the case is.
     line: usize,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if let Some(running) = &mut self.running {
+            let _ = running.kill();
+            let _ = running.wait();
+        }
+    }
 }
 
 impl Stage {
@@ -169,6 +187,7 @@ impl Stage {
             ("{plain}", cluster.plain_base_url()),
             ("{cdn}", cluster.cdn().display().to_string()),
             ("{ca}", cluster.ca_file().display().to_string()),
+            ("{pid}", std::process::id().to_string()),
             ("{root}", image.root().display().to_string()),
             ("{dir}", image.root().parent().unwrap().display().to_string()),
             ("{channel}", image.channel()),
@@ -184,7 +203,7 @@ impl Stage {
     fn shell(&mut self, line: &str) -> String {
         let (line, root) = (self.fill(line), self.image().root());
         let mut bash = Command::new("bash");
-        bash.args(["-euc", &line]).current_dir(root).env("UPDATER", super::updater());
+        bash.args(["-euc", &line]).current_dir(root).env("UPDATER", updater());
         let ran = Ran::of(&bash.output().unwrap());
         assert_eq!(ran.status, 0, "{line}: {ran:#?}");
         ran.stdout.trim_end().to_owned()
@@ -209,7 +228,30 @@ impl Stage {
                 let flags = ["enable", "--source", source, "--base-url", &base, "--ca-file", &ca, "--edition", "oss"];
                 self.run(&flags, more);
             }
-            ("image" | "enabled" | "with" | "closed" | "short" | "limits", _) => self.image = Some(image(verb, &words)),
+            ("image" | "enabled" | "with" | "closed" | "moved" | "short" | "limits", _) => {
+                self.image = Some(image(verb, &words))
+            }
+            ("meanwhile", [version, args @ ..]) => {
+                let archive = format!("/cdn/teleport-v{version}-linux-amd64-bin.tar.gz$");
+                self.image().cluster.misbehave(&archive, Misbehaviour::Hold { after_bytes: 1 });
+                let mut updater = Command::new(updater());
+                updater.env_clear().arg("--root").arg(self.image().root()).args(args);
+                self.running = Some(updater.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+                self.image().cluster.until_held(SOON);
+            }
+            ("then", [_, expected @ ..]) => {
+                let mut running = self.running.take().unwrap();
+                assert!(running.try_wait().unwrap().is_none(), "it is still at its download");
+                self.image().cluster.behave();
+                let ran = Ran::of(&running.wait_with_output().unwrap());
+                outcome::check(&ran, Duration::ZERO, &["then"], expected);
+            }
+            ("hold", []) => {
+                let lock = File::open(self.image().versions().join(".lock")).unwrap();
+                lock.lock().unwrap();
+                self.lock = Some(lock);
+            }
+            ("let-go", []) => self.lock = None,
             ("keep", places) => self.kept = self.seen(places),
             ("kept", places) => assert_eq!(self.seen(places), self.kept),
             _ if files::is_of_files(self.image(), verb, &words) || files::is_of_status(self.image(), verb, &words) => {}
@@ -259,6 +301,17 @@ fn image(kind: &str, words: &[&str]) -> Image {
             image.follow(&image.channel(), &[]).ok();
             assert_eq!(image.linked(), versions[0]);
             image.set_window(&closed_window());
+            return image;
+        }
+        ("moved", [old, new]) => {
+            let image = Image::enabled(old);
+            let database = image.path("/var/lib/teleport/proc/sqlite.db");
+            std::fs::create_dir_all(database.parent().unwrap()).unwrap();
+            let write = |sql: &str| rusqlite::Connection::open(&database).unwrap().execute_batch(sql).unwrap();
+            write("CREATE TABLE rows (id INTEGER PRIMARY KEY, note TEXT); INSERT INTO rows (note) VALUES ('by one')");
+            image.update_to(new);
+            write("INSERT INTO rows (note) VALUES ('by two')");
+            image.cluster.set_directive(Find::version(old));
             return image;
         }
         _ => Image::new("1.0.0"),
