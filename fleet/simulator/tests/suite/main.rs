@@ -4,7 +4,4 @@
 mod absence;
 mod lines;
 mod properties;
-mod rfd0169;
 mod scenarios;
-mod support;
-mod v2;

@@ -9,7 +9,7 @@
 //!   order in which a group lets them go. `#1..4`, `h01..h10`, `$2..4` and lists as `host`, lists as `at` and as a find's `group`:
 //!   the line is played for each.
 //! * `{"autoupdate_version": {…}}`: `put` of that kind with this `spec`. `{"groups": {…}}`: `status`, and what it says of groups;
-//!   a text alone is the state.
+//!   a text alone is the state. `{"starts": {…}}`: until when these groups say that they wait, which is when they start.
 //!
 //! What is checked:
 //! * `"expect"`: the answer. Objects may have more keys, lists not; `{"not": …}` and its kin are in [`special`].
@@ -62,7 +62,7 @@ impl Scenarios {
             let from = text("from").map(|from| self.setups.get(&from).expect("the setup is above").clone());
             let seed = line.get("seed").and_then(Value::as_u64).unwrap_or_default();
             self.branches = vec![from.unwrap_or_else(|| Played::new(seed))];
-            self.order = text("order").map(|hosts| order(seed, &range(&hosts))).unwrap_or_default();
+            self.order = text("order").map(|hosts| order(seed, &range(&long(&hosts, &[])))).unwrap_or_default();
             self.setup = text("setup");
             self.case = name;
         } else if line.contains_key("branch") {
@@ -95,6 +95,9 @@ impl Scenarios {
         let times = many(take("at").expect("a line has a time"));
         let (Some((action, value)), 1) = (line.iter().next(), line.len()) else { panic!("one action: {line:?}") };
         let value = self.fill(value.clone());
+        if action == "starts" {
+            return self.starts(&text(&times[0]), &value);
+        }
         let lines: Vec<(String, Value)> =
             times.iter().flat_map(|at| each(&value).into_iter().map(move |value| (text(at), value))).collect();
         let mut told = Vec::new();
@@ -142,11 +145,7 @@ impl Scenarios {
         }
         if action == "groups" {
             for (name, wanted) in value.as_object().expect("groups by name") {
-                let groups = answer["status"]["status"]["groups"].as_array();
-                let group = groups.into_iter().flatten().find(|group| group["name"] == *name).unwrap_or(&Value::Null);
-                let group = &with_members(group);
-                let wanted = if wanted.is_string() { &json!({ "state": wanted }) } else { wanted };
-                self.check(matches(group, wanted), || format!("{name}: expected {wanted}, and not {group}"));
+                self.look(&answer, name, wanted);
             }
         }
         for wanted in [&expected.expect, &expected.would].into_iter().flatten() {
@@ -154,6 +153,34 @@ impl Scenarios {
             self.check(matches(body, wanted), || format!("{line}: expected {wanted}, and not {body}"));
         }
         answer
+    }
+
+    /// Whether the group `name` of a `status` is as it is wanted.
+    fn look(&mut self, answer: &Value, name: &str, wanted: &Value) {
+        let groups = answer["status"]["status"]["groups"].as_array();
+        let group = groups.into_iter().flatten().find(|group| group["name"] == *name).unwrap_or(&Value::Null);
+        let group = &with_members(group);
+        let wanted = if wanted.is_string() { &json!({ "state": wanted }) } else { wanted };
+        self.check(matches(group, wanted), || format!("{name}: expected {wanted}, and not {group}"));
+    }
+
+    /// Whether each of these groups says that it waits until its time, and starts then and not a second before.
+    fn starts(&mut self, at: &str, groups: &Value) {
+        let instant = |text: &str| text.parse::<Timestamp>().expect("a time");
+        let mut looks = Vec::new();
+        for (name, until) in groups.as_object().expect("groups by name") {
+            let starts = instant(&text(until));
+            let before = (starts - SignedDuration::from_secs(1)).max(instant(at));
+            looks.push((instant(at), name, json!({ "state": "unstarted", "why": { "until": until } })));
+            looks.push((before, name, json!("unstarted")));
+            looks.push((starts, name, json!({ "state": { "not": "unstarted" } })));
+        }
+        looks.sort_by_key(|(at, ..)| *at);
+        let mut copy = self.branches.last().expect("a case is begun").clone();
+        for (at, name, wanted) in looks {
+            let answer = ask(&mut copy, &script_line(&at.to_string(), "status", &json!({})));
+            self.look(&answer, name, &wanted);
+        }
     }
 
     fn check(&mut self, is_met: bool, what: impl FnOnce() -> String) {
@@ -391,7 +418,16 @@ macro_rules! files {
 
 files! {
     rfd0169: exclude fields gates halts holds lives members pace proof rollback schedules stops versions;
-    v2: additions advice answers blocked_start changes config counts halt_on_error lines modes releases stops thresholds time_based transitions version why windows;
+    v2: additions advice answers blocked_start canaries changes config counts halt_on_error holds lines modes releases stops thresholds time_based transitions version why windows;
+}
+
+#[test]
+fn the_order_is_by_hash_whatever_the_order_of_arrival_and_another_with_another_seed() {
+    let hosts = range("h01..h10");
+    let backwards: Vec<String> = hosts.iter().rev().cloned().collect();
+    assert_eq!(order(0, &hosts), order(0, &backwards));
+    assert_ne!(order(0, &hosts), order(1, &hosts));
+    assert_ne!(order(0, &hosts), hosts, "by hash, and not by name");
 }
 
 #[test]
