@@ -56,30 +56,6 @@ fn each_change_has_an_id_of_its_own() {
 }
 
 #[test]
-fn a_refusal_is_not_sent_again_and_is_a_line_and_status_1() {
-    let server = Server::new([Reply::refused(409, "conflict", "group a is halted"), acted()]);
-    let done = server.run(&["autoupdate", "agents", "start-update", "a"]);
-    assert_eq!(done, Done { status: 1, out: String::new(), err: "error: group a is halted\n".to_owned() });
-    assert_eq!(server.asked().len(), 1);
-}
-
-#[test]
-fn programs_get_the_error_as_json() {
-    let server = Server::new([Reply::refused(404, "no_rollout", "there is no rollout")]);
-    let done = server.run(&["explain", "--host", "x", "--format", "json"]);
-    assert_eq!(done.status, 1);
-    assert_eq!(done.json(), json!({ "error": { "code": "no_rollout", "message": "there is no rollout" } }));
-    assert_eq!(done.err, "error: there is no rollout\n");
-}
-
-#[test]
-fn a_code_that_only_a_newer_server_has_is_handed_on() {
-    let server = Server::new([Reply::refused(422, "moon_phase", "not today")]);
-    let done = server.run(&["--format", "json", "approve", "a"]);
-    assert_eq!(done.json()["error"]["code"], "moon_phase");
-}
-
-#[test]
 fn no_server_is_said_with_its_socket() {
     let server = Server::new([]);
     let other = tempfile::tempdir().unwrap();
@@ -117,15 +93,6 @@ fn an_answer_that_is_too_large_is_not_kept_in_memory() {
     let done = server.run(&STATUS);
     assert_eq!(done.status, 1);
     assert!(done.err.contains("larger than 33554432 bytes"), "{}", done.err);
-}
-
-#[test]
-fn another_programs_answer_is_not_taken_for_the_servers() {
-    for (status, body) in [(200, "<html>"), (502, "<html>Bad Gateway"), (302, ""), (200, "[]x")] {
-        let done = Server::new([Reply::Answer(status, body.into())]).run(&STATUS);
-        assert_eq!((done.status, done.out.as_str()), (1, ""), "{body}");
-        assert!(done.err.contains("does not answer as a teleport-fleet server"), "{}", done.err);
-    }
 }
 
 fn at(url: &str, more: &[&str]) -> Done {
@@ -237,6 +204,4 @@ fn an_address_that_cannot_be_asked_is_status_2_and_told_to_programs_as_usage() {
         assert_eq!((done.status, done.err.lines().count()), (2, 1), "{}", done.err);
         assert_eq!(done.json()["error"]["code"], "usage");
     }
-    let done = Server::new([]).run(&["autoupdate", "update", "--group", "g"]);
-    assert_eq!(done.status, 2, "{}", done.err);
 }

@@ -25,98 +25,6 @@ fn explained() -> Value {
     })
 }
 
-#[test]
-fn hosts_are_a_table_of_all_pages() {
-    let page = |id: &str, more| Reply::json(&json!({ "hosts": [host(id)], "more": more }));
-    let server = Server::new([page(ID, true), page("b", false)]);
-    let done = server.run(&["hosts", "--group", "prod & co", "--failed"]);
-    let space = " ".repeat(ID.len() - 1);
-    assert_eq!(
-        done,
-        Done::ok(&format!(
-            "Host                                 Group Version State  Last Seen           Last Change                 \n\
-             ------------------------------------ ----- ------- ------ ------------------- --------------------------- \n\
-             {ID} prod  1.2.3   failed 2025-01-15 02:00:00 rolled_back 1.2.4 unhealthy \n\
-             b{space} prod  1.2.3   failed 2025-01-15 02:00:00 rolled_back 1.2.4 unhealthy \n"
-        ))
-    );
-    let paths: Vec<String> = server.asked().iter().map(|asked| asked.path.clone()).collect();
-    assert_eq!(
-        paths,
-        [
-            "/v1/fleet/hosts?group=prod%20%26%20co&failed=true&limit=1000".to_owned(),
-            format!("/v1/fleet/hosts?group=prod%20%26%20co&failed=true&after={ID}&limit=1000"),
-        ]
-    );
-}
-
-#[test]
-fn hosts_for_programs_are_one_list() {
-    let page = |id: &str, more| Reply::json(&json!({ "hosts": [host(id)], "more": more }));
-    let json = Server::new([page("a", true), page("b", false)]).run(&["hosts", "--format", "json"]).json();
-    assert_eq!(json, json!([host("a"), host("b")]));
-    let none = Reply::json(&json!({ "hosts": [], "more": false }));
-    assert_eq!(Server::new([none]).run(&["hosts", "--format", "json"]).json(), json!([]));
-}
-
-#[test]
-fn a_host_is_explained_in_sentences() {
-    let done = Server::new([Reply::json(&explained())]).run(&["explain", "--host", ID]);
-    assert_eq!(
-        done,
-        Done::ok(&format!(
-            "Host: {ID}\n\
-             Group: prod\n\
-             State: failed\n\
-             Answer: no update (1.2.3)\n\
-             Why: this version failed here (unhealthy), since 2025-01-15 02:00:00 UTC; to try again, on the host: \
-             teleport-update update --now\n\
-             Until: no time is known\n"
-        ))
-    );
-}
-
-#[test]
-fn an_explanation_for_programs_has_group_why_and_until() {
-    let json = Server::new([Reply::json(&explained())]).run(&["explain", "--host", ID, "--format", "json"]).json();
-    assert_eq!(json["group"], "prod");
-    assert_eq!(json["why"]["code"], "failed_here");
-    assert!(json.as_object().unwrap().contains_key("until"));
-}
-
-#[test]
-fn a_hosts_detail_says_what_is_known() {
-    let out = Server::new([Reply::json(&explained())]).run(&["host", ID]).out;
-    for line in [
-        "Runs: 1.2.3",
-        "Declares group: dev",
-        "Assigned to group: prod",
-        "Labels: arch=x86_64, env=staging",
-        "Set: pinned",
-        "Last seen: 2025-01-15 02:00:00 UTC",
-        "Last change: rolled_back, to 1.2.4 (unhealthy)",
-    ] {
-        assert!(out.lines().any(|shown| shown == line), "{line}\n{out}");
-    }
-}
-
-#[test]
-fn decisions_on_a_host_are_sent_with_an_id() {
-    for (words, decision) in [
-        (vec!["hold"], json!("hold")),
-        (vec!["release"], json!("release")),
-        (vec!["assign", "prod"], json!({ "assign": "prod" })),
-        (vec!["unassign"], json!({ "assign": null })),
-    ] {
-        let server = Server::new([Reply::json(&explained())]);
-        assert_eq!(server.run(&[vec!["host", ID], words].concat()).status, 0);
-        let asked = server.asked().remove(0);
-        assert_eq!((asked.method.as_str(), &asked.path), ("POST", &format!("/v1/fleet/hosts/{ID}")));
-        assert_eq!(asked.body["decision"], decision);
-        assert_eq!(asked.id().len(), 36);
-    }
-}
-
 fn entry(seq: u64) -> Value {
     json!({
         "seq": seq, "at": "2025-01-15T02:00:00Z", "who": "uid 0 (root)", "from": "admin socket", "action": "halt",
@@ -140,22 +48,6 @@ fn stream(seqs: &[u64]) -> Vec<u8> {
 }
 
 #[test]
-fn the_audit_is_shown_page_after_page() {
-    let server = Server::new([page(&[1, 2], true), page(&[3], false)]);
-    assert_eq!(server.run(&["audit"]), Done::ok(&[line(1), line(2), line(3)].concat()));
-    assert_eq!(server.asked()[1].path, "/v1/fleet/audit?after=2&limit=1000");
-}
-
-#[test]
-fn events_begin_with_the_newest() {
-    let server = Server::new([page(&[1, 2, 3], false)]);
-    assert_eq!(server.run(&["events", "--last", "2"]), Done::ok(&[line(2), line(3)].concat()));
-    let out = Server::new([page(&[4], false)]).run(&["events", "--format", "json"]).out;
-    assert_eq!(out.lines().count(), 1);
-    assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), entry(4));
-}
-
-#[test]
 fn events_are_followed_over_a_broken_connection_without_gap_or_repetition() {
     let server = Server::new([
         page(&[1], false),
@@ -169,45 +61,6 @@ fn events_are_followed_over_a_broken_connection_without_gap_or_repetition() {
     let paths: Vec<String> = server.asked().iter().skip(1).map(|asked| asked.path.clone()).collect();
     let follow = |after| format!("/v1/fleet/events?after={after}&follow=true");
     assert_eq!(paths, [follow(1), follow(3), follow(4)]);
-}
-
-#[test]
-fn a_chain_that_is_broken_is_an_error() {
-    let verified =
-        |fault: Value| Reply::json(&json!({ "records": 9, "head": { "seq": 9, "hash": "abc" }, "fault": fault }));
-    let server = Server::new([verified(Value::Null)]);
-    let head = "0a".repeat(32);
-    let done = server.run(&["audit", "verify", "--head", &head]);
-    assert_eq!(done, Done::ok("The chain of 9 records is whole. Head: abc (record 9)\n"));
-    assert_eq!(server.asked()[0].path, format!("/v1/fleet/audit/verify?head={head}"));
-    let done = Server::new([verified(json!("record 4 was changed"))]).run(&["audit", "verify", "--format", "json"]);
-    assert_eq!(done.status, 1);
-    assert_eq!(done.json()["error"]["code"], "audit_broken");
-    assert!(done.err.contains("record 4 was changed"));
-}
-
-#[test]
-fn a_tokens_secret_alone_goes_to_standard_output() {
-    let made = json!({
-        "name": "ci", "role": "operator", "created": "2025-01-15T02:00:00Z", "expires": null, "secret": "s3cret",
-    });
-    let server = Server::new([Reply::json(&made)]);
-    let done = server.run(&["tokens", "create", "ci", "--role", "operator"]);
-    assert_eq!((done.status, done.out.as_str()), (0, "s3cret\n"));
-    let body = server.asked()[0].body.clone();
-    assert_eq!((&body["name"], &body["role"], &body["expires"]), (&json!("ci"), &json!("operator"), &Value::Null));
-    let server = Server::new([Reply::json(&json!({}))]);
-    assert_eq!(server.run(&["tokens", "rm", "ci"]).out, "removed token ci\n");
-    assert!(server.asked()[0].path.starts_with("/v1/fleet/tokens/ci?id="));
-    let list = Reply::json(&json!([{
-        "name": "ci", "role": "viewer", "created": "2025-01-15T02:00:00Z", "expires": "2025-04-15T02:00:00Z",
-    }]));
-    assert_eq!(
-        Server::new([list]).run(&["tokens"]).out,
-        "Name Role   Created             Expires             \n\
-         ---- ------ ------------------- ------------------- \n\
-         ci   viewer 2025-01-15 02:00:00 2025-04-15 02:00:00 \n"
-    );
 }
 
 #[test]

@@ -5,7 +5,6 @@ mod asking;
 mod fleet;
 mod newer;
 mod resources;
-mod rfd0169;
 mod support;
-mod tctl;
+mod transcripts;
 mod words;

@@ -35,29 +35,6 @@ fn written() -> Reply {
 const WRITTEN: &str = "updated autoupdate_config/autoupdate-config, takes effect with the next rollout; 12 hosts may update now, 0 downgrade\n";
 
 #[test]
-fn a_resource_is_shown_with_its_comments_and_revision() {
-    let server = Server::new([Reply::json(&json!([kept("autoupdate-config", CONFIG)]))]);
-    let done = server.run(&["get", "autoupdate_configs"]);
-    assert_eq!(done, Done::ok(&CONFIG.replace("autoupdate-config\n", "autoupdate-config\n  revision: r7\n")));
-    assert_eq!(server.asked()[0].path, "/v1/fleet/resources/autoupdate_config");
-}
-
-#[test]
-fn for_programs_it_is_the_object_or_a_list_where_there_can_be_several() {
-    let get = |what: &str, kept: Value| {
-        let server = Server::new([Reply::json(&kept)]);
-        (server.run(&["get", what, "--format", "json"]).json(), server.asked()[0].path.clone())
-    };
-    let (one, _) = get("autoupdate_config", json!([kept("autoupdate-config", CONFIG)]));
-    assert_eq!(one["metadata"], json!({ "name": "autoupdate-config", "revision": "r7" }));
-    let (list, _) = get("fleet_channel", json!([kept("a", CONFIG)]));
-    assert_eq!(list.as_array().unwrap().len(), 1);
-    assert_eq!(get("fleet_channel", json!([])).0, json!([]));
-    let (_, path) = get("fleet_channel/stable/cloud x", json!([kept("a", CONFIG)]));
-    assert_eq!(path, "/v1/fleet/resources/fleet_channel/stable%2Fcloud%20x");
-}
-
-#[test]
 fn what_is_written_says_when_it_acts_and_on_how_many_hosts() {
     let server = Server::new([written(), written()]);
     let file = server.directory.path().join("config.yaml");
@@ -72,36 +49,12 @@ fn what_is_written_says_when_it_acts_and_on_how_many_hosts() {
 }
 
 #[test]
-fn every_fault_of_a_resource_keeps_its_line() {
-    let faults = "line 3: spec.agents.mode: \"on\" is not one of enabled, disabled\nline 9: unknown key modus";
-    let server = Server::new([Reply::refused(400, "bad_resource", faults)]);
-    let done = server.run_with(&["create", "-f", "-"], "x", "");
-    assert_eq!(done.err, format!("error: {faults}\n"));
-    assert_eq!(server.asked()[0].body["how"], "create");
-}
-
-#[test]
-fn a_file_that_cannot_be_read_or_is_too_large_is_said_before_anything_is_sent() {
+fn a_file_that_is_too_large_is_said_before_anything_is_sent() {
     let server = Server::new([]);
-    let done = server.run(&["create", "-f", "/nowhere/at/all"]);
-    assert!(done.err.starts_with("error: cannot read /nowhere/at/all: "), "{}", done.err);
     let large = "#".repeat((1 << 20) + 1);
     let done = server.run_with(&["create", "-f", "-"], &large, "");
     assert!(done.err.contains("larger than 1048576 bytes"), "{}", done.err);
     assert_eq!(done.status, 1);
-}
-
-#[test]
-fn a_removal_has_an_id_and_names_the_only_one_of_its_kind() {
-    let server = Server::new([written()]);
-    server.run(&["rm", "autoupdate_version", "--dry-run"]);
-    let asked = server.asked().remove(0);
-    assert_eq!(asked.method, "DELETE");
-    let (path, query) = asked.path.split_once('?').unwrap();
-    assert_eq!(path, "/v1/fleet/resources/autoupdate_version/autoupdate-version");
-    assert!(query.starts_with("id=") && query.ends_with("&dry_run=true"), "{query}");
-    let done = server.run(&["rm", "fleet_channel"]);
-    assert!(done.err.contains("fleet_channel/NAME"), "{}", done.err);
 }
 
 fn left(server: &Server) -> Vec<String> {
@@ -185,13 +138,6 @@ fn several_files_are_one_change_and_advice_names_its_file() {
         done.out
     );
     assert_eq!(Node::parse_all(&text).unwrap().len(), 2);
-}
-
-#[test]
-fn standard_input_is_read_once() {
-    let done = Server::new([]).run(&["create", "-f", "-", "-"]);
-    assert_eq!(done.status, 2);
-    assert!(done.err.contains("standard input can be read once"), "{}", done.err);
 }
 
 #[test]

@@ -168,9 +168,3 @@ fn a_completion_knows_the_verbs_and_needs_no_server() {
         assert!(done.out.contains("start-update") && done.out.contains("mark-done"), "{shell}");
     }
 }
-
-#[test]
-fn what_the_server_program_does_itself_is_not_done_here() {
-    let done = Server::new([]).run(&["doctor"]);
-    assert_eq!(done.status, 1);
-}
