@@ -113,7 +113,7 @@ fn group_fault(keys: &str) -> String {
 }
 
 #[test]
-fn each_wrong_text_has_these_faults_and_no_others() {
+fn each_text_has_these_faults_and_no_others() {
     let mut seen = 0;
     for case in include_str!("faults.txt").split("\n\n").skip(1) {
         let (wanted, text): (Vec<&str>, Vec<&str>) =
@@ -121,7 +121,7 @@ fn each_wrong_text_has_these_faults_and_no_others() {
         let wanted: Vec<&str> = wanted.iter().filter_map(|line| line.strip_prefix("-> ")).collect();
         let found = match text[0].strip_prefix("group ") {
             Some(keys) => group_fault(keys),
-            None => faults(&text.join("\n")),
+            None => read(&text.join("\n")).map_or_else(|faults| faults.to_string(), |_| "taken".to_owned()),
         };
         assert_eq!(found, wanted.join("\n"), "{case}");
         seen += 1;
