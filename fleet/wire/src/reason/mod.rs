@@ -260,7 +260,7 @@ fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>, sample: &[St
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeSet;
 
     use serde_json::json;
@@ -296,7 +296,7 @@ mod tests {
     }
 
     /// One at least of each code, as the engine writes them.
-    fn every() -> Vec<Why> {
+    pub(crate) fn every() -> Vec<Why> {
         let group = || "staging".to_owned();
         let mut all = vec![
             Why::NoRollout,

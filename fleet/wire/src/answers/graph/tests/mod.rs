@@ -42,10 +42,6 @@ fn rolled(text: &str) -> Release {
     Release { rollout: Some(phased(1.0, None)), ..plain(text) }
 }
 
-fn barrier(text: &str) -> Release {
-    Release { barrier: true, ..plain(text) }
-}
-
 fn phased(start_value: f64, duration_minutes: Option<u32>) -> Phased {
     Phased { start: at(0), start_value, duration_minutes }
 }
@@ -68,96 +64,68 @@ fn nodes(graph: &UpdateGraph) -> Vec<&str> {
     graph.nodes.iter().map(|node| node.version.as_str()).collect()
 }
 
-#[test]
-fn a_rolled_out_release_is_reached_from_every_release_since_the_last_barrier() {
-    let releases = [rolled("1.0.0"), rolled("1.1.0"), barrier("2.0.0"), rolled("2.1.0"), rolled("2.2.0")];
-    assert_eq!(
-        edges(&graph(&releases, &stable())),
-        [
-            ("1.0.0", "1.1.0"),
-            ("1.0.0", "2.0.0"),
-            ("1.1.0", "2.0.0"),
-            ("2.0.0", "2.1.0"),
-            ("2.0.0", "2.2.0"),
-            ("2.1.0", "2.2.0"),
-        ]
-    );
+/// Releases as `version:mark,mark`; what has neither `plain` nor `barrier` is seen by everybody.
+fn marked(text: &str) -> Vec<Release> {
+    let one = |word: &str| {
+        let (name, marks) = word.split_once(':').unwrap_or((word, ""));
+        let is_rolled = !marks.contains("plain") && !marks.contains("barrier");
+        let mut release = if is_rolled { rolled(name) } else { plain(name) };
+        for mark in marks.split(',').filter(|mark| !mark.is_empty()) {
+            match mark.split_once('=').unwrap_or((mark, "")) {
+                ("plain", _) => {}
+                ("barrier", _) => release.barrier = true,
+                ("hidden", _) => release.rollout = Some(phased(0.0, None)),
+                ("deadend", _) => release.deadend = true,
+                ("blocked", _) => release.blocked = Some("bad".to_owned()),
+                ("critical", _) => release.critical = true,
+                ("channel", name) => release.channels = vec![name.to_owned()],
+                ("from", names) => release.requires_from = names.split('+').map(version).collect(),
+                _ => panic!("{mark}"),
+            }
+        }
+        release
+    };
+    text.split(' ').map(one).collect()
 }
 
 #[test]
-fn what_is_neither_phased_in_nor_a_barrier_is_reached_from_nowhere_and_can_be_left() {
-    let releases = [rolled("1.0.0"), plain("1.1.0"), rolled("1.2.0")];
-    let graph = graph(&releases, &stable());
-    assert_eq!(nodes(&graph), ["1.0.0", "1.1.0", "1.2.0"]);
-    assert_eq!(edges(&graph), [("1.0.0", "1.2.0"), ("1.1.0", "1.2.0")]);
-}
-
-#[test]
-fn a_barrier_that_is_phased_in_is_seen_as_late_as_other_releases() {
-    let hidden = Release { rollout: Some(phased(0.0, None)), ..barrier("2.0.0") };
-    let releases = [rolled("1.0.0"), hidden, rolled("2.1.0")];
-    assert_eq!(edges(&graph(&releases, &stable())), [("2.0.0", "2.1.0")]);
-}
-
-#[test]
-fn a_barrier_of_another_channel_holds_back_all_the_same() {
-    let elsewhere = Release { channels: vec!["beta".to_owned()], ..barrier("2.0.0") };
-    let releases = [rolled("1.0.0"), elsewhere, rolled("2.1.0"), rolled("2.2.0")];
-    assert_eq!(edges(&graph(&releases, &stable())), [("2.1.0", "2.2.0")]);
-}
-
-#[test]
-fn nobody_leaves_a_dead_end() {
-    let dead = Release { deadend: true, ..rolled("1.1.0") };
-    let releases = [rolled("1.0.0"), dead, rolled("1.2.0")];
-    assert_eq!(edges(&graph(&releases, &stable())), [("1.0.0", "1.1.0"), ("1.0.0", "1.2.0")]);
-}
-
-#[test]
-fn nobody_new_gets_a_blocked_release() {
-    for base in [rolled("1.1.0"), Release { critical: true, ..rolled("1.1.0") }] {
-        let releases = [rolled("1.0.0"), Release { blocked: Some("bad".to_owned()), ..base }, rolled("1.2.0")];
-        let graph = graph(&releases, &stable());
-        assert_eq!(edges(&graph), [("1.0.0", "1.2.0"), ("1.1.0", "1.2.0")]);
-        // The reason is for operators.
-        assert!(!serde_json::to_string(&graph).unwrap().contains("bad"));
+fn each_release_is_reached_from_those_that_may_go_to_it() {
+    for (what, releases, wanted) in [
+        (
+            "from every release since the last barrier",
+            "1.0.0 1.1.0 2.0.0:barrier 2.1.0 2.2.0",
+            "1.0.0>1.1.0 1.0.0>2.0.0 1.1.0>2.0.0 2.0.0>2.1.0 2.0.0>2.2.0 2.1.0>2.2.0",
+        ),
+        ("neither phased in nor a barrier: from nowhere", "1.0.0 1.1.0:plain 1.2.0", "1.0.0>1.2.0 1.1.0>1.2.0"),
+        ("a barrier that is phased in is seen as late as others", "1.0.0 2.0.0:barrier,hidden 2.1.0", "2.0.0>2.1.0"),
+        ("a barrier of another channel", "1.0.0 2.0.0:barrier,channel=beta 2.1.0 2.2.0", "2.1.0>2.2.0"),
+        ("nobody leaves a dead end", "1.0.0 1.1.0:deadend 1.2.0", "1.0.0>1.1.0 1.0.0>1.2.0"),
+        ("nobody new gets a blocked release", "1.0.0 1.1.0:blocked 1.2.0", "1.0.0>1.2.0 1.1.0>1.2.0"),
+        ("nor one that is critical", "1.0.0 1.1.0:blocked,critical 1.2.0", "1.0.0>1.2.0 1.1.0>1.2.0"),
+        ("a blocked barrier is a barrier still", "1.0.0 2.0.0:barrier,blocked 2.1.0", "2.0.0>2.1.0"),
+        (
+            "requirements: from those alone, and not from before the barrier",
+            "0.9.0 1.0.0:barrier 1.1.0 1.2.0:from=1.1.0+0.9.0",
+            "0.9.0>1.0.0 1.0.0>1.1.0 1.1.0>1.2.0",
+        ),
+        ("from A to B", "1.0.0 1.1.0", "1.0.0>1.1.0"),
+        // OpenShift's test of a candidate: hosts come back.
+        ("that is replaced by one from B to A", "1.0.0:from=1.1.0 1.1.0", "1.1.0>1.0.0"),
+        ("but not from a dead end", "1.0.0:from=1.1.0 1.1.0:deadend", ""),
+        (
+            "pre-releases come before their release, and build metadata leads nowhere",
+            "1.0.0 1.0.0-rc.1 1.0.0+a 1.0.0-rc.2",
+            "1.0.0-rc.1>1.0.0-rc.2 1.0.0-rc.1>1.0.0 1.0.0-rc.1>1.0.0+a 1.0.0-rc.2>1.0.0 1.0.0-rc.2>1.0.0+a",
+        ),
+    ] {
+        let graph = graph(&marked(releases), &stable());
+        let found: Vec<String> = edges(&graph).iter().map(|(from, to)| format!("{from}>{to}")).collect();
+        assert_eq!(found.join(" "), wanted, "{what}");
+        // Why one is blocked is for operators.
+        assert!(!serde_json::to_string(&graph).unwrap().contains("bad"), "{what}");
     }
-}
-
-#[test]
-fn a_blocked_barrier_is_a_barrier_still() {
-    let blocked = Release { blocked: Some("bad".to_owned()), ..barrier("2.0.0") };
-    assert_eq!(edges(&graph(&[rolled("1.0.0"), blocked, rolled("2.1.0")], &stable())), [("2.0.0", "2.1.0")]);
-}
-
-#[test]
-fn a_release_with_requirements_is_reached_from_those_alone() {
-    let picky = Release { requires_from: vec![version("1.1.0"), version("0.9.0")], ..rolled("1.2.0") };
-    let releases = [rolled("0.9.0"), barrier("1.0.0"), rolled("1.1.0"), picky];
-    let graph = graph(&releases, &stable());
-    let to: Vec<_> = edges(&graph).into_iter().filter(|(_, to)| *to == "1.2.0").map(|(from, _)| from).collect();
-    // 0.9.0 is before the barrier.
-    assert_eq!(to, ["1.1.0"]);
-}
-
-/// Its edge from A to B is replaced by one from B to A, and hosts come back (OpenShift's test of a candidate).
-#[test]
-fn a_release_that_names_a_later_one_is_reached_from_that_and_leads_nowhere_upward() {
-    let (a, b) = (rolled("1.0.0"), rolled("1.1.0"));
-    assert_eq!(edges(&graph(&[a.clone(), b.clone()], &stable())), [("1.0.0", "1.1.0")]);
-    let back = Release { requires_from: vec![version("1.1.0")], ..a };
-    assert_eq!(edges(&graph(&[back.clone(), b.clone()], &stable())), [("1.1.0", "1.0.0")]);
-    let dead = Release { deadend: true, ..b };
-    assert!(edges(&graph(&[back, dead], &stable())).is_empty());
-}
-
-#[test]
-fn pre_releases_come_before_their_release_and_build_metadata_leads_nowhere() {
-    let releases = [rolled("1.0.0"), rolled("1.0.0-rc.1"), rolled("1.0.0+a"), rolled("1.0.0-rc.2")];
-    let graph = graph(&releases, &stable());
-    assert_eq!(nodes(&graph), ["1.0.0-rc.1", "1.0.0-rc.2", "1.0.0", "1.0.0+a"]);
-    let of = |from: &str| edges(&graph).iter().filter(|(it, _)| *it == from).count();
-    assert_eq!([of("1.0.0-rc.1"), of("1.0.0-rc.2"), of("1.0.0"), of("1.0.0+a")], [3, 2, 0, 0]);
+    let sorted = graph(&marked("1.0.0 1.0.0-rc.1 1.0.0+a 1.0.0-rc.2"), &stable());
+    assert_eq!(nodes(&sorted), ["1.0.0-rc.1", "1.0.0-rc.2", "1.0.0", "1.0.0+a"]);
 }
 
 #[test]
@@ -404,7 +372,8 @@ fn each_dialect_has_its_own_metadata() {
         critical: true,
         channels: vec!["stable".to_owned(), "beta".to_owned()],
         rollout: Some(phased(0.5, Some(60))),
-        ..barrier("1.1.0")
+        barrier: true,
+        ..plain("1.1.0")
     };
     let digests = vec![((Edition::Oss, Arch::Amd64), Digest::of(b""))];
     let catalogue = Catalogue::new([Release { deadend: true, digests, ..rolled("1.0.0") }, second]);
