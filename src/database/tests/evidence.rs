@@ -6,9 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 /// A description of a snapshot, in `dir`.
 fn describe(dir: &Path, failed: bool) -> Backup {
-    let bed = Bed::new();
-    drop(bed.agent("WAL", 1));
-    let backup = Backup { failed, ..bed.online().unwrap().backup };
+    let backup = Backup { failed, ..Bed::with_snapshot("WAL", 1).1 };
     durable::create_dir_all(dir).unwrap();
     backup.write(dir).unwrap();
     backup

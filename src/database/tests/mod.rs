@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -35,6 +35,14 @@ impl Bed {
         let dir = tempfile::tempdir().unwrap();
         durable::create_dir_all(&dir.path().join("proc")).unwrap();
         Self { dir, revision: Revision { version: "15.1.0".parse().unwrap(), edition: Edition::Enterprise } }
+    }
+
+    /// With a database in this journal mode that nobody has open any more, and the snapshot of it.
+    fn with_snapshot(mode: &str, rows: i64) -> (Self, Backup) {
+        let bed = Self::new();
+        drop(bed.agent(mode, rows));
+        let backup = bed.online().unwrap().backup;
+        (bed, backup)
     }
 
     fn db(&self) -> PathBuf {

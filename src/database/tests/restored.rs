@@ -23,9 +23,7 @@ fn a_restored_database_has_the_snapshots_rows_and_nothing_of_the_one_before() {
 
 #[test]
 fn the_old_log_goes_before_the_new_file_comes() {
-    let bed = Bed::new();
-    drop(bed.agent("DELETE", 10));
-    bed.online().unwrap();
+    let (bed, _) = Bed::with_snapshot("DELETE", 10);
     prepare(&bed.snapshot(), &bed.db(), None).unwrap();
     let before = std::fs::metadata(bed.db()).unwrap().ino();
     // A log that cannot be removed must not meet the new file.
@@ -38,9 +36,7 @@ fn the_old_log_goes_before_the_new_file_comes() {
 
 #[test]
 fn a_log_that_turns_up_behind_the_rename_is_nobodys_to_remove() {
-    let bed = Bed::new();
-    drop(bed.agent("DELETE", 10));
-    bed.online().unwrap();
+    let (bed, _) = Bed::with_snapshot("DELETE", 10);
     prepare(&bed.snapshot(), &bed.db(), None).unwrap();
     let log = sqlite::beside(&bed.db(), "-wal");
     // By a program that opened the database after the last look.
@@ -55,9 +51,8 @@ fn a_log_that_turns_up_behind_the_rename_is_nobodys_to_remove() {
 
 #[test]
 fn a_restore_and_an_undo_lie_ready_under_different_names() {
-    let bed = Bed::new();
-    drop(bed.agent("DELETE", 10));
-    let digest = bed.online().unwrap().backup.id().unwrap();
+    let (bed, backup) = Bed::with_snapshot("DELETE", 10);
+    let digest = backup.id().unwrap();
     assert!(!restore::is_prepared(&bed.db()).unwrap());
     prepare(&bed.snapshot(), &bed.db(), Some(digest)).unwrap();
     assert!(!restore::is_prepared(&bed.db()).unwrap());
@@ -75,9 +70,8 @@ fn a_restore_and_an_undo_lie_ready_under_different_names() {
 
 #[test]
 fn a_snapshot_with_other_bytes_is_not_prepared() {
-    let bed = Bed::new();
-    drop(bed.agent("DELETE", 500));
-    let digest = bed.online().unwrap().backup.id().unwrap();
+    let (bed, backup) = Bed::with_snapshot("DELETE", 500);
+    let digest = backup.id().unwrap();
     let file = bed.snapshot().join(DATABASE_FILE);
     let good = std::fs::read(&file).unwrap();
     let mut bad = good.clone();
@@ -105,9 +99,7 @@ fn a_snapshot_with_other_bytes_is_not_prepared() {
 
 #[test]
 fn a_description_without_digest_still_needs_a_good_database() {
-    let bed = Bed::new();
-    drop(bed.agent("DELETE", 500));
-    let mut backup = bed.online().unwrap().backup;
+    let (bed, mut backup) = Bed::with_snapshot("DELETE", 500);
     backup.content = Content::Database { size: None, sha256: None };
     backup.write(&bed.snapshot()).unwrap();
     prepare(&bed.snapshot(), &bed.db(), None).unwrap();
@@ -179,9 +171,7 @@ fn a_failed_versions_snapshot_says_so_however_good_its_database_is() {
 
 #[test]
 fn size_and_digest_of_a_snapshot_are_each_asked_for_by_themselves() {
-    let bed = Bed::new();
-    drop(bed.agent("DELETE", 10));
-    let mut backup = bed.online().unwrap().backup;
+    let (bed, mut backup) = Bed::with_snapshot("DELETE", 10);
     let Content::Database { size, sha256 } = backup.content else { panic!() };
     let (size, other) = (size.unwrap(), Some(protocol::Digest([0; 32])));
     for (size, sha256, is_good) in [
@@ -207,9 +197,7 @@ fn size_and_digest_of_a_snapshot_are_each_asked_for_by_themselves() {
 #[test]
 fn the_label_of_the_live_file_goes_to_the_prepared_one() {
     const LABEL: &str = "security.selinux";
-    let bed = Bed::new();
-    drop(bed.agent("WAL", 1));
-    bed.online().unwrap();
+    let (bed, _) = Bed::with_snapshot("WAL", 1);
     let label = b"system_u:object_r:var_lib_t:s0\0";
     // Only root may, and only where the file system has such attributes.
     if rustix::fs::lsetxattr(bed.db(), LABEL, label, rustix::fs::XattrFlags::empty()).is_err() {

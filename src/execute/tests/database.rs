@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::database::backup::DATABASE_FILE;
-use crate::database::{self, Backup, Content, directory, restore};
+use crate::database::{self, Backup, directory, restore};
 
 /// From 1.0.0 to 2.0.0, which migrates the present rows.
 pub(super) fn upgrade(bed: &Bed) -> Plan {
@@ -101,17 +101,6 @@ fn a_prepared_database_that_is_gone_is_an_error_and_nothing_is_lost() {
     assert_eq!(undone.error.code, Code::BackupMissing);
     assert!(undone.recovery.is_none());
     assert_eq!(rows(&bed.db()), ["one"]);
-}
-
-#[test]
-fn a_damaged_database_can_be_left_for_a_restored_one_and_is_not_taken_for_good() {
-    let bed = Bed::new();
-    with_snapshot_of_the_target(&bed);
-    durable::write(&bed.db(), b"no database", 0o600).unwrap();
-    bed.commit(&restoring(&bed));
-    assert_eq!(rows(&bed.db()), ["two"]);
-    let left = Backup::read(&bed.version("1.0.0").join("backup")).unwrap().unwrap();
-    assert!(left.failed && matches!(left.content, Content::Database { size: Some(11), .. }));
 }
 
 #[test]

@@ -35,6 +35,18 @@ impl Bed {
         (journal, site)
     }
 
+    /// Makes copies of what was taken, as on another file system, and notes that.
+    fn copy_taken(&self, journal: &mut Journal, site: &Site<'_>, beside: &[&str]) {
+        let beside = beside.iter().map(|name| self.taken().with_file_name(name));
+        for file in beside.chain([self.taken()]) {
+            let bytes = std::fs::read(&file).unwrap();
+            durable::write(&file, &bytes, 0o600).unwrap();
+        }
+        let snapshot = Some(SnapshotId::Sha256(digest_of(&self.taken()).unwrap()));
+        let note = Note { snapshot, file: site.downtime.borrow().left, ..Note::default() };
+        journal.append(Record::Done { step: 4, note }).unwrap();
+    }
+
     /// The rows that were put aside in a version's directory.
     fn aside(&self, version: &str) -> Option<Vec<String>> {
         let file = self.version(version).join(EVIDENCE_BESIDE_SNAPSHOT).join(DATABASE_FILE);
@@ -214,16 +226,7 @@ fn a_database_that_was_left_with_its_log_comes_back_with_it() {
             durable::write(&log, b"its rows", 0o600).unwrap();
             let (mut journal, site) = bed.stop_before(&plan, RESTORE);
             if copied {
-                for file in [bed.taken(), bed.taken().with_file_name("sqlite.db-wal")] {
-                    let bytes = std::fs::read(&file).unwrap();
-                    durable::write(&file, &bytes, 0o600).unwrap();
-                }
-                let note = Note {
-                    snapshot: Some(SnapshotId::Sha256(digest_of(&bed.taken()).unwrap())),
-                    file: site.downtime.borrow().left,
-                    ..Note::default()
-                };
-                journal.append(Record::Done { step: 4, note }).unwrap();
+                bed.copy_taken(&mut journal, &site, &["sqlite.db-wal"]);
             }
             match cut {
                 "before the log goes" => {}
@@ -343,12 +346,8 @@ fn the_database_of_a_version_without_a_directory_is_kept_beside_the_new_one() {
 fn a_restored_database_that_was_not_written_to_is_no_evidence_in_a_second_recovery_either() {
     let (bed, plan) = host();
     let (mut journal, site) = bed.stop_before(&plan, SWITCH);
-    // A copy, as on another file system: after the swap it is told from nothing else.
-    let bytes = std::fs::read(bed.taken()).unwrap();
-    durable::write(&bed.taken(), &bytes, 0o600).unwrap();
-    let file = site.downtime.borrow().left;
-    let note = Note { snapshot: Some(SnapshotId::Sha256(digest_of(&bed.taken()).unwrap())), file, ..Note::default() };
-    journal.append(Record::Done { step: 4, note }).unwrap();
+    // After the swap it is told from nothing else.
+    bed.copy_taken(&mut journal, &site, &[]);
     super::super::steps::database::bring_back_snapshot(&site, &"2.0.0".into(), None, &mut journal).unwrap();
     assert!(journal.has(&Record::Evidence) && bed.aside("2.0.0").is_none());
     assert_eq!(rows(&bed.db()), ["one"]);

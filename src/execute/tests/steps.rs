@@ -334,20 +334,6 @@ fn a_closed_journal_is_only_removed() {
 }
 
 #[test]
-fn uninstalling_removes_the_settings_and_what_was_taken_over_and_an_update_does_not() {
-    for direction in [Direction::Upgrade, Direction::Uninstall] {
-        let bed = Bed::new();
-        let versions = &bed.layout.versions;
-        let (aside, credentials) = (versions.join(TAKEN_OVER), versions.join(CREDENTIALS));
-        durable::create_dir_all(&aside).unwrap();
-        durable::write(&credentials, b"secret", 0o600).unwrap();
-        bed.commit(&Plan { direction, ..plan(Vec::new()) });
-        let stays = direction == Direction::Upgrade;
-        assert_eq!([aside.exists(), credentials.exists(), bed.layout.config_file().exists()], [stays; 3]);
-    }
-}
-
-#[test]
 fn the_journal_names_the_running_program_that_writes_it() {
     let bed = Bed::new();
     let before = jiff::Timestamp::now();

@@ -221,19 +221,6 @@ fn a_smaller_selection_takes_links_of_the_installed_version_away_and_fetches_not
 }
 
 #[test]
-fn a_larger_selection_fetches_the_version_that_stays_again_but_a_move_asks_nobody() {
-    let mut facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
-    for version in &mut facts.installed {
-        version.components = Some(vec!["tbot".into(), "tsh".into()]);
-    }
-    for (wanted, fetches) in [(&["tsh"][..], false), (&["tbot", "tctl"], true), (&[], true)] {
-        facts.components = wanted.iter().map(|name| (*name).to_owned()).collect();
-        assert_eq!(move_to(&facts, &target("1.0.0")).unwrap().fetches(), fetches, "{wanted:?}");
-        assert!(!move_to(&facts, &target("2.0.0")).unwrap().fetches(), "{wanted:?}");
-    }
-}
-
-#[test]
 fn our_own_link_never_goes_to_a_version_that_was_only_unpacked() {
     let mut facts = host("1.0.0", vec![installed("1.0.0", unusable()), installed("2.0.0", unusable())]);
     facts.installed[1].updater = Some("bin/teleport-update".into());
