@@ -319,7 +319,6 @@ mod tests {
         for text in [
             "",
             "  ",
-            "Tuesday,",
             "Tueday 02:00",
             "25:00",
             "02:60",
@@ -342,9 +341,7 @@ mod tests {
             "02:00 02:00",
             "+2:00",
         ] {
-            if text != "Tuesday," {
-                assert!(calendar(text).is_err(), "{text:?}");
-            }
+            assert!(calendar(text).is_err(), "{text:?}");
         }
     }
 }

@@ -132,6 +132,11 @@ mod tests {
         (dir, read)
     }
 
+    fn good(content: &str) -> (tempfile::TempDir, Updates) {
+        let (dir, read) = updates(content);
+        (dir, read.unwrap())
+    }
+
     const HEAD: &str = "version: v1\nkind: agent_versions\n";
 
     #[test]
@@ -181,8 +186,7 @@ mod tests {
     #[test]
     fn the_rfds_example_is_read_and_a_rewrite_changes_only_what_changed() {
         let content = "version: v1\nkind: agent_versions\ntheirs: 0123\nspec:\n  # specifies the proxy\n  proxy: mytenant.teleport.sh\n  enabled: yes\n  active_version: 15.1.1\n  watch: 90\n  health: {stable: 7s, newer: 1.10}\n  future: {deep: [~, {x: on}]}\n";
-        let (_dir, read) = updates(content);
-        let mut updates = read.unwrap();
+        let (_dir, mut updates) = good(content);
         assert!(updates.spec().enabled);
         assert_eq!(updates.spec().watch, Duration::from_secs(90));
         assert_eq!(
@@ -208,8 +212,7 @@ mod tests {
         let content = format!(
             "{HEAD}spec:\n  service: {{start: a, stop: b, reload: c, pid_file: /p, newer: 1}}\nstatus:\n  last_result: {{time: \"2026-01-02T03:04:05Z\", outcome: updated, newer: {{x: 1}}}}\n  previous: {{version: 1.0.0, edition: oss, newer: 1}}\n  watch: {{version: 1.1.0, edition: oss, until: \"2026-01-02T03:04:05Z\", newer: 1}}\n  database_busy: {{since: \"2026-01-02T03:04:05Z\", newer: 1}}\n"
         );
-        let (_dir, read) = updates(&content);
-        let mut updates = read.unwrap();
+        let (_dir, mut updates) = good(&content);
         let status = updates.status();
         assert!(status.last_result.is_some() && status.previous.is_some());
         assert!(status.watch.is_some() && status.database_busy.is_some());
@@ -249,8 +252,7 @@ mod tests {
 
     #[test]
     fn nothing_is_written_that_could_not_be_read_again() {
-        let (_dir, read) = updates(HEAD);
-        let mut updates = read.unwrap();
+        let (_dir, mut updates) = good(HEAD);
         let text = "x".repeat(::yaml::MAX_BYTES);
         updates.set_spec(&Spec { group: Some(text), ..Spec::default() });
         assert!(updates.write().is_err());
@@ -259,8 +261,7 @@ mod tests {
 
     #[test]
     fn passwords_never_reach_the_file() {
-        let (_dir, read) = updates(HEAD);
-        let mut updates = read.unwrap();
+        let (_dir, mut updates) = good(HEAD);
         let full = Spec { https_proxy: Some("http://joe:s3cret@px:3128".to_owned()), ..Spec::default() };
         updates.set_spec(&full);
         assert!(!updates.render().unwrap().contains("s3cret"));
@@ -287,8 +288,7 @@ mod tests {
         let (_dir, read) = updates(&format!("{HEAD}{settings}\n"));
         let spec = read.unwrap().spec().clone();
         assert_eq!(spec.contested(&Spec::default(), &Spec::default()).len(), 35, "{spec:#?}");
-        let (_dir, read) = updates(HEAD);
-        let mut updates = read.unwrap();
+        let (_dir, mut updates) = good(HEAD);
         updates.set_spec(&spec);
         let written = Node::parse(&updates.render().unwrap()).unwrap();
         assert_eq!(written.get("spec"), Node::parse(settings).unwrap().get("spec"));

@@ -349,10 +349,15 @@ mod tests {
 
     const NO_WAIT: Duration = Duration::ZERO;
 
-    #[test]
-    fn a_second_run_is_told_who_holds_the_lock() {
+    fn place() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(".lock");
+        (dir, path)
+    }
+
+    #[test]
+    fn a_second_run_is_told_who_holds_the_lock() {
+        let (_dir, path) = place();
         let pid = std::process::id();
         let first = Lock::acquire(&path, NO_WAIT, "update", &|| false).unwrap();
         assert_eq!(holder(&path).unwrap(), Some(pid));
@@ -370,8 +375,7 @@ mod tests {
 
     #[test]
     fn what_the_file_says_of_an_earlier_holder_does_not_count() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(".lock");
+        let (_dir, path) = place();
         let _first = Lock::acquire(&path, NO_WAIT, "update", &|| false).unwrap();
         durable::write(&path.join(FILE), b"1 enable\n", FILE_MODE).unwrap();
         let error = Lock::acquire(&path, NO_WAIT, "pin", &|| false).unwrap_err();
@@ -380,8 +384,7 @@ mod tests {
 
     #[test]
     fn a_link_or_a_pipe_in_the_locks_place_is_replaced_and_not_followed() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(".lock");
+        let (dir, path) = place();
         std::os::unix::fs::symlink("elsewhere", &path).unwrap();
         drop(Lock::acquire(&path, NO_WAIT, "update", &|| false).unwrap());
         assert!(!dir.path().join("elsewhere").exists() && path.is_dir());
@@ -407,8 +410,7 @@ mod tests {
 
     #[test]
     fn a_lock_whose_mode_was_opened_is_not_taken_from_a_run() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(".lock");
+        let (_dir, path) = place();
         let first = Lock::acquire(&path, NO_WAIT, "update", &|| false).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(Lock::acquire(&path, NO_WAIT, "pin", &|| false).unwrap_err().code, Code::LockHeld);

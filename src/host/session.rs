@@ -93,47 +93,35 @@ mod tests {
                           0::/user.slice/user-0.slice/session-3.scope\n";
 
     #[test]
-    fn a_process_in_the_unit_or_below_it_is_inside() {
-        for manager in ["", "0::/init.scope\n", "12:pids:/init.scope\n1:name=systemd:/init.scope\n"] {
-            assert!(inside_unit("teleport.service", manager, V2));
-            assert!(inside_unit("teleport.service", manager, V1));
-            assert!(inside_unit("teleport.service", manager, "0::/system.slice/teleport.service/sub:group\n"));
-            assert!(inside_unit("teleport.service", manager, "0::/a.slice/a-b.slice/teleport.service\n"));
-        }
-    }
-
-    #[test]
-    fn another_unit_whose_name_contains_ours_is_not_it() {
-        for text in [
-            HYBRID,
-            "0::/system.slice/my-teleport.service\n",
-            "0::/system.slice/teleport.service.d\n",
-            "0::/system.slice/teleport_dev.service\n",
-            "",
+    fn a_process_is_inside_its_managers_unit_of_that_name_and_no_other() {
+        let top = "0::/init.scope\n";
+        let in_container = "0::/machine.slice/machine-web.scope/payload/system.slice/teleport.service\n";
+        for (manager, process, inside) in [
+            ("", V2, true),
+            ("12:pids:/init.scope\n1:name=systemd:/init.scope\n", V2, true),
+            (top, V2, true),
+            (top, V1, true),
+            (top, "0::/system.slice/teleport.service/sub:group\n", true),
+            (top, "0::/a.slice/a-b.slice/teleport.service\n", true),
+            (top, HYBRID, false),
+            (top, "0::/system.slice/my-teleport.service\n", false),
+            (top, "0::/system.slice/teleport.service.d\n", false),
+            (top, "0::/system.slice/teleport_dev.service\n", false),
+            (top, "", false),
+            (top, "0::/docker/12ab/teleport.service\n", false),
+            (top, in_container, false),
+            // In that container, whose first process sees the whole path.
+            ("0::/machine.slice/machine-web.scope/payload/init.scope\n", in_container, true),
         ] {
-            assert!(!inside_unit("teleport.service", "0::/init.scope\n", text), "{text}");
+            assert_eq!(inside_unit("teleport.service", manager, process), inside, "{manager:?} {process:?}");
         }
     }
 
     #[test]
-    fn a_containers_unit_of_the_same_name_is_another_one() {
-        let path = "0::/machine.slice/machine-web.scope/payload/system.slice/teleport.service\n";
-        assert!(!inside_unit("teleport.service", "0::/init.scope\n", path));
-        // In that container, whose first process sees the whole path.
-        let manager = "0::/machine.slice/machine-web.scope/payload/init.scope\n";
-        assert!(inside_unit("teleport.service", manager, path));
-        assert!(!inside_unit("teleport.service", "0::/init.scope\n", "0::/docker/12ab/teleport.service\n"));
-    }
-
-    #[test]
-    fn the_innermost_unit_is_named() {
-        assert_eq!(unit_of(V1), Some("teleport.service"));
-        assert_eq!(unit_of(HYBRID), Some("session-3.scope"));
-        assert_eq!(unit_of("0::/\n"), None);
-    }
-
-    #[test]
-    fn the_login_session_is_found_and_no_other_scope() {
+    fn the_innermost_unit_and_the_login_session_are_found() {
+        for (process, unit) in [(V1, Some("teleport.service")), (HYBRID, Some("session-3.scope")), ("0::/\n", None)] {
+            assert_eq!(unit_of(process), unit, "{process:?}");
+        }
         assert_eq!(login_of(HYBRID), Some("session-3.scope"));
         for text in [V2, "0::/user.slice/user-0.slice/user@0.service/tmux-spawn-1.scope\n", "0::/init.scope\n", ""] {
             assert_eq!(login_of(text), None, "{text}");

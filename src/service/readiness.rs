@@ -167,32 +167,27 @@ mod tests {
     }
 
     #[test]
-    fn a_ready_agent_is_ready_with_its_pid_in_either_framing() {
-        let ready = Readiness::Ready { pid: Some(4711) };
-        let body = "{\"status\":\"ok\",\"pid\":4711}";
-        let plain = "HTTP/1.1 200 OK\r\nContent-Length: 26\r\n\r\n{\"status\":\"ok\",\"pid\":4711}";
-        assert_eq!(body.len(), 26);
-        assert_eq!(asked(Some(plain)), ready);
+    fn an_answer_says_who_is_ready_or_why_not_and_what_is_none_is_broken() {
+        let ready = |pid| Readiness::Ready { pid };
+        let not_ready = |pid, text: &str| Readiness::NotReady { pid, text: text.to_owned() };
         let chunked =
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1a\r\n{\"status\":\"ok\",\"pid\":4711}\r\n0\r\n\r\n";
-        assert_eq!(asked(Some(chunked)), ready);
-        assert_eq!(asked(Some("HTTP/1.1 200 OK\r\n\r\nok")), Readiness::Ready { pid: None });
-        assert_eq!(asked(Some("HTTP/1.1 200 OK\r\n\r\n{\"pid\":0}")), Readiness::Ready { pid: None });
-    }
-
-    #[test]
-    fn an_agent_that_is_not_ready_gives_its_reason() {
-        let found = asked(Some("HTTP/1.1 503 Service Unavailable\r\n\r\n{\"status\":\"not joined\",\"pid\":7}"));
-        assert_eq!(found, Readiness::NotReady { pid: Some(7), text: "not joined".to_owned() });
-        let found = asked(Some("HTTP/1.1 400 Bad Request\r\n\r\nstarting\n"));
-        assert_eq!(found, Readiness::NotReady { pid: None, text: "starting".to_owned() });
-    }
-
-    #[test]
-    fn garbage_silence_and_a_missing_page_are_no_readiness() {
-        for answer in [Some(""), Some("hello"), Some("HTTP/1.1 404 Not Found\r\n\r\n"), Some("SSH-2.0-x\r\n\r\n"), None]
-        {
-            assert_eq!(asked(answer), Readiness::Broken, "{answer:?}");
+        let unavailable = "HTTP/1.1 503 Service Unavailable\r\n\r\n{\"status\":\"not joined\",\"pid\":7}";
+        for (answer, expected) in [
+            (Some("HTTP/1.1 200 OK\r\nContent-Length: 26\r\n\r\n{\"status\":\"ok\",\"pid\":4711}"), ready(Some(4711))),
+            (Some(chunked), ready(Some(4711))),
+            (Some("HTTP/1.1 200 OK\r\n\r\nok"), ready(None)),
+            (Some("HTTP/1.1 200 OK\r\n\r\n{\"pid\":0}"), ready(None)),
+            (Some(unavailable), not_ready(Some(7), "not joined")),
+            (Some("HTTP/1.1 400 Bad Request\r\n\r\nstarting\n"), not_ready(None, "starting")),
+            (Some(""), Readiness::Broken),
+            (Some("hello"), Readiness::Broken),
+            (Some("HTTP/1.1 404 Not Found\r\n\r\n"), Readiness::Broken),
+            (Some("SSH-2.0-x\r\n\r\n"), Readiness::Broken),
+            // Silence.
+            (None, Readiness::Broken),
+        ] {
+            assert_eq!(asked(answer), expected, "{answer:?}");
         }
     }
 

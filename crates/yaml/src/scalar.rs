@@ -123,8 +123,8 @@ mod tests {
             assert_eq!(duration(&written), Some(Duration::from_secs(seconds)), "{written}");
         }
         assert_eq!(duration_text(Duration::from_secs(60)), "60s");
-        for bad in ["", "s", "1", "-1s", "1x", "99999999999999999999s", "101w1000000w", "1.5h", "ms"] {
-            assert!(duration(bad).is_none() || bad == "1", "{bad}");
+        for bad in ["", "s", "-1s", "1x", "99999999999999999999s", "101w1000000w", "1.5h", "ms"] {
+            assert!(duration(bad).is_none(), "{bad}");
         }
     }
 

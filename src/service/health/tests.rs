@@ -58,6 +58,11 @@ impl Bed {
         durable::symlink(&target, &self.dir.path().join("teleport")).unwrap();
     }
 
+    fn start(&self, version: &str) {
+        self.link(version);
+        self.service.start().unwrap();
+    }
+
     /// Once the shell that started it has become the agent.
     fn main_pid(&self) -> u32 {
         self.main_pid_after(0)
@@ -120,8 +125,7 @@ fn an_agent_run_by_commands_is_started_found_healthy_watched_and_proven_stopped(
 #[test]
 fn a_successor_that_dies_before_the_first_look_is_a_failure_long_before_the_deadline() {
     let bed = Bed::forking();
-    bed.link("1.0.0");
-    bed.service.start().unwrap();
+    bed.start("1.0.0");
     let old = bed.main_pid();
     wait_for_trap(old);
     // The new version's program does nothing at all.
@@ -164,8 +168,7 @@ fn an_agent_of_commands_that_has_not_written_its_pid_file_yet_is_seen_to_be_ther
     let Service::Commands(commands) = &bed.service else { unreachable!() };
     let fifo = bed.dir.path().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-    bed.link("2.0.0");
-    bed.service.start().unwrap();
+    bed.start("2.0.0");
     bed.main_pid();
     durable::remove_file(&commands.pid_file).unwrap();
     let probe = bed.probe("2.0.0");
@@ -211,8 +214,7 @@ fn what_another_user_starts_of_the_new_version_says_nothing_about_it() {
 #[test]
 fn a_cancelled_judgement_ends() {
     let bed = Bed::new();
-    bed.link("1.0.0");
-    bed.service.start().unwrap();
+    bed.start("1.0.0");
     let asked = Cell::new(0);
     let error = observe(&bed.probe("2.0.0"), HealthSettings::default(), false, false, &|| {
         asked.set(asked.get() + 1);
@@ -227,8 +229,7 @@ fn running_forking(stop: Option<&str>) -> (Bed, u32) {
     if let (Some(line), Service::Commands(commands)) = (stop, &mut bed.service) {
         commands.stop = Some(format!("cd {}; {line}", bed.dir.path().display()));
     }
-    bed.link("1.0.0");
-    bed.service.start().unwrap();
+    bed.start("1.0.0");
     let pid = bed.main_pid();
     wait_for_trap(pid);
     (bed, pid)
@@ -298,8 +299,7 @@ fn an_agent_outside_the_service_is_no_stopped_agent() {
     if let Service::Commands(commands) = &mut bed.service {
         commands.start = format!("exec 3<>{}; {}", bed.proof.database.display(), commands.start);
     }
-    bed.link("1.0.0");
-    bed.service.start().unwrap();
+    bed.start("1.0.0");
     let pid = bed.main_pid();
     let error = Service::None.stop(&bed.proof, Duration::ZERO).unwrap_err();
     assert_eq!(error.code, Code::AgentNotStopped);
