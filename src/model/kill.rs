@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use super::host::{Act, Host, Stop};
+use super::host::{Act, Host};
 use crate::execute::journal::{self, Journal, Record};
 
 impl Host {
@@ -35,9 +35,4 @@ fn tear(path: &std::path::Path, from: u64, seed: u32) {
         1 => file.set_len(cut).unwrap(),
         _ => file.write_all_at(&[bytes[cut as usize] ^ 0x10], cut).unwrap(),
     }
-}
-
-/// True for a kill.
-pub(super) fn is_kill(stop: &Stop) -> bool {
-    matches!(stop, Stop::Killed)
 }

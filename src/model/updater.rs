@@ -4,7 +4,6 @@
 use jiff::SignedDuration;
 
 use super::host::{Act, Entry, Host, LINK_DIR, Stop, fails};
-use super::kill::is_kill;
 use super::world::{Nature, Rev};
 use crate::config::status::Outcome;
 use crate::config::{Spec, Updates};
@@ -299,12 +298,11 @@ impl Host {
         let mut journal = Journal::create(&self.journal_dir, opening)?;
         match self.switch(plan, &mut journal, proxy, commit_settings) {
             Ok(()) => self.finish(plan, journal, false),
-            Err(stop) if is_kill(&stop) => Err(stop),
             Err(Stop::Failed(error)) => {
                 self.undo_run(plan, journal, &error, error.code == Code::Unhealthy, false)?;
                 Err(error.into())
             }
-            Err(stop) => Err(stop),
+            Err(Stop::Killed) => Err(Stop::Killed),
         }
     }
 

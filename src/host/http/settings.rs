@@ -99,10 +99,21 @@ impl Default for Timeouts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Request;
     use super::super::test_server::{Reply, Server, client, never};
+    use super::super::{Client, Request};
     use super::*;
     use std::sync::{Arc, OnceLock};
+
+    /// A client with credentials for what is below `/m` there.
+    fn with_credentials(mirror: &Server) -> Client {
+        let credentials = Credentials { base_url: mirror.url("/m"), header: "Bearer secret".into() };
+        client(|settings| settings.credentials = vec![credentials])
+    }
+
+    /// Which requests had them.
+    fn sent(mirror: &Server) -> Vec<bool> {
+        mirror.requests().iter().map(|request| request.field("authorization").is_some()).collect()
+    }
 
     #[test]
     fn credentials_stay_with_their_mirror() {
@@ -113,15 +124,12 @@ mod tests {
             "/m/near" => Reply::status(302).header("Location", "/m/file"),
             _ => Reply::ok(b"file"),
         });
-        let client = client(|settings| {
-            settings.credentials = vec![Credentials { base_url: mirror.url("/m"), header: "Bearer secret".into() }];
-        });
+        let client = with_credentials(&mirror);
         client.ask(&Request::get(mirror.url("/m/near")), &never).unwrap();
         client.ask(&Request::get(mirror.url("/m/away")), &never).unwrap();
         client.ask(&Request::get(mirror.url("/other/file")), &never).unwrap();
         client.ask(&Request::get(mirror.url("/m/../file")), &never).unwrap();
-        let sent: Vec<_> = mirror.requests().iter().map(|request| request.field("authorization").is_some()).collect();
-        assert_eq!(sent, [true, true, true, false, false]);
+        assert_eq!(sent(&mirror), [true, true, true, false, false]);
         assert_eq!(other.requests()[0].field("authorization"), None);
     }
 
@@ -136,11 +144,8 @@ mod tests {
             _ => Reply::ok(b"file"),
         });
         home.set(mirror.url("/m/file")).unwrap();
-        let client = client(|settings| {
-            settings.credentials = vec![Credentials { base_url: mirror.url("/m"), header: "Bearer secret".into() }];
-        });
+        let client = with_credentials(&mirror);
         assert_eq!(client.ask(&Request::get(mirror.url("/m/away")), &never).unwrap().body, b"file");
-        let sent: Vec<_> = mirror.requests().iter().map(|request| request.field("authorization").is_some()).collect();
-        assert_eq!(sent, [true, false]);
+        assert_eq!(sent(&mirror), [true, false]);
     }
 }

@@ -180,7 +180,7 @@ fn serve(stream: &TcpStream, log: &Mutex<Vec<Request>>, answer: &dyn Fn(&Request
 }
 
 /// A client that trusts everybody and does not wait before its next try.
-pub(super) fn client(edit: impl FnOnce(&mut HttpSettings)) -> Client {
+pub(crate) fn client(edit: impl FnOnce(&mut HttpSettings)) -> Client {
     let mut settings = HttpSettings { insecure: true, ..HttpSettings::default() };
     settings.retry.first_wait = Duration::ZERO;
     edit(&mut settings);
@@ -188,6 +188,6 @@ pub(super) fn client(edit: impl FnOnce(&mut HttpSettings)) -> Client {
 }
 
 /// For a request that nothing cancels.
-pub(super) fn never() -> bool {
+pub(crate) fn never() -> bool {
     false
 }

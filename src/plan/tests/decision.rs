@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::plan::decide::{Decision, Request, Terms, decide, refuse};
+use crate::plan::facts::Refusal;
 
 fn ask(version: &str, in_window: bool, force: bool) -> Request {
     Request { wanted: revision(version), in_window, force, announced: None, terms: Terms::default() }
@@ -94,6 +95,13 @@ fn after_minutes(count: i64) -> jiff::Timestamp {
     jiff::Timestamp::from_second(count * 60).unwrap()
 }
 
+/// Whether what could not be installed is tried so many minutes after the beginning of time.
+fn is_tried(delay: &Refusal, asked: &Request, minutes: i64) -> bool {
+    let host = host("1.0.0", vec![installed("1.0.0", unusable())]);
+    let facts = Facts { delayed: vec![delay.clone()], now: after_minutes(minutes), ..host };
+    decide(&facts, asked, None) == Decision::Proceed
+}
+
 #[test]
 fn what_is_urgent_is_tried_once_or_twice_an_hour() {
     let urgent = Request { terms: Terms { urgent: true, ..Terms::default() }, ..ask("2.0.0", true, false) };
@@ -101,16 +109,7 @@ fn what_is_urgent_is_tried_once_or_twice_an_hour() {
     for wait in [0, 20, 45, 24 * 60] {
         let mut delay = refuse(None, &revision("2.0.0"), "stalled", "network", after_minutes(0));
         delay.retry_at = after_minutes(wait);
-        let tried: Vec<i64> = (0..=120)
-            .filter(|now| {
-                let facts = Facts {
-                    delayed: vec![delay.clone()],
-                    now: after_minutes(*now),
-                    ..host("1.0.0", vec![installed("1.0.0", unusable())])
-                };
-                decide(&facts, &urgent, None) == Decision::Proceed
-            })
-            .collect();
+        let tried: Vec<i64> = (0..=120).filter(|now| is_tried(&delay, &urgent, *now)).collect();
         assert_eq!(tried.first(), Some(&wait.clamp(30, 60)), "{wait}");
         assert_eq!(tried.last(), Some(&120), "{wait}");
     }
@@ -134,15 +133,8 @@ fn another_digest_ends_a_wait_but_not_the_least_one_of_what_is_urgent() {
             announced: announced.map(str::to_owned),
             ..ask("2.0.0", true, false)
         };
-        let is_tried = |now: &i64| {
-            let facts = Facts {
-                delayed: vec![delay.clone()],
-                now: after_minutes(*now),
-                ..host("1.0.0", vec![installed("1.0.0", unusable())])
-            };
-            decide(&facts, &asked, None) == Decision::Proceed
-        };
-        assert_eq!((0..=120).find(is_tried), Some(first), "urgent {urgent}, {announced:?} announced");
+        let tried = (0..=120).find(|now| is_tried(&delay, &asked, *now));
+        assert_eq!(tried, Some(first), "urgent {urgent}, {announced:?} announced");
     }
 }
 
