@@ -382,6 +382,18 @@ mod tests {
         assert!(error.to_string().contains(&format!("(pid {}),", std::process::id())), "{error}");
     }
 
+    /// That of which all is removed, or moved, is `tests/suite/command/lock.rs`.
+    #[test]
+    fn a_run_whose_lock_was_removed_in_part_still_holds_it() {
+        let (_dir, path) = place();
+        let first = Lock::acquire(&path, NO_WAIT, "update", &|| false).unwrap();
+        durable::remove_file(&path.join(FILE)).unwrap();
+        assert_eq!(run_of(&path).unwrap(), Some(std::process::id()));
+        assert_eq!(Lock::acquire(&path, NO_WAIT, "recover", &|| false).unwrap_err().code, Code::LockHeld);
+        drop(first);
+        Lock::acquire(&path, NO_WAIT, "recover", &|| false).unwrap();
+    }
+
     #[test]
     fn a_link_or_a_pipe_in_the_locks_place_is_replaced_and_not_followed() {
         let (dir, path) = place();

@@ -193,4 +193,14 @@ mod tests {
         assert!(base.check_scheme(true).is_ok());
         assert!(BaseUrl::default().check_scheme(false).is_ok());
     }
+
+    #[test]
+    fn a_directory_is_that_behind_the_escapes_of_its_url_or_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("in ner");
+        std::fs::create_dir(&inner).unwrap();
+        let base = |name: &str| format!("file://{}/{name}", dir.path().display()).parse::<BaseUrl>().unwrap();
+        assert_eq!(base("in%20ner/").trusted_dir().unwrap().unwrap(), std::fs::canonicalize(&inner).unwrap());
+        assert_eq!(base("gone").trusted_dir().unwrap_err().code, Code::ArchiveMissing);
+    }
 }

@@ -7,6 +7,7 @@ use crate::host::http::HttpSettings;
 use crate::host::http::test_server::{Reply, Request, Server};
 use crate::host::signal::Cancelled;
 use protocol::Edition;
+use testing::cluster::Signer;
 use testing::cluster::tarball::Tarball;
 
 /// Longer than the buffers that go round, and not compressible.
@@ -27,6 +28,7 @@ struct Bench {
     dir: tempfile::TempDir,
     limits: Limits,
     settings: HttpSettings,
+    key: Option<PublicKey>,
 }
 
 impl Bench {
@@ -35,7 +37,7 @@ impl Bench {
         settings.retry.first_wait = Duration::ZERO;
         settings.retry.tries = 2;
         let limits = Limits { resume_wait: Duration::ZERO, ..Limits::default() };
-        Self { dir: tempfile::tempdir().unwrap(), limits, settings }
+        Self { dir: tempfile::tempdir().unwrap(), limits, settings, key: None }
     }
 
     fn staging(&self) -> PathBuf {
@@ -55,7 +57,7 @@ impl Bench {
             revision: &Revision { version: "15.1.1".parse().unwrap(), edition: Edition::Oss },
             arch: Arch::Amd64,
             staging_dir: &self.staging(),
-            public_key: None,
+            public_key: self.key.as_ref(),
             digest: None,
             components: None,
             now: jiff::Timestamp::UNIX_EPOCH,
@@ -85,6 +87,17 @@ fn an_archive_that_is_not_there_is_missing_wherever_it_was_looked_for() {
     assert_eq!(bench.stage_from(&nowhere, &|| false).unwrap_err().code, Code::ArchiveMissing);
     // Without the digest too.
     assert_eq!(bench.stage_over(&Server::start(|_| Reply::status(404))).unwrap_err().code, Code::ArchiveMissing);
+}
+
+#[test]
+fn a_signature_that_is_not_there_is_told_as_missing() {
+    let mut bench = Bench::new();
+    bench.key = Some(Signer::fixed(1).public_key_pem().parse().unwrap());
+    let unsigned =
+        server(|body, request| if request.path.ends_with(".sig") { Reply::status(404) } else { Reply::ok(body) });
+    let error = bench.stage_over(&unsigned).unwrap_err();
+    assert_eq!(error.code, Code::SignatureInvalid);
+    assert!(error.what.contains("missing") && error.what.contains(".sig"), "{error}");
 }
 
 #[test]
@@ -161,6 +174,14 @@ fn a_resumption_that_is_silent_ends_by_the_read_time_out() {
         Some(start) => Reply::part(body, start).cut_after(0).then_silence(),
     });
     assert_eq!(bench.stage_over(&server).unwrap_err().code, Code::DownloadStalled);
+}
+
+#[test]
+fn more_than_an_archive_may_have_is_no_archive() {
+    let mut bench = Bench::new();
+    bench.limits.max_archive = 100;
+    let error = bench.stage_over(&server(|body, _| Reply::ok(body))).unwrap_err();
+    assert_eq!(error.code, Code::ArchiveInvalid, "{error}");
 }
 
 #[test]

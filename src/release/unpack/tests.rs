@@ -172,6 +172,8 @@ fn each_limit_holds_and_links_do_not_multiply_what_an_archive_may_unpack_to() {
         ("an entry of the limit", data(release(), 4096).gzip(), Limits { max_entry: 4096, ..none() }, true),
         ("all that is left out", data(release(), 1 << 20).gzip(), total(1 << 20), false),
         ("zeros after the end", gzip(&[release().tar(), vec![0; 1 << 20]].concat()), total(1 << 20), false),
+        ("some zeros after the end", gzip(&[release().tar(), vec![0; 100_000]].concat()), none(), true),
+        ("a file named as a folder", release().file("teleport/x/", 0o755, b"x").gzip(), none(), false),
         ("one entry more", release().gzip(), Limits { max_entries: 1, ..none() }, false),
         ("as many entries", release().gzip(), Limits { max_entries: 2, ..none() }, true),
         ("a long name", release().long_name(&vec![b'a'; 4 << 20]).file("x", 0o644, b"").gzip(), none(), false),
