@@ -111,58 +111,42 @@ fn damage_is_found_and_never_a_panic() {
     assert!(is_foreign(&read.unwrap_err()), "half of the file");
 }
 
-/// After `trouble`, nothing that is written may be called a success, and opening again makes nothing up: it works only where
-/// the database and the lock are still the same.
-fn assert_not_written_into_nothing(can_reopen: bool, trouble: impl Fn(&Path)) {
-    let bed = Bed::new();
-    let mut store = bed.open();
-    write_book(&mut store, &book(1));
-    trouble(&bed.data());
-    let change = Change { expected: 1, records: vec![record("x")], ..Change::default() };
-    let error = store.commit(&change).unwrap_err();
-    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
-    assert!(store.revision().is_err(), "it is not confirmed either");
-    let had_database = bed.database().exists();
-    let reopened = store.reopen();
-    assert_eq!(reopened.is_ok(), can_reopen, "{reopened:?}");
-    assert_eq!(bed.database().exists(), had_database, "an empty database was made up");
-    assert_eq!(store.commit(&change).is_ok(), can_reopen);
-}
-
+/// What is written after that is called no success, and opening again makes nothing up: it works only where the database and the
+/// lock are still the same.
 #[test]
-fn nothing_is_written_into_a_removed_database() {
-    assert_not_written_into_nothing(false, |data| std::fs::remove_file(data.join("fleet.db")).unwrap());
-}
-
-#[test]
-fn nothing_is_written_into_a_removed_log() {
-    assert_not_written_into_nothing(true, |data| std::fs::remove_file(data.join("fleet.db-wal")).unwrap());
-}
-
-#[test]
-fn nothing_is_written_into_a_removed_directory() {
-    assert_not_written_into_nothing(false, |data| std::fs::remove_dir_all(data).unwrap());
-}
-
-#[test]
-fn nothing_is_written_into_a_replaced_database() {
-    assert_not_written_into_nothing(false, |data| {
-        std::fs::copy(data.join("fleet.db"), data.join("copy")).unwrap();
-        std::fs::rename(data.join("copy"), data.join("fleet.db")).unwrap();
-    });
-}
-
-#[test]
-fn nothing_is_written_without_the_lock_that_keeps_a_second_server_away() {
-    assert_not_written_into_nothing(false, |data| std::fs::remove_file(data.join("fleet.lock")).unwrap());
-}
-
-#[test]
-fn nothing_is_written_beside_a_server_that_took_a_new_lock() {
-    assert_not_written_into_nothing(false, |data| {
-        std::fs::remove_file(data.join("fleet.lock")).unwrap();
-        std::fs::write(data.join("fleet.lock"), "another").unwrap();
-    });
+fn nothing_is_written_into_what_was_removed_or_replaced_or_without_the_lock() {
+    type Trouble = fn(&Path);
+    let rows: [(&str, bool, Trouble); 6] = [
+        ("a removed database", false, |data| std::fs::remove_file(data.join("fleet.db")).unwrap()),
+        ("a removed log", true, |data| std::fs::remove_file(data.join("fleet.db-wal")).unwrap()),
+        ("a removed directory", false, |data| std::fs::remove_dir_all(data).unwrap()),
+        ("a replaced database", false, |data| {
+            std::fs::copy(data.join("fleet.db"), data.join("copy")).unwrap();
+            std::fs::rename(data.join("copy"), data.join("fleet.db")).unwrap();
+        }),
+        ("no lock, which keeps a second server away", false, |data| {
+            std::fs::remove_file(data.join("fleet.lock")).unwrap();
+        }),
+        ("a server that took a new lock", false, |data| {
+            std::fs::remove_file(data.join("fleet.lock")).unwrap();
+            std::fs::write(data.join("fleet.lock"), "another").unwrap();
+        }),
+    ];
+    for (what, can_reopen, trouble) in rows {
+        let bed = Bed::new();
+        let mut store = bed.open();
+        write_book(&mut store, &book(1));
+        trouble(&bed.data());
+        let change = Change { expected: 1, records: vec![record("x")], ..Change::default() };
+        let error = store.commit(&change).unwrap_err();
+        assert!(matches!(error, Error::Unavailable(_)), "{what}: {error:?}");
+        assert!(store.revision().is_err(), "{what}: it is not confirmed either");
+        let had_database = bed.database().exists();
+        let reopened = store.reopen();
+        assert_eq!(reopened.is_ok(), can_reopen, "{what}: {reopened:?}");
+        assert_eq!(bed.database().exists(), had_database, "{what}: an empty database was made up");
+        assert_eq!(store.commit(&change).is_ok(), can_reopen, "{what}");
+    }
 }
 
 #[test]
