@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Server, dir, groups, rolling, start, version};
+use crate::support::{Server, dir, groups, start, version};
 
 const HOST: &str = "11111111-2222-4333-8444-555555555555";
 
@@ -38,59 +38,6 @@ fn both_dialects_answer_the_same_on_their_paths() {
         assert_eq!((&nested["edition"], &nested["fips"]), (&json!("ent"), &json!(true)));
         assert_eq!(nested["cluster_name"], "c1");
     }
-}
-
-/// FLEET §4, and `mark-done`, `rollback`, `halt` in between.
-#[test]
-fn groups_are_told_what_their_state_says() {
-    let (_dir, server) = rolling(&["dev", "prod"]);
-    let told = |group: &str| {
-        let answer = server.json(&format!("/webapi/find?group={group}"));
-        let update = &answer["auto_update"];
-        (update["agent_version"].as_str().unwrap().to_owned(), update["agent_auto_update"].as_bool().unwrap())
-    };
-    let start = |update| ("1.0.0".to_owned(), update);
-    let target = |update| ("1.1.0".to_owned(), update);
-    assert_eq!((told("dev"), told("prod")), (start(false), start(false)));
-    server.agents(&["start-update", "dev"]);
-    assert_eq!((told("dev"), told("prod")), (target(true), start(false)));
-    assert_eq!(told("unknown"), start(false), "the last group is for all others");
-    server.agents(&["mark-done", "dev"]);
-    assert_eq!(told("dev"), target(true), "late-comers catch up");
-    server.agents(&["start-update", "prod"]);
-    assert_eq!(told("unknown"), target(true));
-    server.agents(&["rollback", "prod"]);
-    assert_eq!(told("prod"), start(true));
-    server.agents(&["halt", "--all"]);
-    assert!(!told("dev").1);
-    server.agents(&["run", "--all"]);
-    assert_eq!(told("dev"), target(true));
-}
-
-/// Managed Updates v2: a group is done when nine of ten are present, and nine of ten of these on the target.
-#[test]
-fn another_servers_counts_finish_a_group() {
-    let (_dir, server) = rolling(&["dev", "prod"]);
-    let report = |old: u32, new: u32, age: i64| {
-        let at = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(age);
-        server.create(&format!(
-            "kind: autoupdate_agent_report\nversion: v1\nmetadata: {{name: auth1}}\nspec:\n  timestamp: {at}\n  groups:\n    \
-             dev:\n      versions:\n        1.0.0: {{count: {old}}}\n        1.1.0: {{count: {new}}}\n"
-        ))
-    };
-    let state = || {
-        let status = server.agents(&["status", "--format", "json"]);
-        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-        status["groups"][0]["state"].as_str().unwrap().to_owned()
-    };
-    report(20, 0, 0);
-    server.agents(&["start-update", "dev"]);
-    report(3, 17, 0);
-    assert_eq!(state(), "active");
-    report(0, 20, 120);
-    assert_eq!(state(), "active", "a report of two minutes ago counts nobody");
-    report(2, 18, 0);
-    assert_eq!(state(), "done");
 }
 
 #[test]

@@ -7,47 +7,30 @@ use std::net::{SocketAddr, TcpStream};
 use serde_json::{Value, json};
 
 use crate::docs::DOCUMENT;
-use crate::support::{SOON, Server, dir, groups, misused, program, refused, request, rolling, start, version};
+use crate::support::visitor::Answer;
+use crate::support::{
+    SOON, Server, dir, exchange, groups, misused, program, refused, request, rolling, start, version,
+};
 
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
 /// More than any body may have.
 const HUGE: usize = 3 << 20;
 
-/// Status, head in lower case, and body of an answer.
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
+/// The code of a refusal, which has the one shape.
+#[track_caller]
+fn code(answer: &Answer, what: &str) -> String {
+    let body: Value = serde_json::from_str(&answer.body).unwrap_or_else(|_| panic!("{what}: {:?}", answer.body));
+    assert_eq!(answer.header("content-type"), Some("application/json"), "{what}: {}", answer.head);
+    assert_eq!(answer.header("cache-control"), Some("no-store"), "{what}: {}", answer.head);
+    assert_eq!(body.as_object().unwrap().len(), 1, "{what}: {body}");
+    let error = body["error"].as_object().unwrap_or_else(|| panic!("{what}: {body}"));
+    assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{what}: {body}");
+    error["code"].as_str().unwrap_or_else(|| panic!("{what}: {body}")).to_owned()
 }
 
-impl Answer {
-    fn of(addr: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> Self {
-        let mut stream = TcpStream::connect(addr).unwrap();
-        stream.set_read_timeout(Some(SOON)).unwrap();
-        let length = body.len();
-        let head = format!("{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n{headers}");
-        write!(stream, "{head}content-length: {length}\r\n\r\n").unwrap();
-        // It may answer before it has read everything.
-        stream.write_all(body.as_bytes()).ok();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let answer = String::from_utf8_lossy(&answer).into_owned();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{method} {path}: {answer:?}"));
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Self { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
-    }
-
-    /// The code of a refusal, which has the one shape.
-    #[track_caller]
-    fn code(&self, what: &str) -> String {
-        let body: Value = serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{what}: {:?}", self.body));
-        assert!(self.head.contains("content-type: application/json"), "{what}: {}", self.head);
-        assert!(self.head.contains("cache-control: no-store"), "{what}: {}", self.head);
-        assert_eq!(body.as_object().unwrap().len(), 1, "{what}: {body}");
-        let error = body["error"].as_object().unwrap_or_else(|| panic!("{what}: {body}"));
-        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{what}: {body}");
-        error["code"].as_str().unwrap_or_else(|| panic!("{what}: {body}")).to_owned()
-    }
+fn ask(addr: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+    let (status, head, body) = exchange(addr, method, path, headers, body);
+    Answer { status, head, body }
 }
 
 /// Each path of the document with the methods that it has.
@@ -79,10 +62,10 @@ fn every_route_refuses_the_methods_that_it_has_not_and_names_those_that_it_has()
     for (path, methods) in paths(&server) {
         let addr = if path == "/metrics" { server.metrics } else { server.addr };
         for method in METHODS.into_iter().filter(|method| !methods.contains(*method)) {
-            let answer = Answer::of(addr, method, &with(&path, "dev"), &token, "");
+            let answer = ask(addr, method, &with(&path, "dev"), &token, "");
             let what = format!("{method} {path}");
-            assert_eq!((answer.status, answer.code(&what).as_str()), (405, "method_not_allowed"), "{what}");
-            let allow = answer.head.lines().find_map(|line| line.strip_prefix("allow: ")).unwrap_or_default();
+            assert_eq!((answer.status, code(&answer, &what).as_str()), (405, "method_not_allowed"), "{what}");
+            let allow = answer.header("allow").unwrap_or_default();
             let allow: BTreeSet<String> = allow.split(',').map(|method| method.trim().to_uppercase()).collect();
             assert!(methods.is_subset(&allow) && !allow.contains(method), "{what}: {allow:?}");
             asked += 1;
@@ -103,19 +86,19 @@ fn every_body_that_is_too_large_or_no_json_is_refused() {
     let mut asked = 0;
     for (path, _) in posts {
         let path = with(&path, id);
-        for (body, status, code) in [
+        for (body, status, wanted) in [
             (huge.as_str(), 413, "too_large"),
             ("{", 400, "bad_request"),
             ("\u{0}", 400, "bad_request"),
             ("[]", 400, "bad_request"),
         ] {
-            let answer = Answer::of(server.addr, "POST", &path, &token, body);
-            assert_eq!((answer.status, answer.code(&path).as_str()), (status, code), "{path}: {}", answer.body);
+            let answer = ask(server.addr, "POST", &path, &token, body);
+            assert_eq!((answer.status, code(&answer, &path).as_str()), (status, wanted), "{path}: {}", answer.body);
         }
         // Who he is comes before what he sends.
-        let answer = Answer::of(server.addr, "POST", &path, "", &huge);
-        assert_eq!((answer.status, answer.code(&path).as_str()), (401, "unauthenticated"), "{path}");
-        assert!(answer.head.contains("www-authenticate: bearer"), "{path}: {}", answer.head);
+        let answer = ask(server.addr, "POST", &path, "", &huge);
+        assert_eq!((answer.status, code(&answer, &path).as_str()), (401, "unauthenticated"), "{path}");
+        assert!(answer.header("www-authenticate").is_some_and(|how| how.starts_with("Bearer")), "{path}: {answer:?}");
         asked += 1;
     }
     assert_eq!(asked, 5);
@@ -132,13 +115,13 @@ fn names_that_are_none_are_refused_on_every_route_that_takes_one() {
             for method in methods.iter() {
                 let path = format!("{}?id=00000000-0000-4000-8000-000000000009", with(&path, name));
                 let body = if method == "POST" { "{}" } else { "" };
-                let answer = Answer::of(server.addr, method, &path, &token, body);
+                let answer = ask(server.addr, method, &path, &token, body);
                 let what = format!("{method} {path}");
                 // A group that nobody has is answered as none.
                 let is_group = path.contains("/version?") || path.contains("/critical?");
                 assert!(is_group || (400..500).contains(&answer.status), "{what}: {} {}", answer.status, answer.body);
                 if answer.status >= 400 {
-                    answer.code(&what);
+                    code(&answer, &what);
                 }
                 let is_printable = |char: char| char == '\n' || !char.is_control();
                 assert!(answer.body.chars().all(is_printable), "{what}: {:?}", answer.body);
@@ -171,16 +154,16 @@ fn questions_that_contradict_themselves_are_refused() {
         "/v1/maintenance-schedule?kind=cron",
         "/v1/maintenance-schedule?kind=systemd_timer&group=%ff",
     ] {
-        let answer = Answer::of(server.addr, "GET", path, &token, "");
-        assert_eq!((answer.status, answer.code(path).as_str()), (400, "bad_request"), "{path}: {}", answer.body);
+        let answer = ask(server.addr, "GET", path, &token, "");
+        assert_eq!((answer.status, code(&answer, path).as_str()), (400, "bad_request"), "{path}: {}", answer.body);
     }
     // Cincinnati's own shape.
-    let answer = Answer::of(server.addr, "GET", "/v1/graph?channel=a&channel=b", "", "");
+    let answer = ask(server.addr, "GET", "/v1/graph?channel=a&channel=b", "", "");
     let body: Value = serde_json::from_str(&answer.body).unwrap();
     assert_eq!((answer.status, &body["kind"]), (400, &"invalid_params".into()), "{body}");
     // A host is answered whatever it asks.
     for query in ["host=%ff&host=x", "group=a&group=b", "dry_run=maybe", "%", "&&&", "update_id=%zz"] {
-        let answer = Answer::of(server.addr, "GET", &format!("/v1/webapi/find?{query}"), "", "");
+        let answer = ask(server.addr, "GET", &format!("/v1/webapi/find?{query}"), "", "");
         assert_eq!(answer.status, 200, "{query}");
     }
 }
@@ -201,7 +184,7 @@ fn a_body_that_does_not_come_is_waited_for_half_a_minute() {
 fn a_path_of_a_stranger_is_cut_in_the_log() {
     let (_dir, server) = start();
     let path = format!("/v1/fleet/{}", "a".repeat(20_000));
-    assert_eq!(Answer::of(server.addr, "GET", &path, "", "").status, 404);
+    assert_eq!(ask(server.addr, "GET", &path, "", "").status, 404);
     server.until("the line", || server.log().contains("aaaaaaaa"));
     let log = server.log();
     let line = log.lines().find(|line| line.contains("aaaaaaaa")).unwrap();

@@ -8,7 +8,7 @@ use fleet_store::{Change, PlaceInLog, Store};
 use jiff::{SignedDuration, Timestamp};
 
 use super::receiver::{How, Receiver};
-use super::{agents, begin, server, until_kinds};
+use super::{GROUPS, server, until_kinds};
 use crate::support::dir;
 
 /// Changes what was decided, as if it had been so.
@@ -29,13 +29,13 @@ fn hours_ago(hours: i64) -> Timestamp {
 fn a_group_that_is_stuck_and_one_that_is_held_for_a_day_are_told_once() {
     let (receiver, dir) = (Receiver::start(How::Take), dir());
     let first = server(dir.path(), &receiver);
-    begin(&first);
+    first.rolls(GROUPS);
     // Hosts that ask and do not report: the group waits for an operator.
     let host = "00000000-0000-4000-8000-000000000001";
     first.json(&format!("/v1/webapi/find?host={host}&group=dev"));
     first.until("the host is known", || first.cli(&["host", host]).status.success());
-    agents(&first, &["start-update", "dev"]);
-    agents(&first, &["halt", "prod"]);
+    first.agents(&["start-update", "dev"]);
+    first.agents(&["halt", "prod"]);
     let soon = ["new_version", "group_started", "group_halted"];
     until_kinds(&first, &receiver, &soon);
     assert_eq!(first.stop(), Some(0));
@@ -54,7 +54,7 @@ fn a_group_that_is_stuck_and_one_that_is_held_for_a_day_are_told_once() {
     second.kill();
     // Not again, but for what the kill came upon before it was noted: that is told with the same id.
     let third = server(dir.path(), &receiver);
-    agents(&third, &["mark-done", "dev"]);
+    third.agents(&["mark-done", "dev"]);
     third.until("the next", || receiver.kinds().last().is_some_and(|kind| kind == "group_done"));
     let ids: BTreeSet<String> = receiver.taken().iter().map(|told| told.header("webhook-id")).collect();
     assert_eq!(ids.len(), soon.len() + 3, "{:?}", receiver.kinds());
@@ -66,7 +66,7 @@ fn a_store_that_does_not_confirm_for_a_minute_is_told_once() {
     let (receiver, dir) = (Receiver::start(How::Take), dir());
     let data = dir.path().join("data");
     let first = server(dir.path(), &receiver);
-    begin(&first);
+    first.rolls(GROUPS);
     until_kinds(&first, &receiver, &["new_version"]);
     assert_eq!(first.stop(), Some(0));
     rewrite(dir.path(), |book| book.last_step = Some(hours_ago(-1)));
@@ -92,7 +92,7 @@ fn a_store_that_does_not_confirm_for_a_minute_is_told_once() {
     third.kill();
     rewrite(dir.path(), |book| book.last_step = Some(Timestamp::now()));
     let fourth = server(dir.path(), &receiver);
-    agents(&fourth, &["start-update", "dev"]);
+    fourth.agents(&["start-update", "dev"]);
     until_kinds(&fourth, &receiver, &["new_version", "store_unavailable", "group_started"]);
     fourth.until("it is over", || noted().is_none());
 }

@@ -11,9 +11,11 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use crate::reports::host::{Host, epoch};
-use crate::support::{Server, authority, dir, done, groups, program, request, version, write_secret};
+use crate::support::{Server, authority, dir, done, groups, program, version, write_secret};
 use receiver::{How, Receiver, Told};
 
+/// With a version they are `new_version`.
+const GROUPS: &[&str] = &["dev", "prod"];
 const SECRET: &str = "a secret of more than twenty-four bytes";
 
 /// A server that tells `receiver`.
@@ -27,17 +29,8 @@ fn server(dir: &Path, receiver: &Receiver) -> Server {
 fn begun(how: How) -> (Receiver, TempDir, Server) {
     let (receiver, dir) = (Receiver::start(how), dir());
     let server = server(dir.path(), &receiver);
-    begin(&server);
+    server.rolls(GROUPS);
     (receiver, dir, server)
-}
-
-/// Two groups, and a version: that is `new_version`.
-fn begin(server: &Server) {
-    server.rolls(&["dev", "prod"]);
-}
-
-fn agents(server: &Server, words: &[&str]) {
-    server.agents(words);
 }
 
 /// Waits until the receiver took exactly these, in this order.
@@ -79,7 +72,7 @@ fn is_signed(told: &Told, secret: &str) -> bool {
 }
 
 fn metric(server: &Server, line: &str) -> f64 {
-    let (_, text) = request(server.metrics, "GET", "/metrics", "", "");
+    let text = server.metrics();
     let value = text.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(' '));
     value.unwrap_or_else(|| panic!("no {line} in {text}")).parse().unwrap()
 }
@@ -87,12 +80,12 @@ fn metric(server: &Server, line: &str) -> f64 {
 #[test]
 fn each_kind_is_told_once_in_order_and_signed() {
     let (receiver, _dir, server) = begun(How::Take);
-    agents(&server, &["start-update", "dev"]);
-    agents(&server, &["mark-done", "dev"]);
-    agents(&server, &["start-update", "prod"]);
-    agents(&server, &["halt", "prod"]);
-    agents(&server, &["run", "prod"]);
-    agents(&server, &["rollback", "prod"]);
+    server.agents(&["start-update", "dev"]);
+    server.agents(&["mark-done", "dev"]);
+    server.agents(&["start-update", "prod"]);
+    server.agents(&["halt", "prod"]);
+    server.agents(&["run", "prod"]);
+    server.agents(&["rollback", "prod"]);
     server.ok(&["rm", "autoupdate_version"]);
     let kinds = [
         "new_version",
@@ -146,7 +139,7 @@ fn a_halt_names_hosts_and_the_way_on() {
     assert!(text.contains(&format!("for example {}", failed.id)), "{text}");
     assert!(text.ends_with("; to try again: teleport-fleet autoupdate agents run dev"), "{text}");
     // What stops everything ends with everything.
-    agents(&server, &["halt", "--all"]);
+    server.agents(&["halt", "--all"]);
     server.until("the other halt", || receiver.kinds().len() > 3);
     let told = receiver.taken()[3].json();
     assert_eq!((&told["kind"], &told["data"]["group"]), (&"group_halted".into(), &"prod".into()), "{told}");
@@ -167,7 +160,7 @@ fn a_second_key_of_a_host_is_told_once() {
     for (host, status) in [(&first, 200), (&second, 409), (&second, 409), (&first, 200)] {
         assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, status);
     }
-    agents(&server, &["start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     until_kinds(&server, &receiver, &["new_version", "key_conflict", "group_started"]);
     let told = receiver.taken()[1].json();
     assert_eq!((&told["data"]["host"], &told["data"]["key"]), (&first.id.into(), &second.key().to_string().into()));
@@ -187,7 +180,7 @@ fn a_group_that_begins_with_canaries_is_told_and_told_again_when_the_rest_follow
         assert_eq!(host.sends(server.addr, &says).0, 200);
     };
     hosts.iter().for_each(|host| reports(host, "1.0.0", None));
-    agents(&server, &["start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     until_kinds(&server, &receiver, &["new_version", "group_canaries"]);
     let told = receiver.taken()[1].json();
     assert_eq!((&told["data"]["group"], &told["kind"]), (&"dev".into(), &"group_canaries".into()));
@@ -219,7 +212,7 @@ fn so_many_new_hosts_that_the_next_wait_are_told_once() {
     });
     assert_eq!(receiver.kinds().iter().filter(|kind| *kind == "enrolment_surge").count(), 0);
     assert_eq!([MOST, MOST + 1].map(enrol), [202, 202]);
-    agents(&server, &["start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     until_kinds(&server, &receiver, &["new_version", "enrolment_surge", "group_started"]);
     let told = receiver.taken()[1].json();
     assert_eq!(told["data"]["hosts"], MOST);
@@ -228,7 +221,7 @@ fn so_many_new_hosts_that_the_next_wait_are_told_once() {
 #[test]
 fn the_head_of_the_audit_log_goes_to_the_webhook_and_to_the_log() {
     let (receiver, dir) = (Receiver::start(How::Take), dir());
-    begin(&Server::start(dir.path()));
+    Server::start(dir.path()).rolls(GROUPS);
     let server = server(dir.path(), &receiver);
     let heads = || receiver.told().into_iter().filter(|told| told.kind() == "audit_head").collect::<Vec<_>>();
     server.until("a head", || !heads().is_empty());
@@ -247,7 +240,7 @@ fn over_tls_only_a_receiver_with_a_trusted_certificate_is_told() {
     let file = dir.path().join("root.pem");
     std::fs::write(&file, root).unwrap();
     let server = Server::with(dir.path(), &words);
-    begin(&server);
+    server.rolls(GROUPS);
     let failed = "teleport_fleet_notifications_total{receiver=\"webhook\",result=\"failed\"}";
     server.until("a failure", || metric(&server, failed) > 0.0);
     assert!(receiver.told().is_empty(), "it was told though nobody trusts it");
@@ -261,8 +254,8 @@ fn over_tls_only_a_receiver_with_a_trusted_certificate_is_told() {
 fn a_receiver_that_fails_is_told_again_in_order_and_redirects_are_not_followed() {
     let (receiver, elsewhere, dir) = (Receiver::start(How::Close), Receiver::start(How::Take), dir());
     let server = server(dir.path(), &receiver);
-    begin(&server);
-    agents(&server, &["start-update", "dev"]);
+    server.rolls(GROUPS);
+    server.agents(&["start-update", "dev"]);
     let redirect = format!("307 Temporary Redirect\r\nlocation: http://{}/", elsewhere.addr);
     for how in [How::Close, How::Refuse("500 Broken".to_owned()), How::Refuse(redirect)] {
         receiver.set(how);
@@ -287,12 +280,12 @@ fn a_receiver_that_fails_is_told_again_in_order_and_redirects_are_not_followed()
 fn what_was_not_taken_before_a_kill_is_told_after_it_and_what_was_taken_is_not() {
     let (receiver, dir) = (Receiver::start(How::Take), dir());
     let first = server(dir.path(), &receiver);
-    begin(&first);
+    first.rolls(GROUPS);
     until_kinds(&first, &receiver, &["new_version"]);
     receiver.set(How::Refuse("503 Busy".to_owned()));
-    agents(&first, &["start-update", "dev"]);
+    first.agents(&["start-update", "dev"]);
     first.until("an attempt", || receiver.told().iter().any(|told| told.kind() == "group_started"));
-    agents(&first, &["mark-done", "dev"]);
+    first.agents(&["mark-done", "dev"]);
     first.kill();
     receiver.set(How::Take);
     let second = server(dir.path(), &receiver);
@@ -310,8 +303,8 @@ fn a_receiver_that_hangs_or_never_ends_delays_nobody_and_costs_no_memory() {
     let (receiver, dir) = (Receiver::start(How::Hang), dir());
     let server = server(dir.path(), &receiver);
     server.until("an attempt", || !receiver.told().is_empty());
-    begin(&server);
-    agents(&server, &["start-update", "dev"]);
+    server.rolls(GROUPS);
+    server.agents(&["start-update", "dev"]);
     let host = "00000000-0000-4000-8000-000000000001";
     assert_eq!(server.json(&format!("/v1/webapi/find?host={host}&group=dev"))["agent_version"], "1.1.0");
     assert!(receiver.told().iter().all(|told| !told.is_taken), "the receiver answered nothing so far");
@@ -320,20 +313,15 @@ fn a_receiver_that_hangs_or_never_ends_delays_nobody_and_costs_no_memory() {
         let before = receiver.told().len();
         server.until("another attempt", || receiver.told().len() > before);
     }
-    until_kinds_at_least(&server, &receiver, &["new_version", "group_started"]);
+    until_kinds(&server, &receiver, &["new_version", "group_started"]);
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")).unwrap();
     assert!(peak.parse::<u64>().unwrap() < 200_000, "{peak} KiB");
     receiver.set(How::Hang);
-    agents(&server, &["mark-done", "dev"]);
+    server.agents(&["mark-done", "dev"]);
     server.until("an attempt", || receiver.told().last().unwrap().kind() == "group_done");
     // It does not wait for the receiver, which never answers.
     assert_eq!(server.stop(), Some(0));
-}
-
-fn until_kinds_at_least(server: &Server, receiver: &Receiver, kinds: &[&str]) {
-    server.until(&format!("{kinds:?}"), || receiver.kinds().len() >= kinds.len());
-    assert_eq!(receiver.kinds(), kinds);
 }
 
 #[test]
@@ -346,7 +334,7 @@ fn a_secret_that_others_may_read_signs_nothing_and_a_changed_one_is_read_again()
     let text = format!("webhook_url: http://{}/hook\nwebhook_secret_file: {secret}\n", receiver.addr);
     std::fs::write(&config, text).unwrap();
     let server = Server::start(dir.path());
-    begin(&server);
+    server.rolls(GROUPS);
     server.until("the log", || server.log().contains("has mode 640"));
     assert!(receiver.told().is_empty());
     let data = dir.path().join("data");
@@ -361,7 +349,7 @@ fn a_secret_that_others_may_read_signs_nothing_and_a_changed_one_is_read_again()
     assert!(said.contains(&format!("ok       webhook http://{}, signed with", receiver.addr)), "{said}");
     assert!(!said.contains("/hook") && !said.contains(SECRET), "an address may have a key in it: {said}");
     write_secret(dir.path(), "another secret of more than twenty-four bytes");
-    agents(&server, &["start-update", "dev"]);
+    server.agents(&["start-update", "dev"]);
     until_kinds(&server, &receiver, &["new_version", "group_started"]);
     assert!(is_signed(&receiver.taken()[1], "another secret of more than twenty-four bytes"));
     assert!(!server.log().contains("secret of more") && !server.log().contains("/hook"), "{}", server.log());
@@ -372,9 +360,9 @@ fn a_restore_is_told_with_what_comes_after_it_and_a_lost_log_as_well() {
     let (receiver, dir) = (Receiver::start(How::Take), dir());
     let (data, backup) = (dir.path().join("data"), dir.path().join("backup"));
     let first = server(dir.path(), &receiver);
-    begin(&first);
+    first.rolls(GROUPS);
     first.ok(&["backup", backup.to_str().unwrap()]);
-    agents(&first, &["start-update", "dev"]);
+    first.agents(&["start-update", "dev"]);
     until_kinds(&first, &receiver, &["new_version", "group_started"]);
     assert_eq!(first.stop(), Some(0));
     let words = ["restore", backup.to_str().unwrap(), "--data", data.to_str().unwrap(), "--force"];
@@ -384,8 +372,8 @@ fn a_restore_is_told_with_what_comes_after_it_and_a_lost_log_as_well() {
     let kinds = receiver.kinds();
     let at = kinds.iter().position(|kind| kind == "restored").unwrap();
     assert_eq!(at, 2, "nothing is told again: {kinds:?}");
-    agents(&second, &["run", "--all"]);
-    agents(&second, &["start-update", "dev"]);
+    second.agents(&["run", "--all"]);
+    second.agents(&["start-update", "dev"]);
     second.until("what comes after it", || receiver.kinds().last().is_some_and(|kind| kind == "group_started"));
     assert_eq!(second.stop(), Some(0));
     // Somebody copies the backup over the database.
@@ -396,7 +384,7 @@ fn a_restore_is_told_with_what_comes_after_it_and_a_lost_log_as_well() {
     let third = server(dir.path(), &receiver);
     third.until("the loss", || receiver.kinds().last().is_some_and(|kind| kind == "store_lost"));
     assert!(third.log().contains("the store lost decisions") && third.log().contains("everything is held"));
-    agents(&third, &["run", "--all"]);
-    agents(&third, &["start-update", "prod"]);
+    third.agents(&["run", "--all"]);
+    third.agents(&["start-update", "prod"]);
     third.until("what comes after it", || receiver.kinds().last().is_some_and(|kind| kind == "group_started"));
 }

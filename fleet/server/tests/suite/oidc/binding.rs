@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{CALLBACK, TRIP, Trip, arrive, assert_refused, cookie, depart, log_in, served, server, visitor};
+use super::{CALLBACK, TRIP, Trip, arrive, assert_refused, come_back, cookie, depart, log_in, served, server, visitor};
 use crate::dashboard::token;
 use crate::support::dir;
 use crate::support::issuer::{How, Issuer, TOKEN};
@@ -155,9 +155,7 @@ fn a_login_leads_to_pages_of_this_server_alone() {
         ("/\r\nset-cookie: fleet=x", "/"),
         (&format!("/{}", "x".repeat(2000)), "/"),
     ] {
-        let trip = depart(&server, &issuer, next);
-        let code = issuer.logs_in(&trip.sent);
-        let answer = arrive(&server, &[("code", &code), ("state", &trip.sent["state"])], &trip.cookie);
+        let answer = come_back(&server, &issuer, &depart(&server, &issuer, next));
         assert_eq!(answer.header("refresh"), Some(format!("0; url={leads}").as_str()), "{next:?}");
         assert!(answer.body.contains(&format!("<a href=\"{leads}\">")), "{next:?}: {answer:?}");
     }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{CALLBACK, TRIP, arrive, cookie, depart, log_in, served, server, server_with, visitor};
+use super::{CALLBACK, TRIP, arrive, come_back, cookie, depart, log_in, served, server, server_with, visitor};
 use crate::support::issuer::{CLIENT, Issuer, Key};
 use crate::support::visitor::Visitor;
 use crate::support::{Server, authority, dir};
@@ -60,9 +60,7 @@ fn the_cookie_of_the_way_lives_ten_minutes_and_ends_with_it_and_the_session_has_
     let (issuer, _dir, server) = served();
     let answer = Visitor::new(&server).get("/login/oidc");
     assert_eq!(cookie(&answer, TRIP).unwrap().1, "Path=/; HttpOnly; SameSite=Lax; Max-Age=600");
-    let trip = depart(&server, &issuer, "/hosts?state=failed");
-    let code = issuer.logs_in(&trip.sent);
-    let answer = arrive(&server, &[("code", &code), ("state", &trip.sent["state"])], &trip.cookie);
+    let answer = come_back(&server, &issuer, &depart(&server, &issuer, "/hosts?state=failed"));
     assert_eq!(cookie(&answer, TRIP).unwrap(), ("fleet-login=", "Path=/; HttpOnly; SameSite=Lax; Max-Age=0"));
     assert_eq!(cookie(&answer, "fleet").unwrap().1, "Path=/; HttpOnly; SameSite=Strict; Max-Age=43200");
     assert_eq!(answer.header("refresh"), Some("0; url=/hosts?state=failed"));

@@ -92,11 +92,15 @@ fn arrive(server: &Server, query: &[(&str, &str)], cookie: &str) -> Answer {
     visitor.get(&format!("{CALLBACK}?{query}"))
 }
 
-/// Goes there, logs in, and comes back.
-fn log_in(server: &Server, issuer: &Issuer) -> Answer {
-    let trip = depart(server, issuer, "/");
+/// Logs in there, and comes back.
+fn come_back(server: &Server, issuer: &Issuer, trip: &Trip) -> Answer {
     let code = issuer.logs_in(&trip.sent);
     arrive(server, &[("code", &code), ("state", &trip.sent["state"])], &trip.cookie)
+}
+
+/// Goes there, logs in, and comes back.
+fn log_in(server: &Server, issuer: &Issuer) -> Answer {
+    come_back(server, issuer, &depart(server, issuer, "/"))
 }
 
 /// Who has the session that an answer gives.
