@@ -140,18 +140,6 @@ fn a_change_of_what_somebody_else_changed_meanwhile_is_refused() {
 }
 
 #[test]
-fn several_documents_are_one_change_and_a_wrong_one_leaves_all_as_it_was() {
-    let (_dir, server) = start();
-    let wrong = format!(
-        "{}---\nkind: autoupdate_version\nversion: v1\nspec:\n  agents: {{start_version: x}}\n",
-        groups(&["dev"])
-    );
-    let lines = refused(&server.cli_with(&["create", "-f", "-"], &wrong));
-    assert!(lines.contains("start_version"), "{lines}");
-    refused(&server.cli(&["get", "autoupdate_config"]));
-}
-
-#[test]
 fn a_host_that_is_held_is_told_nothing_and_one_that_was_assigned_moves() {
     let (_dir, server) = rolling(&["dev", "prod"]);
     server.agents(&["start-update", "dev"]);

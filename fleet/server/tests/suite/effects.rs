@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::reports::host::{Host, epoch};
-use crate::support::{Server, done, groups, rolling, start, version};
+use crate::support::{Server, done, groups, restore, rolling, start, version};
 
 const HOST: &str = "11111111-2222-4333-8444-555555555555";
 
@@ -89,9 +89,7 @@ fn a_hold_is_seen_without_a_rollout_and_after_a_restore_as_that() {
     let backup = dir.path().join("backup.db");
     server.ok(&["backup", backup.to_str().unwrap()]);
     assert_eq!(server.stop(), Some(0));
-    let mut restore =
-        crate::support::program(&["restore", backup.to_str().unwrap(), "--config", "/dev/null", "--force"]);
-    done(&restore.arg("--data").arg(dir.path().join("data")).output().unwrap());
+    done(&restore(dir.path(), &backup, &["--force"]));
     let server = Server::start(dir.path());
     let status = server.agents(&["status"]);
     assert!(status.contains("halted (restored): by a restore"), "{status}");

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::reports::host::{Host, epoch, together};
-use crate::support::{SOON, Server, client, dir, done, groups, program, refused, rolling, version};
+use crate::support::{SOON, Server, client, dir, done, groups, refused, restore, rolling, version};
 
 /// Clients that ask all the time.
 const CLIENTS: usize = 8;
@@ -160,8 +160,7 @@ fn a_stop_holds_through_a_new_target_kill_9_and_the_restore_of_an_older_backup()
     is_stopped(&server);
     // The backup is from before the halt: its group was started, and nothing was held.
     assert_eq!(server.stop(), Some(0));
-    let mut restore = program(&["restore", backup.to_str().unwrap(), "--force", "--config", "/dev/null"]);
-    done(&restore.arg("--data").arg(dir.path().join("data")).output().unwrap());
+    done(&restore(dir.path(), &backup, &["--force"]));
     let server = Server::start(dir.path());
     is_stopped(&server);
     server.create(&version("1.0.0", "1.3.0", "regular"));

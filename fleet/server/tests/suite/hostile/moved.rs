@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{admin, find, host, places, started, until_known};
-use crate::support::{Server, dir, groups, version};
+use crate::support::{Server, dir, done, groups, restore, version};
 
 /// A configuration whose groups let half of their hosts go at a time.
 fn capped() -> String {
@@ -47,7 +47,7 @@ fn a_dry_run_moves_no_host_that_was_told() {
     let dir = dir();
     let (server, told) = moved(dir.path());
     let target = version("1.0.0", "1.2.0", "regular");
-    crate::support::done(&server.cli_with(&["create", "--force", "--dry-run", "-f", "-"], &target));
+    done(&server.cli_with(&["create", "--force", "--dry-run", "-f", "-"], &target));
     assert_eq!(places(dir.path())[&told], "dev");
 }
 
@@ -63,11 +63,7 @@ fn a_host_that_was_held_is_held_after_a_restore() {
     server.ok(&["backup", backup.to_str().unwrap()]);
     server.ok(&["host", &host(1), "hold"]);
     assert_eq!(server.stop(), Some(0));
-    let restore = |words: &[&str]| {
-        let mut command = crate::support::program(&["restore", backup.to_str().unwrap(), "--config", "/dev/null"]);
-        command.arg("--data").arg(dir.path().join("data")).args(words).output().unwrap()
-    };
-    crate::support::done(&restore(&["--force"]));
+    done(&restore(dir.path(), &backup, &["--force"]));
     let server = Server::start(dir.path());
     server.agents(&["run", "--all"]);
     assert!(!find(&server, &question).1, "nobody released it");

@@ -125,14 +125,6 @@ fn an_id_is_the_same_in_capitals() {
 }
 
 #[test]
-fn a_halted_group_is_not_told_by_a_version_with_another_schedule() {
-    let (_dir, server) = started();
-    server.agents(&["halt", "dev"]);
-    server.create(&version("1.0.0", "1.2.0", "immediate"));
-    assert!(!find(&server, "group=dev").1, "only `run` ends a halt");
-}
-
-#[test]
 fn nothing_is_started_while_the_mode_is_suspended() {
     let (dir, server) = started();
     server.create(&version("1.0.0", "1.1.0", "regular").replace("mode: enabled", "mode: suspended"));

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use crate::reports::host::{Host, epoch};
-use crate::support::{Server, authority, dir, done, groups, program, version, write_secret};
+use crate::support::{Server, authority, dir, done, groups, restore, version, write_secret};
 use receiver::{How, Receiver, Told};
 
 /// With a version they are `new_version`.
@@ -365,8 +365,7 @@ fn a_restore_is_told_with_what_comes_after_it_and_a_lost_log_as_well() {
     first.agents(&["start-update", "dev"]);
     until_kinds(&first, &receiver, &["new_version", "group_started"]);
     assert_eq!(first.stop(), Some(0));
-    let words = ["restore", backup.to_str().unwrap(), "--data", data.to_str().unwrap(), "--force"];
-    done(&program(&words).output().unwrap());
+    done(&restore(dir.path(), &backup, &["--force"]));
     let second = server(dir.path(), &receiver);
     second.until("the restore", || receiver.kinds().iter().any(|kind| kind == "restored"));
     let kinds = receiver.kinds();

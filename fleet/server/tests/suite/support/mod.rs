@@ -253,6 +253,12 @@ fn config(dir: &Path) -> PathBuf {
     file
 }
 
+/// Puts a backup in the place of the data in `dir`, with further words.
+pub(crate) fn restore(dir: &Path, backup: &Path, words: &[&str]) -> Output {
+    let mut command = program(&["restore", "--config", "/dev/null", "--data"]);
+    command.arg(dir.join("data")).arg(backup).args(words).output().unwrap()
+}
+
 /// Sends a signal by name.
 pub(crate) fn signal(pid: u32, name: &str) {
     assert!(Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap().success());
