@@ -24,12 +24,6 @@ fn up_to(rendered: &Rendered, at: usize, action: Value) -> Rendered {
     cut
 }
 
-macro_rules! hold {
-    ($condition:expr, $rendered:expr, $($message:tt)*) => {
-        prop_assert!($condition, "{}\n--- seed 0\n{}---", format!($($message)*), $rendered.text)
-    };
-}
-
 proptest! {
     #![proptest_config(config())]
 

@@ -1,5 +1,11 @@
 //! What holds for all configurations, fleets and commands: random scripts, whose every line is followed by a look at all groups.
 
+macro_rules! hold {
+    ($condition:expr, $rendered:expr, $($message:tt)*) => {
+        prop_assert!($condition, "{}\n--- seed 0\n{}---", format!($($message)*), $rendered.text)
+    };
+}
+
 mod advice;
 mod holds;
 mod scenario;
@@ -83,12 +89,6 @@ fn each_status(
         }
     }
     Ok(())
-}
-
-macro_rules! hold {
-    ($condition:expr, $rendered:expr, $($message:tt)*) => {
-        prop_assert!($condition, "{}\n--- seed 0\n{}---", format!($($message)*), $rendered.text)
-    };
 }
 
 /// As many new cases as `PROPTEST_CASES` says; else 64, which are the same each time.
