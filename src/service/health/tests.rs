@@ -90,10 +90,14 @@ impl Bed {
 impl Drop for Bed {
     fn drop(&mut self) {
         for left in self.proof.see_some().unwrap_or_default().ours {
-            let pid = rustix::process::Pid::from_raw(left.pid as i32).unwrap();
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            kill(left.pid);
         }
     }
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
 }
 
 const QUICK: HealthSettings = HealthSettings {
@@ -276,6 +280,7 @@ fn an_agent_that_is_no_kin_of_the_stopped_one_is_left_alone_and_told() {
             Err(error) => assert!(is_agent && error.what.contains(&format!("pid {by_hand} (teleport")), "{error}"),
             Ok(()) => assert!(!is_agent),
         }
+        kill(by_hand);
     }
 }
 
