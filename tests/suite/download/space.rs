@@ -1,6 +1,6 @@
 //! Other file systems below the versions directory: small ones (SPEC §4, space), and the overlays of containers.
 
-use testing::cluster::Misbehaviour::{Chunked, WrongLength};
+use testing::cluster::Misbehaviour::Chunked;
 
 use crate::support::*;
 
@@ -191,18 +191,6 @@ fn a_file_system_without_inodes_is_found_before_anything_is_fetched() {
 }
 
 #[test]
-fn a_body_that_outgrows_what_was_announced_is_refused() {
-    let image = Image::enabled("1.0.0");
-    let before = image.tree_but_status();
-    image.release("2.0.0");
-    // HEAD, which comes first, told of a smaller one.
-    image.cluster.misbehave_times("-bin.tar.gz$", WrongLength(-1000), 1);
-    let ran = image.run(&["--log-format", "json", "update"]).refused("archive_invalid");
-    assert!(ran.stderr.contains("announced"), "{ran:#?}");
-    assert_eq!(image.tree_but_status(), before);
-}
-
-#[test]
 fn a_left_over_that_cannot_be_removed_is_a_warning_and_the_next_staging_takes_another_name() {
     let image = Image::enabled("1.0.0");
     image.update_to("2.0.0");
@@ -250,14 +238,4 @@ fn what_lies_in_an_overlays_lower_layer_is_replaced_and_removed_like_everything_
     image.run(&["uninstall"]).ok();
     let left: Vec<_> = std::fs::read_dir(image.versions()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, [".lock"]);
-}
-
-#[test]
-fn a_limit_on_the_size_of_files_is_an_error_that_is_told_and_leaves_the_old_version() {
-    let image = Image::enabled("1.0.0");
-    let before = image.tree_but_status();
-    image.release("2.0.0");
-    image.run_below("ulimit -f 64", &["update"]).fails(1, "File too large");
-    assert_eq!(image.tree_but_status(), before);
-    image.run(&["update"]).ok();
 }

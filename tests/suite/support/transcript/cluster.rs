@@ -9,7 +9,7 @@ use super::super::Image;
 /// One of:
 ///
 /// * `publish V…`; `release V [EDITION]`: the cluster names it, too; `wants V [later] [jitter:SECONDS] [edition:NAME] [group:NAME]`; `archive V HOW…` is a release
-///   `without:` or with a `helper:`, `signed:` by a key's number, or with so much `padding:`; `bytes NAME TEXT` is any file with its digest;
+///   `without:` or with a `helper:` or `script:`, of an agent with this `behaviour:`, `signed:` by a key's number, or with so much `padding:`; `bytes NAME TEXT` is any file with its digest;
 /// * `find [BODY]`, `find-at PATH ELSEWHERE`, `dialect NAME`, `auth basic USER PASSWORD`, `auth bearer TOKEN`;
 /// * `say VERSION CRITICAL` (the channel), `draw VERSIONS FROM-TO…` (the graph), `page PATH STATUS TEXT`;
 /// * `misbehave PATH HOW`, `misbehave-times COUNT PATH HOW`, `behave`, `down`, `up`;
@@ -32,6 +32,8 @@ fn has(image: &Image, verb: &str, words: &[&str]) -> bool {
             let archive = how.iter().fold(Archive::simple(version), |archive, how| match how.split_once(':') {
                 Some(("without", name)) => archive.without_helper(name),
                 Some(("helper", name)) => archive.helper(name),
+                Some(("behaviour", name)) => archive.behaviour(name),
+                Some(("script", name)) => archive.file(name, 0o755, b"#!/bin/sh\nexit 1\n"),
                 Some(("signed", number)) => archive.signed(&Signer::fixed(number.parse().unwrap())),
                 Some(("padding", bytes)) => archive.padding(bytes.parse().unwrap()),
                 _ => panic!("no such archive: {how}"),

@@ -10,9 +10,10 @@
 //! * `$ ARGS`: runs the updater; `enable ARGS` and `follow SOURCE ARGS` with the flags for this cluster. Words such as `A=b` before ARGS
 //!   are its environment. Behind `->` stands what must come of it (`outcome.rs`), a success if there is none. Behind `=>` the same, and nothing
 //!   may have changed but the record of the last run.
-//! * `sh LINE`: a line of shell in the image's root, which must succeed; `let NAME LINE`: `{NAME}` is what it prints.
+//! * `sh LINE`: a line of shell in the image's root, each command of which must succeed, and fail behind `no`; `let NAME LINE`: `{NAME}` is what it prints.
 //! * `keep`, and at `kept` every file is as it was; with directories behind both, every file there; with `installation`, every file but
 //!   `updates.yaml` and the lock's.
+//! * `root`: whoever is not root skips the rest of the case.
 //! * All others are in `files.rs` and `cluster.rs`.
 
 mod cluster;
@@ -136,6 +137,8 @@ impl Stage {
             let (inner, after) = after.split_at(inner);
             let (verb, words) = line.text.split_once(' ').unwrap_or((line.text, ""));
             match verb {
+                "root" if !rustix::process::geteuid().is_root() => return eprintln!("skipped: not root"),
+                "root" => {}
                 "for" => self.repeat(words, inner),
                 "sh" => drop(self.shell(words)),
                 "let" => {
@@ -203,7 +206,9 @@ impl Stage {
     fn shell(&mut self, line: &str) -> String {
         let (line, root) = (self.fill(line), self.image().root());
         let mut bash = Command::new("bash");
-        bash.args(["-euc", &line]).current_dir(root).env("UPDATER", updater());
+        bash.args(["-euc", &format!("no() {{ if \"$@\"; then return 1; fi; }}\n{line}")])
+            .current_dir(root)
+            .env("UPDATER", updater());
         let ran = Ran::of(&bash.output().unwrap());
         assert_eq!(ran.status, 0, "{line}: {ran:#?}");
         ran.stdout.trim_end().to_owned()
