@@ -1,7 +1,5 @@
 //! The commands beside `enable` and `update`: the cases of `commands.txt`, plans that are executed, damages, and who may run what.
 
-use std::fs::{File, Permissions};
-
 use crate::support::*;
 
 #[test]
@@ -85,139 +83,11 @@ watching 2.0.0 (oss) for another [..] s";
 
 // --- verify ---
 
-/// An image at 2.0.0 whose 1.0.0 has a snapshot.
-fn with_snapshot() -> Image {
-    let image = Image::enabled("1.0.0");
-    let proc = image.path("/var/lib/teleport/proc");
-    std::fs::create_dir_all(&proc).unwrap();
-    let database = rusqlite::Connection::open(proc.join("sqlite.db")).unwrap();
-    database.execute_batch("CREATE TABLE rows (note TEXT); INSERT INTO rows VALUES ('mine');").unwrap();
-    database.close().unwrap();
-    image.update_to("2.0.0");
-    image.run(&["verify"]).ok();
-    image
-}
-
-/// What must be the same after a repair: everything but the time in the manifest of a version that was fetched again.
-fn repaired(image: &Image) -> Vec<String> {
-    image.installation().into_iter().filter(|line| !line.contains("/manifest.json ")).collect()
-}
-
 fn flip(path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(path, bytes).unwrap();
-}
-
-type Damage = (&'static str, fn(&Image), &'static str);
-
-const OF_FILES: [Damage; 8] = [
-    ("flipped byte", |image| flip(&image.versions().join("2.0.0/bin/tsh")), "bin/tsh has different content"),
-    (
-        "truncated file",
-        |image| {
-            let file = File::options().write(true).open(image.versions().join("2.0.0/bin/tctl")).unwrap();
-            file.set_len(1000).unwrap();
-        },
-        "bin/tctl has 1000 bytes",
-    ),
-    (
-        "missing file",
-        |image| std::fs::remove_file(image.versions().join("2.0.0/bin/tbot")).unwrap(),
-        "bin/tbot is missing",
-    ),
-    (
-        "wrong mode",
-        |image| {
-            let path = image.versions().join("2.0.0/bin/tsh");
-            std::fs::set_permissions(path, Permissions::from_mode(0o4755)).unwrap();
-        },
-        "bin/tsh has mode 4755, expected 0755",
-    ),
-    (
-        "extra file",
-        |image| std::fs::write(image.versions().join("2.0.0/bin/extra"), "x").unwrap(),
-        "bin/extra is not part of this version",
-    ),
-    (
-        "link in a file's place",
-        |image| {
-            let path = image.versions().join("2.0.0/bin/tctl");
-            std::fs::remove_file(&path).unwrap();
-            symlink("tsh", path).unwrap();
-        },
-        "bin/tctl is not a regular file",
-    ),
-    (
-        "missing marker",
-        |image| std::fs::remove_file(image.versions().join("2.0.0/sha256")).unwrap(),
-        "the file sha256 is missing",
-    ),
-    (
-        "damaged manifest",
-        |image| std::fs::write(image.versions().join("2.0.0/manifest.json"), "{\"format\": 1, \"fi").unwrap(),
-        "manifest.json cannot be read",
-    ),
-];
-
-/// The agent's own link comes last: its repair saves the database once more.
-const OF_LINKS: [Damage; 4] = [
-    (
-        "wrong link",
-        |image| {
-            let path = image.path("/usr/local/bin/tsh");
-            std::fs::remove_file(&path).unwrap();
-            symlink("/opt/elsewhere/tsh", path).unwrap();
-        },
-        "usr/local/bin/tsh leads to /opt/elsewhere/tsh, expected a link to /var/lib/teleport/versions/2.0.0/bin/tsh",
-    ),
-    (
-        "missing link",
-        |image| std::fs::remove_file(image.path("/usr/local/bin/tctl")).unwrap(),
-        "usr/local/bin/tctl is missing",
-    ),
-    (
-        "missing unit",
-        |image| std::fs::remove_file(image.path("/usr/local/lib/systemd/system/teleport.service")).unwrap(),
-        "system/teleport.service is missing",
-    ),
-    (
-        "wrong agent",
-        |image| {
-            let path = image.path("/usr/local/bin/teleport");
-            std::fs::remove_file(&path).unwrap();
-            symlink("/var/lib/teleport/versions/1.0.0/bin/teleport", path).unwrap();
-        },
-        "usr/local/bin/teleport leads to /var/lib/teleport/versions/1.0.0/bin/teleport, expected a link to",
-    ),
-];
-
-tests_of! { each_is_named_and_repaired:
-    verify_names_every_damage_to_files_and_changes_nothing_and_repair_puts_it_right(&OF_FILES);
-    verify_names_every_damage_to_links_and_changes_nothing_and_repair_puts_it_right(&OF_LINKS);
-}
-
-fn each_is_named_and_repaired(damages: &[Damage]) {
-    let image = with_snapshot();
-    let good = repaired(&image);
-    for (kind, damage, told) in damages {
-        damage(&image);
-        let damaged = image.tree();
-        let ran = image.run(&["verify", "--log-format", "json"]);
-        assert_eq!(ran.status, 1, "{kind}: {ran:#?}");
-        for text in [told, "\"error_code\":\"damaged\"", "verify --repair"] {
-            assert!(ran.stderr.contains(text), "{kind}: {text:?} is not in {ran:#?}");
-        }
-        assert_eq!(image.tree(), damaged, "{kind}: verify changed something");
-
-        let ran = image.run(&["verify", "--repair"]);
-        assert_eq!(ran.status, 0, "{kind}: {ran:#?}");
-        let is_kept = |line: &String| *kind != "wrong agent" || !line.contains("/2.0.0/backup");
-        let now: Vec<String> = repaired(&image).into_iter().filter(is_kept).collect();
-        assert_eq!(now, good, "{kind}");
-    }
-    image.run(&["verify"]).ok();
 }
 
 #[test]

@@ -13,6 +13,7 @@ tests_of! { transcript::play:
     graphs_are_followed_as_seed_004_says("sources/graph.txt");
     hosts_go_from_source_to_source("sources/switching.txt");
     what_is_said_of_a_source_is_kept_and_refused("sources/told.txt");
+    images_of_another_updater_are_taken_over("sources/takeover.txt");
 }
 
 /// A host of 1.0.0 that follows the channel.

@@ -74,3 +74,20 @@ pub(crate) fn go_host(root: &Path, proxy: &str, base_url: &str, pinned: bool) {
     let wants = at(&format!("{units}/teleport.service.wants/teleport-update.timer"));
     symlink("/etc/systemd/system/teleport-update.timer", wants).unwrap();
 }
+
+/// The files of RFD 0109's updater below `root`, as its package leaves them, with what enables its timer.
+pub(crate) fn upgrader(root: &Path, channel: &str) {
+    put(root.join("usr/sbin/teleport-upgrade"), "#!/bin/sh\ntouch /root/upgrader-ran\n", 0o755);
+    let units = root.join("usr/lib/systemd/system");
+    put(
+        units.join("teleport-upgrade.service"),
+        "[Service]\nType=oneshot\nExecStart=/usr/sbin/teleport-upgrade run\n",
+        0o644,
+    );
+    let timer = "[Timer]\nOnBootSec=30min\nOnUnitActiveSec=30min\n\n[Install]\nWantedBy=timers.target\n";
+    put(units.join("teleport-upgrade.timer"), timer, 0o644);
+    put(root.join("etc/teleport-upgrade.d/endpoint"), format!("{channel}\n"), 0o644);
+    let wants = root.join("etc/systemd/system/timers.target.wants");
+    std::fs::create_dir_all(&wants).unwrap();
+    symlink("/usr/lib/systemd/system/teleport-upgrade.timer", wants.join("teleport-upgrade.timer")).unwrap();
+}

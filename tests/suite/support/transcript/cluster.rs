@@ -9,7 +9,8 @@ use super::super::Image;
 /// One of:
 ///
 /// * `publish V…`; `release V [EDITION]`: the cluster names it, too; `wants V [later] [jitter:SECONDS] [edition:NAME] [group:NAME]`; `archive V HOW…` is a release
-///   `without:` or with a `helper:` or `script:`, of an agent with this `behaviour:`, `signed:` by a key's number, or with so much `padding:`; `bytes NAME TEXT` is any file with its digest;
+///   `without:` or with a `helper:` or `script:`, of an agent with this `behaviour:`, `signed:` by a key's number, or with so much `padding:`; `bytes NAME TEXT` is any file with its digest,
+///   `archive-of V EDITION ARCHITECTURE` one of no program that runs;
 /// * `find [BODY]`, `find-at PATH ELSEWHERE`, `dialect NAME`, `auth basic USER PASSWORD`, `auth bearer TOKEN`;
 /// * `say VERSION CRITICAL` (the channel), `draw VERSIONS FROM-TO…` (the graph), `page PATH STATUS TEXT`;
 /// * `misbehave PATH HOW`, `misbehave-times COUNT PATH HOW`, `behave`, `down`, `up`;
@@ -27,6 +28,9 @@ fn has(image: &Image, verb: &str, words: &[&str]) -> bool {
         ("publish", versions) => versions.iter().for_each(|version| drop(cluster.publish(&Archive::simple(version)))),
         ("release", [version]) => image.release(version),
         ("release", [version, edition]) => image.release_edition(version, edition),
+        ("archive-of", [version, edition, architecture]) => {
+            drop(cluster.publish(&Archive::new(version, edition, architecture)));
+        }
         ("bytes", [name, text]) => drop(cluster.publish_bytes(name, text.as_bytes())),
         ("archive", [version, how @ ..]) => {
             let archive = how.iter().fold(Archive::simple(version), |archive, how| match how.split_once(':') {
@@ -126,12 +130,20 @@ fn is_of_server(cluster: &mut Cluster, verb: &str, words: &[&str]) -> bool {
 }
 
 /// What must be so: a parameter of the last request, `KEY=VALUE`, or all of them, `query:`; its `authorization:`, which none of them has if nothing
-/// follows; `plain`: each is a GET without parameters; `if-range`: one has this header. With `get` no other requests count, with `whole` none for a part.
+/// follows; `plain`: each is a GET without parameters; `if-range`: one has this header; `accept-encoding:`, `if-range:`, `range:`: how the last one's
+/// begins; `ranges:` of all. With `get` no other requests count, with `whole` none for a part.
 fn of_requests(asked: &[Request], wanted: &str) {
     let last = asked.last().unwrap();
     let is_so = match wanted.split_once([':', '=']) {
         None if wanted == "if-range" => asked.iter().any(|asked| asked.header("if-range").is_some()),
         None => wanted == "plain" && asked.iter().all(|asked| asked.method == "GET" && asked.query.is_empty()),
+        Some(("ranges", ranges)) => {
+            let found: Vec<&str> = asked.iter().map(|asked| asked.header("range").unwrap_or("none")).collect();
+            found.join(",") == ranges
+        }
+        Some((name @ ("accept-encoding" | "if-range" | "range"), begin)) => {
+            last.header(name).is_some_and(|value| value.starts_with(begin))
+        }
         Some(("authorization", "")) => asked.iter().all(|asked| asked.header("authorization").is_none()),
         Some(("authorization", value)) => last.header("authorization") == Some(value),
         Some(("query", pairs)) => {

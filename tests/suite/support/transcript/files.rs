@@ -4,13 +4,13 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::super::go::{agent, go_host, put};
+use super::super::go::{agent, go_host, put, upgrader};
 use super::super::{Image, Signer, names, sql_of};
 
 /// Whether this is one of:
 ///
 /// * `write FILE TEXT`, `flip FILE` (a bit of it), `agent FILE V` (a program), `key FILE NUMBER` (the public one), `go`, `go pinned` (a host of the Go
-///   updater), `names DIRECTORY NAMES`;
+///   updater), `upgrader ENDPOINT` (one of RFD 0109's), `names DIRECTORY NAMES`;
 /// * `sql FILE STATEMENTS`, `select FILE COLUMNS… ROWS` (what stands there);
 /// * of `updates.yaml`: `set LINES` below `spec`, `settings LINES` in place of all, `window EXPRESSION`, `edit FROM TO`, `config has|lacks TEXT`.
 pub(super) fn is_of_files(image: &Image, verb: &str, words: &[&str]) -> bool {
@@ -27,6 +27,7 @@ pub(super) fn is_of_files(image: &Image, verb: &str, words: &[&str]) -> bool {
             put(at(file), agent(version), 0o755);
         }
         ("go", more) => go_host(&image.root(), &image.cluster.addr(), &image.cluster.base_url(), *more == ["pinned"]),
+        ("upgrader", [endpoint]) => upgrader(&image.root(), endpoint),
         ("names", [directory, wanted @ ..]) => assert_eq!(names(&image.path(directory)), wanted),
         ("sql", [file, sql]) => {
             std::fs::create_dir_all(at(file).parent().unwrap()).unwrap();

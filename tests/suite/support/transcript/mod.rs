@@ -208,7 +208,8 @@ impl Stage {
         let mut bash = Command::new("bash");
         bash.args(["-euc", &format!("no() {{ if \"$@\"; then return 1; fi; }}\n{line}")])
             .current_dir(root)
-            .env("UPDATER", updater());
+            .env("UPDATER", updater())
+            .env("MIRROR", checkout("packaging/examples/mirror/mirror.sh"));
         let ran = Ran::of(&bash.output().unwrap());
         assert_eq!(ran.status, 0, "{line}: {ran:#?}");
         ran.stdout.trim_end().to_owned()
