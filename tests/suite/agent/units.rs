@@ -193,9 +193,7 @@ fn an_own_file_system_for_the_agents_directory_is_no_hindrance_to_the_unit() {
 fn a_second_installation_is_updated_and_downgraded_by_its_own_confined_unit() {
     let Some(rig) = Rig::up_on("bookworm", "unit-suffix", &[]) else { return };
     rig.release(&Archive::simple("1.0.0"));
-    rig.bed.write("/etc/teleport_dev.yaml", "teleport:\n  data_dir: /var/lib/teleport_dev\n", 0o600);
-    let config = format!("version: v1\nkind: agent_versions\nspec:\n{FAST}");
-    rig.bed.write("/var/lib/teleport_dev/versions/updates.yaml", config, 0o644);
+    rig.prepare_dev();
     rig.enable(&["--install-suffix", "dev"]).ok();
     rig.bed.sh("systemctl daemon-reload; systemctl enable --now teleport_dev");
     rig.bed.until("test -S /var/lib/teleport_dev/debug.sock && test -s /run/teleport_dev.pid", SOON);

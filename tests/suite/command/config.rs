@@ -11,15 +11,9 @@ fn settings_are_read_kept_and_refused() {
 fn keys_that_others_own_survive_every_rewrite_at_any_depth() {
     let image = Image::new("1.0.0");
     std::fs::create_dir_all(image.versions()).unwrap();
-    std::fs::write(
-        image.versions().join("updates.yaml"),
-        format!(
-            "# ours to keep\nversion: v1\nkind: agent_versions\nfuture_top: {{a: [1, two, {{three: 0123}}]}}\nspec:\n  future_spec: 1.10\n  \
-             health:\n    newer_wait: 7s\n  future_list:\n    - name: a\n      deep: [x, y]\nstatus:\n  newer_note: \
-             \"yes\"\n"
-        ),
-    )
-    .unwrap();
+    let text = "# ours to keep\nversion: v1\nkind: agent_versions\nfuture_top: {a: [1, two, {three: 0123}]}\nspec:\n  future_spec: 1.10\n  \
+                health:\n    newer_wait: 7s\n  future_list:\n    - name: a\n      deep: [x, y]\nstatus:\n  newer_note: \"yes\"\n";
+    std::fs::write(image.versions().join("updates.yaml"), text).unwrap();
     let survives = |after: &str| {
         let config = teleport_update::testing::yaml::Node::parse(&image.config()).unwrap();
         let at = |path: &[&str]| config.at(path).and_then(|node| node.as_str()).map(str::to_owned);

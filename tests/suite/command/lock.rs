@@ -81,46 +81,6 @@ fn a_waiting_run_ends_at_once_when_it_is_told_to() {
 }
 
 #[test]
-fn readers_need_no_root() {
-    let image = Image::enabled("1.0.0");
-    image.update_to("2.0.0");
-    image.release("3.0.0");
-    std::fs::set_permissions(image.root().parent().unwrap(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let before = tree(&image.root());
-    let status = as_nobody(&image, &["status", "--format", "json"]);
-    assert_eq!(status.0, 0, "{status:?}");
-    let status: serde_json::Value = serde_json::from_str(&status.1).unwrap();
-    assert_eq!(status["agent_version_installed"], "2.0.0");
-    assert_eq!(status["agent_version_desired"], "3.0.0");
-    assert_eq!(status["agent_version_previous"], "1.0.0");
-    let plan = as_nobody(&image, &["plan", "--format", "json"]);
-    assert_eq!(plan.0, 0, "{plan:?}");
-    let verify = as_nobody(&image, &["verify"]);
-    assert_eq!(verify.0, 0, "{verify:?}");
-    // Writers say what is missing, and change nothing.
-    for command in ["update", "disable", "rollback", "recover", "uninstall"] {
-        let ran = as_nobody(&image, &[command]);
-        assert_eq!(ran.0, 1, "{command}: {ran:?}");
-        assert!(ran.2.contains("root"), "{command}: {ran:?}");
-    }
-    assert_eq!(tree(&image.root()), before);
-}
-
-#[test]
-fn what_nobody_may_read_is_null() {
-    let image = Image::enabled("1.0.0");
-    std::fs::set_permissions(image.root().parent().unwrap(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    std::fs::set_permissions(image.path("/var/lib/teleport"), std::fs::Permissions::from_mode(0o700)).unwrap();
-    let (code, stdout, stderr) = as_nobody(&image, &["status", "--format", "json"]);
-    assert_eq!(code, 0, "{stderr}");
-    let status: serde_json::Value = serde_json::from_str(&stdout).unwrap();
-    assert_eq!(status["agent_version_installed"], serde_json::Value::Null);
-    assert_eq!(status["agent_updates_enabled"], serde_json::Value::Null);
-    // The link can be seen.
-    assert_eq!(status["agent_version_linked"], "1.0.0");
-}
-
-#[test]
 fn a_lock_that_is_removed_under_a_waiting_run_is_waited_for_all_the_same() {
     let image = Image::enabled("1.0.0");
     image.release("2.0.0");
@@ -265,37 +225,10 @@ fn hold_all(image: &Image) -> [File; 2] {
 }
 
 fn start(image: &Image, args: &[String]) -> Child {
-    Command::new(updater())
-        .env_clear()
-        .arg("--root")
-        .arg(image.root())
-        .args(args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+    updater_at(&image.root()).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 fn terminate(child: &Child) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-}
-
-/// Status and both streams of the updater, run as nobody.
-fn as_nobody(image: &Image, args: &[&str]) -> (i32, String, String) {
-    // Where nobody can reach it.
-    let program = image.root().parent().unwrap().join("updater");
-    if !program.exists() {
-        std::fs::copy(updater(), &program).unwrap();
-    }
-    let output = Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
-        .arg(program)
-        .arg("--root")
-        .arg(image.root())
-        .args(args)
-        .output()
-        .unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }

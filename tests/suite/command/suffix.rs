@@ -10,9 +10,7 @@ fn both(name: &str) -> Option<Rig> {
     rig.release(&Archive::simple("1.0.0"));
     rig.enable(&[]).ok();
     rig.start_agent();
-    rig.bed.write("/etc/teleport_dev.yaml", "teleport:\n  data_dir: /var/lib/teleport_dev\n", 0o600);
-    let config = format!("version: v1\nkind: agent_versions\nspec:\n{FAST}");
-    rig.bed.write("/var/lib/teleport_dev/versions/updates.yaml", config, 0o644);
+    rig.prepare_dev();
     rig.enable(&["--install-suffix", "dev", "--group", "dev"]).ok();
     rig.bed.sh("systemctl daemon-reload; systemctl enable --now teleport_dev");
     rig.bed.until(DEV_SOCKET, Duration::from_secs(20));

@@ -134,9 +134,7 @@ fn go_suffix(root: &Path, proxy: &str, base_url: &str) {
 fn a_go_host_of_a_suffix_is_taken_over_and_uninstall_gives_its_units_back() {
     let Some(rig) = Rig::up("gosuffix") else { return };
     go_suffix(rig.bed.root(), &rig.cluster.addr(), &rig.cluster.base_url());
-    rig.bed.write("/etc/teleport_dev.yaml", "teleport:\n  data_dir: /var/lib/teleport_dev\n", 0o600);
-    let config = format!("version: v1\nkind: agent_versions\nspec:\n{}", FAST);
-    rig.bed.write("/var/lib/teleport_dev/versions/updates.yaml", config, 0o644);
+    rig.prepare_dev();
     let ready = "test -S /var/lib/teleport_dev/debug.sock && test -s /run/teleport_dev.pid";
     rig.bed.sh(
         "systemctl daemon-reload; systemctl enable --now teleport_dev; systemctl is-active teleport-update_dev.timer",
@@ -270,45 +268,22 @@ fn uninstall_killed_anywhere(image: &Image, suffix: &[&str], home: &str, link_di
     let (mut undone, mut finished) = (0, 0);
     for call in ["fsync", "/^link"] {
         for nth in 1.. {
-            let dir = tempfile::tempdir().unwrap();
-            let root = dir.path().join("root");
-            assert!(Command::new("cp").args(["-a", "-T"]).arg(image.root()).arg(&root).status().unwrap().success());
-            let killed = Command::new("strace")
-                .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
-                .args(["-e", &format!("inject={call}:signal=KILL:when={nth}")])
-                .arg(updater())
-                .arg("--root")
-                .arg(&root)
-                .args(suffix)
-                .arg("uninstall")
-                .env_clear()
-                .output()
-                .unwrap();
-            if killed.status.success() {
+            let copy = copy_of(&image.root());
+            let root = copy.path();
+            if !is_killed_at(root, &[suffix, &["uninstall"]].concat(), call, nth) {
                 break;
             }
-            let run = |args: &[&str]| {
-                Ran::of(
-                    &Command::new(updater())
-                        .env_clear()
-                        .arg("--root")
-                        .arg(&root)
-                        .args(suffix)
-                        .args(args)
-                        .output()
-                        .unwrap(),
-                )
-            };
+            let run = |args: &[&str]| Ran::of(&updater_at(root).args(suffix).args(args).output().unwrap());
             run(&["recover"]).ok();
             let link = std::fs::read_link(root.join(link_dir).join("teleport")).unwrap();
             if link.starts_with("/var/lib") {
                 undone += 1;
             } else {
-                assert_eq!(of_go(&root), before, "{call} {nth}");
+                assert_eq!(of_go(root), before, "{call} {nth}");
                 finished += 1;
             }
             run(&["uninstall"]).ok();
-            assert_eq!(of_go(&root), before, "{call} {nth}");
+            assert_eq!(of_go(root), before, "{call} {nth}");
         }
     }
     assert!(undone > 5 && finished > 3, "{undone} undone, {finished} finished");
@@ -416,8 +391,7 @@ fn an_unmanaged_agent_comes_back_with_its_database_when_the_first_version_falls_
     put(bin.join("tctl"), agent("0.9.0"), 0o750);
     symlink("/opt/old/tsh", bin.join("tsh")).unwrap();
     rig.bed.write("/etc/systemd/system/teleport.service", agent_unit(""), 0o644);
-    let config = format!("version: v1\nkind: agent_versions\nspec:\n{}", FAST.replace("watch: 1s", "watch: 60s"));
-    rig.bed.write("/var/lib/teleport/versions/updates.yaml", config, 0o644);
+    rig.configure(&FAST.replace("watch: 1s", "watch: 60s"));
     rig.start_agent();
     rig.bed.until("test -s /var/lib/teleport/proc/sqlite.db", Duration::from_secs(20));
     let before = tree(&bin);

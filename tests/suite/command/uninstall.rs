@@ -26,22 +26,6 @@ fn what_is_not_ours_stays_and_nothing_else() {
     transcript::play("command/uninstall.txt");
 }
 
-/// Runs the uninstall of a copy of `template`, killed at its `nth` system call named `call`. False: it got through.
-fn is_killed_at(template: &Path, root: &Path, call: &str, nth: usize) -> bool {
-    assert!(Command::new("cp").args(["-a", "-T"]).arg(template).arg(root).status().unwrap().success());
-    let output = Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
-        .args(["-e", &format!("inject={call}:signal=KILL:when={nth}")])
-        .arg(updater())
-        .arg("--root")
-        .arg(root)
-        .arg("uninstall")
-        .env_clear()
-        .output()
-        .unwrap();
-    !output.status.success()
-}
-
 #[test]
 fn killed_anywhere_the_next_command_makes_it_whole_or_finishes_it() {
     if Command::new("strace").arg("-V").output().is_err() {
@@ -57,17 +41,15 @@ fn killed_anywhere_the_next_command_makes_it_whole_or_finishes_it() {
     let (mut undone, mut finished) = (0, 0);
     for call in ["fsync", "/^rename", "/^(unlink|rmdir)"] {
         for nth in 1.. {
-            let dir = tempfile::tempdir().unwrap();
-            let root = dir.path().join("root");
-            if !is_killed_at(&image.root(), &root, call, nth) {
+            let copy = copy_of(&image.root());
+            let root = copy.path();
+            if !is_killed_at(root, &["uninstall"], call, nth) {
                 break;
             }
             let at = format!("{call} {nth}");
-            let run = |args: &[&str]| {
-                Ran::of(&Command::new(updater()).env_clear().arg("--root").arg(&root).args(args).output().unwrap())
-            };
+            let run = |args: &[&str]| Ran::of(&updater_at(root).args(args).output().unwrap());
             run(&["recover"]).ok();
-            let after = tree(&root);
+            let after = tree(root);
             assert!(!after.iter().any(|line| line.contains(".journal ")), "{at}: {after:#?}");
             if root.join("usr/local/bin/teleport").is_symlink() {
                 let missing = whole.iter().filter(|line| !after.contains(line) && !is_bookkeeping(line));

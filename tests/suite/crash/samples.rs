@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Ran, updater};
+use crate::support::{Ran, updater_at};
 
 /// The command whose run was killed, the version that was active before, and what the database was then: the snapshot of
 /// this version, or the live file.
@@ -30,9 +30,7 @@ fn what_an_earlier_updater_left_is_read_and_its_interrupted_run_is_undone() {
             text.split_once("\nstatus:").unwrap().0.to_owned()
         };
         let (before, settings_before) = (std::fs::read(data.join(database)).unwrap(), settings());
-        let run = |args: &[&str]| {
-            Ran::of(&Command::new(updater()).env_clear().arg("--root").arg(root).args(args).output().unwrap()).ok()
-        };
+        let run = |args: &[&str]| Ran::of(&updater_at(root).args(args).output().unwrap()).ok();
 
         run(&["recover"]);
         assert!(!data.join("versions/.journal").exists(), "{name}");

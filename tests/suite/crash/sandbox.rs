@@ -11,16 +11,7 @@ const SOON: Duration = Duration::from_secs(30);
 fn the_thread_that_unpacks_is_in_its_sandbox_before_the_archive_is_there_and_the_others_are_not() {
     let image = Image::new("1.0.0");
     image.cluster.misbehave(".tar.gz$", Stall { after_bytes: 0 });
-    let mut run = Running(
-        Command::new(updater())
-            .env_clear()
-            .arg("--root")
-            .arg(image.root())
-            .args(image.enable_args())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap(),
-    );
+    let mut run = Running(updater_at(&image.root()).args(image.enable_args()).stderr(Stdio::null()).spawn().unwrap());
     let deadline = Instant::now() + SOON;
     let threads = loop {
         let threads = threads(run.0.id());

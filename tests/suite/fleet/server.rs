@@ -281,8 +281,7 @@ impl Host {
 
     /// Runs the updater.
     pub(super) fn run(&self, words: &[&str]) -> Ran {
-        let mut command = Command::new(updater());
-        Ran::of(&command.env_clear().arg("--root").arg(&self.root).args(words).output().unwrap())
+        Ran::of(&updater_at(&self.root).args(words).output().unwrap())
     }
 
     /// What the timer does; it must succeed. The version that is active then.

@@ -307,13 +307,9 @@ tests_of! { a_run_at_work_is_waited_for_or_named:
 
 /// A further installation, `dev`, of 2.0.0.
 fn enable_dev(rig: &Rig) {
-    let config = format!("version: v1\nkind: agent_versions\nspec:\n{FAST}");
-    rig.bed.write("/var/lib/teleport_dev/versions/updates.yaml", config, 0o644);
-    rig.bed.write("/etc/teleport_dev.yaml", "teleport:\n  data_dir: /var/lib/teleport_dev\n", 0o600);
+    rig.prepare_dev();
     rig.release(&Archive::simple("2.0.0"));
-    let (addr, base) = (rig.cluster.addr(), rig.cluster.base_url());
-    let more = ["--proxy", &addr, "--base-url", &base, "--ca-file", "/root/ca.pem"];
-    rig.updater(&[&["--install-suffix", "dev", "enable"][..], &more].concat()).ok();
+    rig.enable(&["--install-suffix", "dev"]).ok();
 }
 
 #[test]

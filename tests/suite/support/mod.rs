@@ -184,15 +184,7 @@ impl Image {
 
     /// Runs the updater with `--root` and no environment but `env`.
     pub(crate) fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
-        let output = Command::new(updater())
-            .env_clear()
-            .envs(env.iter().copied())
-            .arg("--root")
-            .arg(self.root())
-            .args(args)
-            .output()
-            .unwrap();
-        Ran::of(&output)
+        Ran::of(&updater_at(&self.root()).envs(env.iter().copied()).args(args).output().unwrap())
     }
 
     /// Runs the updater with `--root`.
@@ -287,6 +279,29 @@ impl Image {
     }
 }
 
+/// The updater for the image at `root`, without an environment.
+pub(crate) fn updater_at(root: &Path) -> Command {
+    let mut command = Command::new(updater());
+    command.env_clear().arg("--root").arg(root);
+    command
+}
+
+/// Kills the updater with `args` for the image at `root` at its `nth` system call named `call`. False: it got through.
+pub(crate) fn is_killed_at(root: &Path, args: &[&str], call: &str, nth: usize) -> bool {
+    let inject = [format!("trace={call}"), format!("inject={call}:signal=KILL:when={nth}")];
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &inject[0], "-e", &inject[1]]);
+    let killed = strace.arg(updater()).arg("--root").arg(root).args(args).env_clear().output().unwrap();
+    !killed.status.success()
+}
+
+/// A copy of the image at `root` below a temporary directory.
+pub(crate) fn copy_of(root: &Path) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(Command::new("cp").args(["-a", "-T"]).args([root, dir.path()]).status().unwrap().success());
+    dir
+}
+
 /// Every path below `dir`, described.
 pub(crate) fn tree(dir: &Path) -> Vec<String> {
     testing::crash::tree::tree(dir).unwrap()
@@ -359,6 +374,13 @@ impl Rig {
         let config = format!("version: v1\nkind: agent_versions\nspec:\n{FAST}");
         bed.write("/var/lib/teleport/versions/updates.yaml", &config, 0o644);
         Some(Self { bed, cluster, _dir: dir })
+    }
+
+    /// What a second installation, `dev`, finds: its agent's configuration, and settings as the first one's.
+    pub(crate) fn prepare_dev(&self) {
+        self.bed.write("/etc/teleport_dev.yaml", "teleport:\n  data_dir: /var/lib/teleport_dev\n", 0o600);
+        let config = format!("version: v1\nkind: agent_versions\nspec:\n{FAST}");
+        self.bed.write("/var/lib/teleport_dev/versions/updates.yaml", config, 0o644);
     }
 
     /// Publishes `archive` and lets the cluster name it.

@@ -159,9 +159,12 @@ impl Stage {
         let rows: Vec<Vec<String>> = inner.iter().take_while(is_row).map(|row| words(&row.text[2..])).collect();
         let steps = &inner[rows.len()..];
         // A word that stands for a list is one.
-        let lists = words(values).into_iter().flat_map(|word| match word.starts_with('{') {
-            true => self.with_words(&word).split(' ').map(str::to_owned).collect(),
-            false => vec![word],
+        let lists = words(values).into_iter().flat_map(|word| {
+            if word.starts_with('{') {
+                self.with_words(&word).split(' ').map(str::to_owned).collect()
+            } else {
+                vec![word]
+            }
         });
         let words: Vec<String> = lists.collect();
         let rows = if rows.is_empty() { words.chunks(names.len()).map(<[_]>::to_vec).collect() } else { rows };
