@@ -5,8 +5,8 @@ use crate::support::*;
 const SETTINGS: &str = "  watch: 0s\n  health:\n    stable: 1s\n    without_readiness: 2s\n    deadline: 8s\n";
 const ROWS: &str = "SELECT id, version FROM rows";
 const DATABASE: &str = "/var/lib/teleport/proc/sqlite.db";
-/// How much longer each sync takes, microseconds: an agent starts in much less, also where much else runs.
-const SLOW: &str = "200000";
+/// A slow disk: how much longer each sync takes, microseconds: an agent starts in much less, also where much else runs.
+const SLOW: &str = "delay_enter=200000";
 
 #[test]
 fn an_agent_that_is_started_before_the_swap_keeps_its_database_and_the_target_is_not_blamed() {
@@ -38,7 +38,7 @@ fn started_when(name: &str, moment: impl Fn(&[String]) -> String) {
     );
     rig.until_written("2.0.0");
     rig.bed.sh("systemd-run --quiet --unit=racer -p RemainAfterExit=yes /root/racer");
-    let ran = slowly(&rig, &["update", "--now"]);
+    let ran = rig.injected("teleport-update", &["update", "--now"], "fsync,fdatasync", SLOW);
     let said = String::from_utf8_lossy(&ran.stderr);
     rig.until_over("racer");
     assert_eq!(ran.status.code(), Some(1), "{said}");
@@ -60,19 +60,6 @@ fn started_when(name: &str, moment: impl Fn(&[String]) -> String) {
     rig.updater(&["update", "--now"]).ok();
     assert_eq!(rig.status()["agent_version_running"], "1.0.0");
     assert_eq!(sql_of(&rig.snapshot("2.0.0"), "PRAGMA quick_check"), ["ok"]);
-}
-
-/// Runs the updater with a disk whose syncs are slow.
-fn slowly(rig: &Rig, args: &[&str]) -> Output {
-    let calls = "fsync,fdatasync";
-    Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={calls}")])
-        .args(["-e", &format!("inject={calls}:delay_enter={SLOW}")])
-        .arg(beds::checkout("tests/beds/bed.sh"))
-        .args(["exec", rig.bed.name(), "teleport-update"])
-        .args(args)
-        .output()
-        .unwrap()
 }
 
 /// Writes as fast as leaves the other one of a reload its turn.

@@ -35,7 +35,8 @@ fn a_journal_that_cannot_be_written_to_in_the_downtime_leaves_an_agent_that_runs
     rig.update_to(&version(2));
     rig.cluster.set_directive(testing::cluster::directive::Find::version("1.0.0"));
     let from = nth(&rig, &Moment::Intent("restore"));
-    let status = injected(&rig, &["update", "--now"], "fdatasync", &format!("error=EROFS:when={from}+"));
+    let status =
+        rig.injected("teleport-update", &["update", "--now"], "fdatasync", &format!("error=EROFS:when={from}+")).status;
     assert_eq!(status.code(), Some(1));
     rig.until_ready();
     assert_eq!(rig.status()["recovery_pending"], true);
@@ -47,7 +48,7 @@ fn a_journal_that_cannot_be_written_to_in_the_downtime_leaves_an_agent_that_runs
 fn a_rollback_killed_in_its_middle_is_undone() {
     let Some(rig) = rig("rollback") else { return };
     rig.update_to(&version(2));
-    let status = injected(&rig, &["rollback"], "fdatasync", "signal=KILL:when=15");
+    let status = rig.injected("teleport-update", &["rollback"], "fdatasync", "signal=KILL:when=15").status;
     assert!(!status.success());
     rig.updater(&["recover"]).ok();
     let found = whole(&rig);
@@ -214,7 +215,14 @@ fn killed_updates(name: &str, moments: &[Moment]) {
 
 /// Runs `update` and kills it at that moment.
 fn kill_at(rig: &Rig, moment: &Moment) {
-    let status = injected(rig, &["update", "--now"], "fdatasync", &format!("signal=KILL:when={}", nth(rig, moment)));
+    let status = rig
+        .injected(
+            "teleport-update",
+            &["update", "--now"],
+            "fdatasync",
+            &format!("signal=KILL:when={}", nth(rig, moment)),
+        )
+        .status;
     assert!(!status.success(), "{moment:?} was not met");
 }
 
@@ -239,22 +247,6 @@ fn nth(rig: &Rig, moment: &Moment) -> usize {
 
 fn index(steps: &[String], wanted: &str) -> usize {
     steps.iter().position(|step| step == wanted).unwrap_or_else(|| panic!("no {wanted} in {steps:?}"))
-}
-
-/// Runs the updater in the bed, where this happens to calls of that name.
-fn injected(rig: &Rig, args: &[&str], call: &str, what: &str) -> std::process::ExitStatus {
-    let inject = format!("inject={call}:{what}");
-    let bed = beds::checkout("tests/beds/bed.sh");
-    Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject])
-        .arg(bed)
-        .args(["exec", rig.bed.name(), "teleport-update"])
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .unwrap()
 }
 
 /// Starts the unit and returns while it waits for a verdict on 2.0.0, which never comes.

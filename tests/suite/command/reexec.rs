@@ -267,7 +267,8 @@ fn an_open_journal_is_finished_by_its_writer_and_without_it_by_the_bootstrap() {
 
     for (version, writer_is_there) in [("2.0.0", true), ("3.0.0", false)] {
         rig.release(&Archive::simple(version));
-        kill_in_the_switch(&rig);
+        rig.kill_in_the_switch("/usr/local/bin/teleport-update", &["update", "--now"]);
+        rig.bed.until("test -e /var/lib/teleport/versions/.journal", SOON);
         let opened = std::fs::read_to_string(rig.path("/var/lib/teleport/versions/.journal")).unwrap();
         assert!(opened.contains(linked_updater), "{opened}");
         if !writer_is_there {
@@ -340,17 +341,4 @@ fn bootstrap(rig: &Rig, args: &[&str]) -> Ran {
 fn calls(rig: &Rig) -> Vec<String> {
     let text = std::fs::read_to_string(rig.path(CALLS)).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
-}
-
-/// Runs the linked updater's `update` and kills it at its eighth record.
-fn kill_in_the_switch(rig: &Rig) {
-    let status = Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:signal=KILL:when=8"])
-        .arg(beds::checkout("tests/beds/bed.sh"))
-        .args(["exec", rig.bed.name(), "/usr/local/bin/teleport-update", "update", "--now"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert!(!status.status.success(), "{status:?}");
-    rig.bed.until("test -e /var/lib/teleport/versions/.journal", SOON);
 }

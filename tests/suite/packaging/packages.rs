@@ -227,19 +227,6 @@ tests_of! { what_an_operator_disabled_stays_disabled:
     a_timer_that_was_disabled_stays_so_when_the_rpm_is_upgraded(Rpm);
 }
 
-/// Runs the updater and kills it at its eighth record.
-fn kill_in_the_switch(rig: &Rig, args: &[&str]) {
-    let killed = Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:signal=KILL:when=8"])
-        .arg(checkout("tests/beds/bed.sh"))
-        .args(["exec", rig.bed.name(), "teleport-update"])
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert!(!killed.status.success(), "{killed:?}");
-}
-
 /// Sets up a run that is killed between its journal and its commit, by hand, and gives back the bed.
 fn interrupted(format: Format, name: &str) -> Option<Rig> {
     let rig = format.up(name, "1.0.0")?;
@@ -247,7 +234,7 @@ fn interrupted(format: Format, name: &str) -> Option<Rig> {
     rig.enable(&[]).ok();
     rig.start_agent();
     rig.release(&Archive::simple("2.1.0"));
-    kill_in_the_switch(&rig, &["update", "--now"]);
+    rig.kill_in_the_switch("teleport-update", &["update", "--now"]);
     rig.bed.until(&format!("test -e {VERSIONS}/.journal"), SOON);
     Some(rig)
 }
@@ -318,7 +305,7 @@ fn a_removal_recovers_a_further_installation_and_its_units_do_not_fail_afterward
     let state = "/var/lib/teleport_dev/versions";
     enable_dev(&rig);
     rig.release(&Archive::simple("2.1.0"));
-    kill_in_the_switch(&rig, &["--install-suffix", "dev", "update", "--now"]);
+    rig.kill_in_the_switch("teleport-update", &["--install-suffix", "dev", "update", "--now"]);
     assert!(rig.path(&format!("{state}/.journal")).exists());
     rig.bed.sh("dpkg --remove teleport-update");
     assert!(!rig.path(&format!("{state}/.journal")).exists());

@@ -395,6 +395,21 @@ impl Rig {
         Ran::of(&self.bed.run(&args))
     }
 
+    /// Runs the updater `program`, where this happens to calls of these names (`inject=` of strace).
+    pub(crate) fn injected(&self, program: &str, args: &[&str], calls: &str, what: &str) -> Output {
+        let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:{what}"));
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject]).arg(checkout("tests/beds/bed.sh"));
+        strace.args(["exec", self.bed.name(), program]).args(args).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Runs the updater and kills it at its eighth record: between its journal and its commit.
+    #[track_caller]
+    pub(crate) fn kill_in_the_switch(&self, program: &str, args: &[&str]) {
+        let killed = self.injected(program, args, "fdatasync", "signal=KILL:when=8");
+        assert!(!killed.status.success(), "{killed:?}");
+    }
+
     /// Enables against this rig's cluster, with further arguments.
     pub(crate) fn enable(&self, more: &[&str]) -> Ran {
         let (addr, base) = (self.cluster.addr(), self.cluster.base_url());
