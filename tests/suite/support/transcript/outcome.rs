@@ -8,7 +8,7 @@ use super::super::Ran;
 ///
 /// * `code:` its error code; `prints:` on standard output; `not:` on neither stream; any other text on standard error, with `[..]` for
 ///   anything within a line;
-/// * `one-line`: on standard error; `silent`: something there, and nothing on standard output;
+/// * `one-line`: on standard error, `quiet`: nothing there; `silent`: something there, and nothing on standard output;
 /// * `within:` and `least:` so many seconds.
 #[track_caller]
 pub(super) fn check(ran: &Ran, took: Duration, args: &[&str], expected: &[&str]) {
@@ -26,6 +26,7 @@ pub(super) fn check(ran: &Ran, took: Duration, args: &[&str], expected: &[&str])
             Some(("within", seconds)) => took < Duration::from_secs(seconds.parse().unwrap()),
             Some(("least", seconds)) => took >= Duration::from_secs(seconds.parse().unwrap()),
             None if *word == "one-line" => ran.stderr.lines().count() == 1,
+            None if *word == "quiet" => ran.stderr.is_empty(),
             None if *word == "silent" => ran.stdout.is_empty() && !ran.stderr.is_empty(),
             _ => has(&ran.stderr, word),
         };
