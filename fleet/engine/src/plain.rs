@@ -10,6 +10,19 @@ pub fn is_unsafe_in_document(char: char) -> bool {
     char.is_control() || turns(char)
 }
 
+/// A text with U+FFFD in place of each such character.
+pub fn cleaned(text: &str) -> String {
+    text.replace(is_unsafe, "\u{fffd}")
+}
+
+/// The same of at most `most` characters, with an ellipsis behind it where more are left out.
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => cleaned(text),
+        Some((end, _)) => cleaned(text.get(..end).unwrap_or_default()) + "…",
+    }
+}
+
 fn turns(char: char) -> bool {
     matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
         || matches!(char, '\u{feff}' | '\u{fff9}'..='\u{fffb}')

@@ -1,6 +1,6 @@
 //! What needs no running server: checks of files, restoring a backup, a look at the data.
 
-use fleet_engine::plain::is_unsafe;
+use fleet_engine::plain::cleaned;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -54,7 +54,7 @@ pub(crate) fn lint(options: &Lint, global: &GlobalArgs) -> io::Result<ExitCode> 
             for advice in lint::of_resource(&resource, &known) {
                 is_good = is_good && !options.strict;
                 if is_text {
-                    writeln!(out, "{name}: advice: {}", one_line(&advice.to_string()))?;
+                    writeln!(out, "{name}: advice: {}", cleaned(&advice.to_string()))?;
                 }
                 let mut line = json!(advice);
                 line["file"] = json!(name.to_string());
@@ -75,21 +75,15 @@ pub(crate) fn lint(options: &Lint, global: &GlobalArgs) -> io::Result<ExitCode> 
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
 }
 
-/// Names of groups come from a file: nothing in them moves a terminal.
-fn one_line(text: &str) -> String {
-    text.replace(is_unsafe, "\u{fffd}")
-}
-
 /// `restore`: the server is stopped. Everything comes up held.
 pub(crate) fn restore(options: &Restore) -> Result<ExitCode, String> {
     let dir = Settings::data(options.data.as_ref(), &options.config)?;
     let restored = fleet_store::restore(&options.file, &dir, options.force).map_err(|error| error.to_string())?;
     let mut lines = vec![format!(
-        "restored {} to {}: {} {}, rollout {}",
+        "restored {} to {}: {}, rollout {}",
         options.file.display(),
         dir.display(),
-        restored.hosts,
-        if restored.hosts == 1 { "host" } else { "hosts" },
+        fleet_wire::text::hosts(restored.hosts),
         restored.rollout
     )];
     if let Some(replaced) = &restored.replaced {

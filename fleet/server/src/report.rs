@@ -2,7 +2,7 @@
 
 use fleet_engine::fleet::{HostChange, HostReport};
 use fleet_engine::host::HostId;
-use fleet_engine::plain::is_unsafe;
+use fleet_engine::plain::{cleaned, is_unsafe};
 use fleet_wire::answers::ids;
 use fleet_wire::api::{ApiError, Code};
 use protocol::Version;
@@ -168,7 +168,7 @@ fn last(report: &mut Report) -> Result<(), String> {
     if last.phases.len() > MAX_PHASES || last.phases.keys().any(|name| name.len() > MAX_TEXT) {
         return Err(format!("a change has at most {MAX_PHASES} phases"));
     }
-    last.phases = std::mem::take(&mut last.phases).into_iter().map(|(name, ms)| (visible(&name), ms)).collect();
+    last.phases = std::mem::take(&mut last.phases).into_iter().map(|(name, ms)| (cleaned(&name), ms)).collect();
     bound("last.from", &mut last.from, MAX_TEXT)?;
     bound("last.at", &mut last.at, MAX_TEXT)?;
     bound("last.code", &mut last.code, MAX_TEXT)?;
@@ -180,13 +180,9 @@ fn bound(name: &str, text: &mut String, most: usize) -> Result<(), String> {
         return Err(format!("{name} has more than {most} bytes"));
     }
     if text.contains(is_unsafe) {
-        *text = visible(text);
+        *text = cleaned(text);
     }
     Ok(())
-}
-
-fn visible(text: &str) -> String {
-    text.replace(is_unsafe, "\u{fffd}")
 }
 
 #[cfg(test)]

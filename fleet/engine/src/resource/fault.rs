@@ -1,6 +1,6 @@
 //! What is wrong with a resource, told so that it can be corrected without looking anything up.
 
-use crate::plain::is_unsafe;
+use crate::plain::cleaned;
 use std::cell::RefCell;
 use std::fmt;
 
@@ -61,7 +61,7 @@ impl Faults {
 impl From<yaml::Fault> for Faults {
     fn from(fault: yaml::Fault) -> Self {
         // The parser may repeat what it found there as it is.
-        let what = fault.what.replace(is_unsafe, "\u{fffd}");
+        let what = cleaned(&fault.what);
         Self(vec![ResourceFault { line: fault.line.max(1), key: String::new(), what, before: None }])
     }
 }

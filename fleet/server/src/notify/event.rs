@@ -2,7 +2,7 @@
 
 use fleet_engine::advice::Advice;
 use fleet_engine::command::Command;
-use fleet_engine::plain::is_unsafe;
+use fleet_engine::plain::cut as line;
 use fleet_engine::reason::{HaltRule, Why};
 use fleet_engine::rollout::Halt;
 use fleet_wire::api::{AuditEntry, AuditHead};
@@ -10,7 +10,8 @@ use fleet_wire::reason::ReasonSubject;
 use fleet_wire::reason::advice;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+
+use crate::tokens;
 
 /// Longest name of a group that is told, characters: names have no bound of their own, a message has.
 const LONGEST_NAME: usize = 200;
@@ -45,8 +46,7 @@ impl WebhookEvent {
 
     /// Of something whose `key` is its own.
     pub(super) fn keyed(key: &str, kind: &'static str, time: Timestamp, text: String, data: Value) -> Self {
-        let digest: String = Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { id: id(&digest), time, kind, text, data }
+        Self { id: id(&tokens::digest(key)), time, kind, text, data }
     }
 
     /// Of the audit log's head at `now`.
@@ -177,16 +177,6 @@ fn way_on(entry: &AuditEntry) -> Option<String> {
 /// A group's name at the beginning of a sentence; a version without groups has one without a name.
 pub(super) fn shown(group: &str) -> String {
     if group.is_empty() { "The group of all hosts".to_owned() } else { format!("Group {group}") }
-}
-
-/// A text from elsewhere as part of a line, of at most `most` characters.
-pub(super) fn line(text: &str, most: usize) -> String {
-    let mut line: String =
-        text.chars().take(most).map(|char| if is_unsafe(char) { '\u{fffd}' } else { char }).collect();
-    if text.chars().nth(most).is_some() {
-        line.push('…');
-    }
-    line
 }
 
 /// A group's name as it is told.

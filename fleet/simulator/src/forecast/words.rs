@@ -1,6 +1,6 @@
 //! Times, lengths and counts as people read them.
 
-use fleet_engine::plain::is_unsafe;
+use fleet_engine::plain;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
@@ -94,13 +94,7 @@ pub(super) fn hundredths(number: u64) -> String {
 
 /// A name from a file or a host in one line of a terminal, at most `most` characters.
 pub(super) fn name(name: &str, most: usize) -> String {
-    let clean = |char: char| if is_unsafe(char) { '\u{fffd}' } else { char };
-    let mut shown: String = name.chars().take(most).map(clean).collect();
-    if name.chars().nth(most).is_some() {
-        shown.pop();
-        shown.push('…');
-    }
-    shown
+    if name.chars().nth(most).is_some() { plain::cut(name, most - 1) } else { plain::cleaned(name) }
 }
 
 #[cfg(test)]
