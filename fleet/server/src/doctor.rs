@@ -1,6 +1,6 @@
 //! `doctor`: a look at the data and at the server that runs on it.
 
-use fleet_engine::plain::is_unsafe;
+use fleet_engine::plain::cleaned;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -60,46 +60,35 @@ fn user(data: &Path) -> u32 {
     if own == 0 { owner().unwrap_or(own) } else { own }
 }
 
-/// Who is believed, as the configuration says.
+/// Who is trusted, as the configuration says.
 fn enrolment(how: Enrolment) -> Finding {
-    let finding = |level, what: &str, advice: &str| Finding { level, what: what.to_owned(), advice: advice.to_owned() };
     match how {
-        Enrolment::Open => finding(
-            FindingLevel::Warning,
+        Enrolment::Open => Finding::warning(
             "enrolment is open: whoever reports first as a host is trusted",
             "set `enrolment: token` or `approve` where others than your hosts reach the server",
         ),
-        Enrolment::Token => finding(FindingLevel::Ok, "new hosts enrol with a join token", ""),
-        Enrolment::Approve => finding(FindingLevel::Ok, "an admin accepts each new host", ""),
+        Enrolment::Token => Finding::ok("new hosts enrol with a join token"),
+        Enrolment::Approve => Finding::ok("an admin accepts each new host"),
     }
 }
 
 /// What the server behind `socket` says of itself.
 fn server(socket: &Path) -> Finding {
     let shown = socket.display();
-    let finding = |level, what: String, advice: &str| Finding { level, what, advice: advice.to_owned() };
     match ask(socket, "/readyz") {
-        Ok(answer) if status(&answer) == Some(200) => finding(FindingLevel::Ok, "the server is ready".to_owned(), ""),
-        Ok(answer) => {
-            let what = format!("the server at {shown} is not ready: {}", said(&answer));
-            finding(FindingLevel::Problem, what, "look at its log: journalctl -u teleport-fleet")
-        }
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => finding(
-            FindingLevel::Warning,
-            format!("no server runs at {shown}"),
-            "start it, or name its socket with --admin-socket",
+        Ok(answer) if status(&answer) == Some(200) => Finding::ok("the server is ready"),
+        Ok(answer) => Finding::problem(
+            format!("the server at {shown} is not ready: {}", said(&answer)),
+            "look at its log: journalctl -u teleport-fleet",
         ),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            let advice = "run as root or as a member of the group teleport-fleet";
-            finding(
-                FindingLevel::Warning,
-                format!("the server at {shown} may not be asked whether it is ready"),
-                advice,
-            )
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+            Finding::warning(format!("no server runs at {shown}"), "start it, or name its socket with --admin-socket")
         }
-        Err(error) => {
-            finding(FindingLevel::Problem, format!("the server at {shown} does not answer: {error}"), "see its log")
-        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Finding::warning(
+            format!("the server at {shown} may not be asked whether it is ready"),
+            "run as root or as a member of the group teleport-fleet",
+        ),
+        Err(error) => Finding::problem(format!("the server at {shown} does not answer: {error}"), "see its log"),
     }
 }
 
@@ -128,5 +117,5 @@ fn said(answer: &str) -> String {
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     let message = serde_json::from_str(body).ok().map(|fleet_wire::api::ErrorAnswer { error }| error.message);
     let line = message.as_deref().or(answer.lines().next()).unwrap_or_default();
-    line.replace(is_unsafe, "\u{fffd}")
+    cleaned(line)
 }

@@ -1,11 +1,11 @@
-//! Whether hosts are asked for reports, how often, and whose are believed (FLEET §5).
+//! Whether hosts are asked for reports, how often, and whose are accepted (FLEET §5).
 
 /// How often hosts report by default, seconds; and the bounds of it.
 pub(crate) const INTERVAL: u32 = 900;
 /// See [`INTERVAL`]. 0 is none.
 const INTERVALS: std::ops::RangeInclusive<u32> = 60..=86_400;
 
-/// Which hosts are asked for reports, and whose are believed.
+/// Which hosts are asked for reports, and whose are accepted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reporting {
     /// How new hosts enrol.
@@ -14,7 +14,7 @@ pub(crate) struct Reporting {
     pub(crate) interval: u32,
 }
 
-/// How a host's key comes to be believed (FLEET §5).
+/// How a host's key comes to be accepted (FLEET §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Enrolment {
     /// The first that is seen for a host is.

@@ -4,6 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use fleet_engine::rollout_state::{HaltCause, RolloutState};
+use fleet_wire::text::counted;
 use jiff::{SignedDuration, Timestamp, Unit};
 use rusqlite::Connection;
 use schemars::JsonSchema;
@@ -48,15 +49,18 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn ok(what: impl Into<String>) -> Self {
+    /// All is well.
+    pub fn ok(what: impl Into<String>) -> Self {
         Self { level: FindingLevel::Ok, what: what.into(), advice: String::new() }
     }
 
-    fn warning(what: impl Into<String>, advice: impl Into<String>) -> Self {
+    /// It works, but look at it.
+    pub fn warning(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { level: FindingLevel::Warning, what: what.into(), advice: advice.into() }
     }
 
-    fn problem(what: impl Into<String>, advice: impl Into<String>) -> Self {
+    /// It does not work.
+    pub fn problem(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { level: FindingLevel::Problem, what: what.into(), advice: advice.into() }
     }
 
@@ -192,7 +196,7 @@ fn schema_of(connection: &Connection, path: &Path, version: i64) -> Result<Findi
 fn chain(connection: &Connection, path: &Path) -> Result<Finding, Error> {
     let verified = audit::verify(connection, path, None)?;
     Ok(match verified.fault {
-        None => Finding::ok(format!("audit log: {}, head {}", records(verified.records), verified.head.hash)),
+        None => Finding::ok(format!("audit log: {}, head {}", counted(verified.records, "record"), verified.head.hash)),
         Some(fault) => Finding::problem(
             format!("the audit log is damaged: {fault}"),
             "compare it with a backup and with the heads in the server's log: somebody changed the file",
@@ -213,11 +217,6 @@ fn clock(connection: &Connection, path: &Path, now: Timestamp) -> Result<Finding
         ),
         _ => Finding::ok("the clock is not behind the newest record"),
     })
-}
-
-/// `1 record`, `12 records`.
-fn records(count: u64) -> String {
-    if count == 1 { "1 record".to_owned() } else { format!("{count} records") }
 }
 
 fn holds(connection: &Connection, path: &Path) -> Result<Finding, Error> {

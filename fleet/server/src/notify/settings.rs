@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fleet_engine::resource;
-use fleet_store::{Finding, FindingLevel};
+use fleet_store::Finding;
 
 use super::webhook::{self, Receiver, Secret};
 
@@ -28,13 +28,10 @@ impl Receiver {
 /// Whether a server that runs as `user` can use it, as far as can be seen without telling anybody anything.
 pub(crate) fn doctor(receiver: &Receiver, user: u32) -> Finding {
     let Receiver { url, secret_file } = receiver;
-    let (level, what, advice) = match Secret::read(secret_file, user) {
-        Ok(_) => {
-            (FindingLevel::Ok, format!("webhook {}, signed with {}", webhook::origin(url), secret_file.display()), "")
-        }
-        Err(error) => (FindingLevel::Problem, format!("the webhook gets nothing: {error}"), ADVICE),
-    };
-    Finding { level, what, advice: advice.to_owned() }
+    match Secret::read(secret_file, user) {
+        Ok(_) => Finding::ok(format!("webhook {}, signed with {}", webhook::origin(url), secret_file.display())),
+        Err(error) => Finding::problem(format!("the webhook gets nothing: {error}"), ADVICE),
+    }
 }
 
 /// What helps against a bad secret file.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fleet_engine::resource;
-use fleet_store::{Finding, FindingLevel};
+use fleet_store::Finding;
 use fleet_wire::api::Role;
 use yaml::Node;
 
@@ -60,23 +60,12 @@ impl OidcFile {
         }
     }
 
-    /// Takes the value of the key `oidc_…` of the configuration.
+    /// Takes the mapping of the key `oidc_roles` of the configuration.
     ///
     /// # Errors
-    /// What is wrong with it, without the key.
-    pub(crate) fn take(&mut self, key: &str, value: &Node) -> Result<(), String> {
-        if key == "oidc_roles" {
-            self.roles = Some(roles(value)?);
-            return Ok(());
-        }
-        let text = value.as_str().ok_or("not a text")?.to_owned();
-        match key {
-            "oidc_issuer" => self.issuer = Some(text),
-            "oidc_client_id" => self.client_id = Some(text),
-            "oidc_client_secret_file" => self.client_secret_file = Some(text.into()),
-            "oidc_scopes" => self.scopes = Some(text),
-            _ => self.claim = Some(text),
-        }
+    /// What is wrong with it.
+    pub(crate) fn take_mapping(&mut self, value: &Node) -> Result<(), String> {
+        self.roles = Some(roles(value)?);
         Ok(())
     }
 
@@ -191,11 +180,10 @@ pub(crate) fn check_secret(oidc: &Oidc) -> Result<(), String> {
 pub(crate) fn doctor(oidc: &Oidc, user: u32) -> Finding {
     let Oidc { issuer, redirect_uri, .. } = oidc;
     let good = || format!("people log in by {issuer} (not asked), which leads them back to {redirect_uri}");
-    let (level, what, advice) = match secret(oidc, user) {
-        Ok(()) => (FindingLevel::Ok, good(), ""),
-        Err(what) => (FindingLevel::Problem, what, ADVICE),
-    };
-    Finding { level, what, advice: advice.to_owned() }
+    match secret(oidc, user) {
+        Ok(()) => Finding::ok(good()),
+        Err(what) => Finding::problem(what, ADVICE),
+    }
 }
 
 /// What helps against a bad secret file.
@@ -256,7 +244,7 @@ mod tests {
         let mut written = OidcFile::default();
         let take = |written: &mut OidcFile, value: &str| {
             let node = Node::parse(&format!("oidc_roles: {value}")).unwrap();
-            written.take("oidc_roles", &node.pairs().unwrap()[0].1)
+            written.take_mapping(&node.pairs().unwrap()[0].1)
         };
         take(&mut written, "{\"cn=sre,dc=example\": operator, all: viewer}").unwrap();
         let expected = [("cn=sre,dc=example".to_owned(), Role::Operator), ("all".to_owned(), Role::Viewer)];

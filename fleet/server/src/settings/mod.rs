@@ -51,7 +51,7 @@ pub(crate) struct Settings {
     pub(crate) cluster_name: String,
     /// What hosts are told to install.
     pub(crate) edition: Option<Edition>,
-    /// Whether hosts are asked for reports, and whose are believed.
+    /// Whether hosts are asked for reports, and whose are accepted.
     pub(crate) reporting: Reporting,
     /// Who is told what happens; `None`: nobody.
     pub(crate) receiver: Option<Receiver>,

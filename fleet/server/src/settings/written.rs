@@ -1,8 +1,10 @@
 //! The configuration file, as it is written (FLEET §1): YAML with a key for each flag.
 
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use fleet_cli::args::CONFIG;
 use protocol::{Edition, Version};
@@ -42,33 +44,55 @@ pub(super) struct ServerFile {
 pub(super) const NO_COMMAND: &str =
     "is gone: set webhook_url and webhook_secret_file, and run the command where that leads";
 
-/// Every key, for the error that names an unknown one.
-const KEYS: [&str; 24] = [
-    "data",
-    "listen",
-    "metrics",
-    "tls_cert",
-    "tls_key",
-    "plain",
-    "behind_proxy",
-    "public_addr",
-    "packages",
-    "ready_file",
-    "admin_socket",
-    "server_version",
-    "cluster_name",
-    "edition",
-    "enrolment",
-    "report_interval_seconds",
-    "webhook_url",
-    "webhook_secret_file",
-    "oidc_issuer",
-    "oidc_client_id",
-    "oidc_client_secret_file",
-    "oidc_scopes",
-    "oidc_claim",
-    "oidc_roles",
+/// Takes the text of a key.
+type Taking = fn(&mut ServerFile, &str) -> Result<(), String>;
+
+/// The keys whose value is a text.
+const KEYS: [(&str, Taking); 23] = [
+    ("data", |file, text| set(&mut file.data, text)),
+    ("listen", |file, text| set_address(&mut file.listen, text)),
+    ("metrics", |file, text| set_address(&mut file.metrics, text)),
+    ("tls_cert", |file, text| set(&mut file.tls_cert, text)),
+    ("tls_key", |file, text| set(&mut file.tls_key, text)),
+    ("plain", |file, text| set_flag(&mut file.plain, text)),
+    ("behind_proxy", |file, text| set_flag(&mut file.behind_proxy, text)),
+    ("public_addr", |file, text| set(&mut file.public_addr, text)),
+    ("packages", |file, text| set(&mut file.packages, text)),
+    ("ready_file", |file, text| set(&mut file.ready_file, text)),
+    ("admin_socket", |file, text| set(&mut file.admin_socket, text)),
+    ("server_version", |file, text| set(&mut file.server_version, text)),
+    ("cluster_name", |file, text| set(&mut file.cluster_name, text)),
+    ("edition", |file, text| set(&mut file.edition, text)),
+    ("enrolment", |file, text| set(&mut file.enrolment, text)),
+    ("report_interval_seconds", |file, text| {
+        let seconds = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
+        file.report_interval_seconds = Some(reporting::interval(seconds)?);
+        Ok(())
+    }),
+    ("webhook_url", |file, text| set(&mut file.webhook_url, text)),
+    ("webhook_secret_file", |file, text| set(&mut file.webhook_secret_file, text)),
+    ("oidc_issuer", |file, text| set(&mut file.oidc.issuer, text)),
+    ("oidc_client_id", |file, text| set(&mut file.oidc.client_id, text)),
+    ("oidc_client_secret_file", |file, text| set(&mut file.oidc.client_secret_file, text)),
+    ("oidc_scopes", |file, text| set(&mut file.oidc.scopes, text)),
+    ("oidc_claim", |file, text| set(&mut file.oidc.claim, text)),
 ];
+/// The key whose value is a mapping.
+const ROLES: &str = "oidc_roles";
+
+fn set<T: FromStr<Err: Display>>(slot: &mut Option<T>, text: &str) -> Result<(), String> {
+    *slot = Some(text.parse().map_err(|error: T::Err| error.to_string())?);
+    Ok(())
+}
+
+fn set_address(slot: &mut Option<SocketAddr>, text: &str) -> Result<(), String> {
+    set(slot, text).map_err(|_| format!("{text:?} is no address such as 0.0.0.0:443"))
+}
+
+fn set_flag(slot: &mut Option<bool>, text: &str) -> Result<(), String> {
+    *slot = Some(yaml::scalar::boolean(text).ok_or_else(|| format!("{text:?} is not true or false"))?);
+    Ok(())
+}
 
 impl ServerFile {
     /// The default file may be absent.
@@ -103,43 +127,19 @@ impl ServerFile {
         if key == "notify_command" {
             return Err(format!("{key} {NO_COMMAND}"));
         }
-        if !KEYS.contains(&key) {
-            return Err(format!("{key:?} is no key; keys are {}", KEYS.join(", ")));
+        let known = KEYS.iter().find(|(name, _)| *name == key);
+        if known.is_none() && key != ROLES {
+            let keys = KEYS.iter().map(|(name, _)| *name).chain([ROLES]);
+            return Err(format!("{key:?} is no key; keys are {}", keys.collect::<Vec<_>>().join(", ")));
         }
         if value.is_null() {
             return Ok(());
         }
-        if key.starts_with("oidc_") {
-            return self.oidc.take(key, value).map_err(|error| format!("{key}: {error}"));
-        }
-        let text = value.as_str().ok_or_else(|| format!("{key}: not a text"))?.to_owned();
-        let address = || text.parse().map_err(|_| format!("{key}: {text:?} is no address such as 0.0.0.0:443"));
-        let flag = || yaml::scalar::boolean(&text).ok_or_else(|| format!("{key}: {text:?} is not true or false"));
-        match key {
-            "data" => self.data = Some(text.into()),
-            "listen" => self.listen = Some(address()?),
-            "metrics" => self.metrics = Some(address()?),
-            "tls_cert" => self.tls_cert = Some(text.into()),
-            "tls_key" => self.tls_key = Some(text.into()),
-            "plain" => self.plain = Some(flag()?),
-            "behind_proxy" => self.behind_proxy = Some(flag()?),
-            "public_addr" => self.public_addr = Some(text),
-            "packages" => self.packages = Some(text),
-            "ready_file" => self.ready_file = Some(text.into()),
-            "admin_socket" => self.admin_socket = Some(text.into()),
-            "server_version" => self.server_version = Some(text.parse().map_err(|error| format!("{key}: {error}"))?),
-            "cluster_name" => self.cluster_name = Some(text),
-            "enrolment" => self.enrolment = Some(text.parse().map_err(|error| format!("{key}: {error}"))?),
-            "report_interval_seconds" => {
-                let seconds = text.parse().map_err(|_| format!("{key}: {text:?} is no number of seconds"))?;
-                self.report_interval_seconds =
-                    Some(reporting::interval(seconds).map_err(|error| format!("{key}: {error}"))?);
-            }
-            "webhook_url" => self.webhook_url = Some(text),
-            "webhook_secret_file" => self.webhook_secret_file = Some(text.into()),
-            _ => self.edition = Some(text.parse().map_err(|error| format!("{key}: {error}"))?),
-        }
-        Ok(())
+        let taken = match known {
+            Some((_, take)) => value.as_str().ok_or_else(|| "not a text".to_owned()).and_then(|text| take(self, text)),
+            None => self.oidc.take_mapping(value),
+        };
+        taken.map_err(|error| format!("{key}: {error}"))
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
     fn every_key_is_taken_and_an_unknown_one_is_told_with_its_line() {
         let text = "data: /d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\nenrolment: token\nreport_interval_seconds: 60\nwebhook_url: https://h/\nwebhook_secret_file: /w\noidc_issuer: https://i/\noidc_client_id: f\noidc_client_secret_file: /o\noidc_scopes: openid\noidc_claim: groups\noidc_roles: {sre: operator}\n";
         let written = ServerFile::parse(text).unwrap();
-        assert_eq!(text.lines().count(), KEYS.len());
+        assert_eq!(text.lines().count(), KEYS.len() + 1);
         assert_eq!((written.plain, written.behind_proxy), (Some(false), Some(true)));
         assert_eq!(written.listen.unwrap().port(), 1);
         assert!(written.edition.is_some() && written.server_version.is_some() && written.admin_socket.is_some());
