@@ -8,18 +8,13 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 use crate::chain::{Link, START};
 use crate::column::{signed, unreadable, unsigned};
 use crate::error::{Error, OfDatabase, Result};
-use crate::state::NewAuditRecord;
 
 /// Most records at once, count.
 const MOST: u32 = 10_000;
 const COLUMNS: &str = "seq, at, who, origin, action, subject, done, detail, before, after, previous, hash";
 
 /// Writes records after the newest one.
-pub(crate) fn append(
-    transaction: &Transaction<'_>,
-    path: &Path,
-    records: &[NewAuditRecord],
-) -> Result<Vec<AuditEntry>> {
+pub(crate) fn append(transaction: &Transaction<'_>, path: &Path, records: &[AuditEntry]) -> Result<Vec<AuditEntry>> {
     if records.is_empty() {
         return Ok(Vec::new());
     }
@@ -47,7 +42,7 @@ pub(crate) fn append(
     Ok(entries)
 }
 
-fn chained(record: &NewAuditRecord, seq: u64, previous: String) -> AuditEntry {
+fn chained(record: &AuditEntry, seq: u64, previous: String) -> AuditEntry {
     let (at, detail) = (record.at.to_string(), record.detail.to_string());
     let hash = Link {
         previous: &previous,
@@ -63,8 +58,7 @@ fn chained(record: &NewAuditRecord, seq: u64, previous: String) -> AuditEntry {
         after: &record.after,
     }
     .hash();
-    let NewAuditRecord { at, who, from, action, subject, done, detail, before, after } = record.clone();
-    AuditEntry { seq, at, who, from, action, subject, done, detail, before, after, previous, hash }
+    AuditEntry { seq, previous, hash, ..record.clone() }
 }
 
 /// The newest record, as the store remembers it.

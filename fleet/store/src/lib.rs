@@ -32,6 +32,6 @@ pub use reader::StoreReader;
 pub use restore::{Restored, restore};
 pub use state::{
     Candidate, Change, Committed, EnrolledHost, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress, Enrolments,
-    Fixed, JoinTokenRecord, NewAuditRecord, ResourceChange, StoreState, StoredReport, StoredResource, StoredToken,
+    Fixed, JoinTokenRecord, ResourceChange, StoreState, StoredReport, StoredResource, StoredToken,
 };
 pub use store::Store;

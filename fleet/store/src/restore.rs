@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fleet_engine::record::HostRecord;
 use fleet_engine::rollout_state::{HaltCause, Holds, RolloutState};
-use fleet_wire::api::AuditHead;
+use fleet_wire::api::{AuditEntry, AuditHead};
 use jiff::Timestamp;
 use rusqlite::{Connection, TransactionBehavior};
 use serde_json::json;
@@ -18,7 +18,6 @@ use crate::commit::{put_book, put_hosts};
 use crate::error::{AtPath, Error, OfDatabase, Result};
 use crate::files::{self, DataDir, SIDECARS, beside};
 use crate::lock::StoreLock;
-use crate::state::NewAuditRecord;
 use crate::{audit, connection, load, schema, witness};
 
 /// What a restore did.
@@ -248,8 +247,8 @@ impl Old {
 }
 
 /// The record of what was taken as the data `from` there.
-pub(crate) fn describe(now: Timestamp, action: &str, from: &str, detail: serde_json::Value) -> NewAuditRecord {
-    NewAuditRecord {
+pub(crate) fn describe(now: Timestamp, action: &str, from: &str, detail: serde_json::Value) -> AuditEntry {
+    AuditEntry {
         at: now,
         who: format!("uid {}", rustix::process::getuid().as_raw()),
         from: from.to_owned(),
@@ -257,8 +256,7 @@ pub(crate) fn describe(now: Timestamp, action: &str, from: &str, detail: serde_j
         subject: "store".to_owned(),
         done: true,
         detail,
-        before: String::new(),
-        after: String::new(),
+        ..AuditEntry::default()
     }
 }
 
@@ -277,7 +275,7 @@ pub(crate) fn hold(
     book: Option<RolloutState>,
     cause: HaltCause,
     old: &Old,
-    record: &NewAuditRecord,
+    record: &AuditEntry,
 ) -> Result<u64> {
     let mut book = book.unwrap_or_default();
     // A stop is never forgotten: what was held when the data was left is held.

@@ -5,8 +5,7 @@ use fleet_engine::fleet::Fleet;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
 use fleet_engine::rollout_state::RolloutState;
 use fleet_engine::tally::TallyContext;
-use fleet_store::NewAuditRecord;
-use fleet_wire::api::Effects;
+use fleet_wire::api::{AuditEntry, Effects};
 use jiff::Timestamp;
 use protocol::Version;
 use serde_json::{Value, json};
@@ -15,22 +14,20 @@ use serde_json::{Value, json};
 const ENGINE: &str = "engine";
 
 /// A record of what the engine did, or found.
-pub(super) fn record(at: Timestamp, action: &str, subject: String, detail: Value) -> NewAuditRecord {
-    NewAuditRecord {
+pub(super) fn record(at: Timestamp, action: &str, subject: String, detail: Value) -> AuditEntry {
+    AuditEntry {
         at,
         who: ENGINE.to_owned(),
-        from: String::new(),
         action: action.to_owned(),
         subject,
         done: true,
         detail,
-        before: String::new(),
-        after: String::new(),
+        ..AuditEntry::default()
     }
 }
 
 /// The records of what is different in `after`.
-pub(super) fn records(before: &RolloutState, after: &RolloutState, at: Timestamp) -> Vec<NewAuditRecord> {
+pub(super) fn records(before: &RolloutState, after: &RolloutState, at: Timestamp) -> Vec<AuditEntry> {
     let record = |action: &str, subject: String, detail: Value| record(at, action, subject, detail);
     let mut records = Vec::new();
     let (old, new) = (before.rollout.as_ref(), after.rollout.as_ref());

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use fleet_store::NewAuditRecord;
+use fleet_wire::api::AuditEntry;
 use serde_json::json;
 
 /// Between two records of a count.
@@ -25,24 +25,24 @@ struct Repeated {
     /// Not on record.
     more: u64,
     /// The newest of those.
-    last: NewAuditRecord,
+    last: AuditEntry,
 }
 
 impl Repeats {
     /// Whether `record` is to be on record by itself; else it is counted.
-    pub(super) fn takes(&mut self, record: &NewAuditRecord) -> bool {
+    pub(super) fn takes(&mut self, record: &AuditEntry) -> bool {
         self.takes_some(record, 1, FEW)
     }
 
     /// So many more requests of callers who are not known.
-    pub(super) fn strangers(&mut self, count: u64, mut record: NewAuditRecord) {
+    pub(super) fn strangers(&mut self, count: u64, mut record: AuditEntry) {
         STRANGERS.clone_into(&mut record.who);
         if count > 0 {
             self.takes_some(&record, count, 0);
         }
     }
 
-    fn takes_some(&mut self, record: &NewAuditRecord, count: u64, few: u64) -> bool {
+    fn takes_some(&mut self, record: &AuditEntry, count: u64, few: u64) -> bool {
         let key = (record.who.clone(), record.action.clone());
         let new = || Repeated { told: 0, since: Instant::now(), more: 0, last: record.clone() };
         let repeated = self.0.entry(key).or_insert_with(new);
@@ -56,11 +56,11 @@ impl Repeats {
     }
 
     /// The records that are due; of strangers the first at once. With `is_last` all are.
-    pub(super) fn due(&self, is_last: bool) -> Vec<NewAuditRecord> {
+    pub(super) fn due(&self, is_last: bool) -> Vec<AuditEntry> {
         let due = self.0.values().filter(|repeated| repeated.more > 0 && (is_last || repeated.is_due()));
         let of = |repeated: &Repeated| {
             let code = repeated.last.detail.get("code").cloned();
-            NewAuditRecord { detail: json!({ "code": code, "count": repeated.more }), ..repeated.last.clone() }
+            AuditEntry { detail: json!({ "code": code, "count": repeated.more }), ..repeated.last.clone() }
         };
         due.map(of).collect()
     }
@@ -90,21 +90,19 @@ mod tests {
 
     use super::*;
 
-    fn record(who: &str, subject: &str) -> NewAuditRecord {
-        NewAuditRecord {
+    fn record(who: &str, subject: &str) -> AuditEntry {
+        AuditEntry {
             at: Timestamp::UNIX_EPOCH,
             who: who.to_owned(),
-            from: String::new(),
             action: "request".to_owned(),
             subject: subject.to_owned(),
             done: false,
             detail: json!({ "code": "forbidden" }),
-            before: String::new(),
-            after: String::new(),
+            ..AuditEntry::default()
         }
     }
 
-    fn counts(records: &[NewAuditRecord]) -> Vec<(&str, u64)> {
+    fn counts(records: &[AuditEntry]) -> Vec<(&str, u64)> {
         records.iter().map(|record| (record.who.as_str(), record.detail["count"].as_u64().unwrap())).collect()
     }
 

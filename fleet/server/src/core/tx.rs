@@ -14,9 +14,7 @@ use fleet_engine::fleet::Fleet;
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout_state::{HaltCause, RolloutState};
-use fleet_store::{
-    Change, Committed, EnrolmentChanges, NewAuditRecord, ResourceChange, Store, StoreState, StoredReport, StoredToken,
-};
+use fleet_store::{Change, Committed, EnrolmentChanges, ResourceChange, Store, StoreState, StoredReport, StoredToken};
 use fleet_wire::api::{Act, ApiError, AuditEntry, Code, Decided, Role};
 use jiff::{SignedDuration, Timestamp};
 use protocol::report::{Key, Wanted};
@@ -349,7 +347,7 @@ pub(super) struct TxDraft {
     pub(super) written: Vec<ResourceChange>,
     /// Tokens of the admin API; `None`: it is removed.
     pub(super) tokens: Vec<(String, Option<StoredToken>)>,
-    pub(super) records: Vec<NewAuditRecord>,
+    pub(super) records: Vec<AuditEntry>,
     /// What the decision's record has beside its subject, and the revisions of that, before and after.
     pub(super) detail: Value,
     pub(super) revisions: (String, String),
@@ -466,7 +464,7 @@ impl<'a> Tx<'a> {
         let (before, after) = std::mem::take(revisions);
         let record = record(self.ledger.state.now(), actor, action, subject, refused);
         let detail = if detail.is_null() { record.detail } else { detail.take() };
-        self.draft.records.push(NewAuditRecord { before, after, detail, ..record });
+        self.draft.records.push(AuditEntry { before, after, detail, ..record });
     }
 
     /// Puts a refusal on record, and gives it back.
@@ -623,12 +621,12 @@ impl Ledger {
 }
 
 /// A record of what somebody did, or what was `refused` to him; then the subject is text of a caller.
-fn record(at: Timestamp, actor: &Actor, action: &str, subject: &str, refused: Option<&ApiError>) -> NewAuditRecord {
+fn record(at: Timestamp, actor: &Actor, action: &str, subject: &str, refused: Option<&ApiError>) -> AuditEntry {
     let Actor { who, from, .. } = actor.clone();
     let message = |wrong: &ApiError| json!({ "code": wrong.code, "message": shown(&wrong.message) });
     let detail = refused.map_or_else(|| json!({}), message);
     let subject = if refused.is_some() { shown(subject) } else { subject.to_owned() };
-    NewAuditRecord { who, from, done: refused.is_none(), ..changes::record(at, action, subject, detail) }
+    AuditEntry { who, from, done: refused.is_none(), ..changes::record(at, action, subject, detail) }
 }
 
 /// A subject that a request names: text of a caller, of which a record keeps a line.

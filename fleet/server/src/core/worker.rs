@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::moment::Moment;
 use fleet_engine::tally::DEPARTED_AFTER;
-use fleet_store::NewAuditRecord;
-use fleet_wire::api::{ApiError, Code};
+use fleet_wire::api::{ApiError, AuditEntry, Code};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -136,7 +135,7 @@ impl Worker {
         let refused = self.ledger.snapshot.strangers.get();
         let detail = json!({ "code": Code::Unauthenticated });
         let record = changes::record(self.ledger.state.now(), "request", "admin API".to_owned(), detail);
-        let record = NewAuditRecord { done: false, ..record };
+        let record = AuditEntry { done: false, ..record };
         self.ledger.repeats.strangers(refused - self.strangers, record);
         self.strangers = refused;
     }

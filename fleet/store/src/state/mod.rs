@@ -6,7 +6,7 @@ use fleet_engine::host::HostId;
 use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout_state::RolloutState;
-use fleet_wire::api::Role;
+use fleet_wire::api::{AuditEntry, Role};
 use jiff::Timestamp;
 
 pub use enrolments::{
@@ -87,8 +87,8 @@ pub struct Change<'a> {
     pub forgotten: Vec<HostId>,
     /// What `Fleet::arrivals` is; a lower number than before is not kept.
     pub arrivals: u64,
-    /// For the audit log, in order.
-    pub records: Vec<NewAuditRecord>,
+    /// For the audit log, in order; numbers and hashes are the store's.
+    pub records: Vec<AuditEntry>,
     /// The id of the request, and its outcome as JSON.
     pub request: Option<(String, String)>,
 }
@@ -99,28 +99,5 @@ pub struct Committed {
     /// The revision afterwards: one more where book or resources were written.
     pub revision: u64,
     /// The audit records, with number and hash.
-    pub entries: Vec<fleet_wire::api::AuditEntry>,
-}
-
-/// A record for the audit log: [`fleet_wire::api::AuditEntry`] without what the store adds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewAuditRecord {
-    /// When.
-    pub at: Timestamp,
-    /// Who.
-    pub who: String,
-    /// From where.
-    pub from: String,
-    /// What.
-    pub action: String,
-    /// On what.
-    pub subject: String,
-    /// Whether it was done; else it was refused.
-    pub done: bool,
-    /// A JSON object.
-    pub detail: serde_json::Value,
-    /// The revision of the subject before; empty: none.
-    pub before: String,
-    /// The revision of the subject afterwards; empty: none.
-    pub after: String,
+    pub entries: Vec<AuditEntry>,
 }

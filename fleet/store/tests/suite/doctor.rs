@@ -107,7 +107,7 @@ fn a_clock_behind_the_newest_record_is_a_problem() {
     let bed = healthy();
     let mut store = bed.open();
     let at = Timestamp::now() + SignedDuration::from_hours(1);
-    let records = vec![fleet_store::NewAuditRecord { at, ..record("from the future") }];
+    let records = vec![fleet_wire::api::AuditEntry { at, ..record("from the future") }];
     store.commit(&fleet_store::Change { expected: 1, records, ..Default::default() }).unwrap();
     drop(store);
     assert_eq!(level(&bed, "the clock is behind"), FindingLevel::Problem);

@@ -9,7 +9,8 @@ use fleet_engine::reason::HaltRule;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout::{GateAnswer, Halt, RateAccount, State};
 use fleet_engine::rollout_state::RolloutState;
-use fleet_store::{Change, NewAuditRecord, Store, doctor};
+use fleet_store::{Change, Store, doctor};
+use fleet_wire::api::AuditEntry;
 use serde_json::json;
 
 use crate::support::*;
@@ -51,8 +52,8 @@ fn full_book() -> RolloutState {
     book
 }
 
-fn full_record(action: &str, subject: &str, done: bool, detail: serde_json::Value) -> NewAuditRecord {
-    NewAuditRecord { action: action.to_owned(), done, detail, ..record(subject) }
+fn full_record(action: &str, subject: &str, done: bool, detail: serde_json::Value) -> AuditEntry {
+    AuditEntry { action: action.to_owned(), done, detail, ..record(subject) }
 }
 
 #[test]

@@ -9,7 +9,8 @@ use fleet_engine::policy::{Mode, Policy, RolloutTarget, Schedule};
 use fleet_engine::record::HostRecord;
 use fleet_engine::rollout::{Canary, Cursor};
 use fleet_engine::rollout_state::RolloutState;
-use fleet_store::{Change, NewAuditRecord, Store};
+use fleet_store::{Change, Store};
+use fleet_wire::api::AuditEntry;
 use jiff::Timestamp;
 use serde_json::json;
 use tempfile::TempDir;
@@ -93,8 +94,8 @@ pub fn host(id: u128, version: &str) -> HostRecord {
     fleet.record(id).unwrap()
 }
 
-pub fn record(subject: &str) -> NewAuditRecord {
-    NewAuditRecord {
+pub fn record(subject: &str) -> AuditEntry {
+    AuditEntry {
         at: "2026-11-23T07:00:00.5Z".parse().unwrap(),
         who: "uid 0 (root)".to_owned(),
         from: "admin socket".to_owned(),
@@ -104,6 +105,7 @@ pub fn record(subject: &str) -> NewAuditRecord {
         detail: json!({ "reason": "it is \"bad\"", "count": 3 }),
         before: "a".to_owned(),
         after: "b".to_owned(),
+        ..AuditEntry::default()
     }
 }
 
