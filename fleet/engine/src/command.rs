@@ -13,9 +13,9 @@ use crate::reason::HaltRule;
 use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
 use crate::rollout_state::{HaltCause, RolloutState};
 
+named! { name[&] self:
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
 pub enum Command {
     /// Starts groups before their time; `force`: without canaries, and although a freeze lasts.
     Start {
@@ -23,12 +23,12 @@ pub enum Command {
         groups: Vec<String>,
         /// Without canaries.
         force: bool,
-    },
+    } = "start",
     /// Calls groups done.
     MarkDone {
         /// Names of groups.
         groups: Vec<String>,
-    },
+    } = "mark_done",
     /// Sends hosts back to the start version.
     Rollback {
         /// Names of groups; none with `all_started`.
@@ -37,14 +37,14 @@ pub enum Command {
         all_started: bool,
         /// Without the cap.
         at_once: bool,
-    },
+    } = "rollback",
     /// Stops groups until `run`.
     Halt {
         /// Names of groups; none with `all`.
         groups: Vec<String>,
         /// Every group, also of rollouts to come.
         all: bool,
-    },
+    } = "halt",
     /// Of named groups: ends their halts with another attempt; starts one that has not begun and is not held (RFD 0169). Of all: ends
     /// the hold of everything, and no halt that has a name or a reason of its own.
     Run {
@@ -52,7 +52,7 @@ pub enum Command {
         groups: Vec<String>,
         /// What stopped everything.
         all: bool,
-    },
+    } = "run",
     /// Approves groups of this rollout.
     Approve {
         /// Names of groups.
@@ -60,14 +60,30 @@ pub enum Command {
         /// What was seen of them; absent: as they are.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<String>,
-    },
+    } = "approve",
     /// What an external check said of a group.
     Gate {
         /// Its name.
         group: String,
         /// The answer.
         answer: GateAnswer,
-    },
+    } = "gate",
+}
+}
+
+impl Command {
+    /// The groups that it names; none: all of them.
+    pub fn groups(&self) -> &[String] {
+        match self {
+            Self::Start { groups, .. }
+            | Self::MarkDone { groups }
+            | Self::Rollback { groups, .. }
+            | Self::Halt { groups, .. }
+            | Self::Run { groups, .. }
+            | Self::Approve { groups, .. } => groups,
+            Self::Gate { group, .. } => std::slice::from_ref(group),
+        }
+    }
 }
 
 /// Why a command was refused.

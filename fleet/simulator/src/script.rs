@@ -3,6 +3,7 @@
 use fleet_engine::plain::is_unsafe;
 
 use fleet_engine::answer::Question;
+use fleet_engine::command::{Command, CommandRefusal};
 use fleet_engine::fleet::{Fleet, HostChange, HostReport, ReportedCounts};
 use fleet_engine::host::Host;
 use fleet_engine::resource;
@@ -11,14 +12,14 @@ use fleet_engine::rollout_state::RolloutState;
 use fleet_engine::tally::TallyContext;
 use fleet_wire::answers::graph::{self, Catalogue};
 use fleet_wire::answers::{find, ids};
-use fleet_wire::api::ToldHost;
+use fleet_wire::api::{Decision, ToldHost};
 use fleet_wire::rollout::AgentRollout;
 use fleet_wire::text;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::forecast::HostShare;
-use crate::line::{self, Find, HostDecision, LineAction};
+use crate::line::{self, Find, LineAction};
 use crate::script_hosts::{HostKind, ScriptHosts};
 
 /// Between two steps of the engine.
@@ -164,31 +165,44 @@ impl World {
     fn act(&mut self, action: LineAction, now: Timestamp, number: usize) -> Result<Option<Value>, LineRefusal> {
         match action {
             LineAction::Put(resource) => self.put(&resource, now, number)?,
-            LineAction::Remove(kind) => self.remove(&kind)?,
+            LineAction::Rm(kind) => self.remove(&kind)?,
             LineAction::Report(report) => self.report(&report, now)?,
             LineAction::Counts(counts) => self.count(&counts, now, number)?,
             LineAction::Hosts(hosts) => self.make_up(&hosts, now)?,
-            LineAction::Command(command) => {
-                self.book.count(&self.fleet, now);
-                let refused = |refusal: fleet_engine::command::CommandRefusal| LineRefusal {
-                    code: refusal.code.name(),
-                    message: refusal.message,
-                };
-                self.book.command(&command, &self.fleet, now).map_err(refused)?;
+            LineAction::Start { groups, force } => self.command(&Command::Start { groups, force }, now)?,
+            LineAction::MarkDone { groups } => self.command(&Command::MarkDone { groups }, now)?,
+            LineAction::Rollback { groups, all_started, at_once } => {
+                // As `tctl autoupdate agents rollback` without a group.
+                let all_started = all_started || groups.is_empty();
+                self.command(&Command::Rollback { groups, all_started, at_once }, now)?;
             }
-            LineAction::Host { host, decision } => self.decide(&host, &decision, now, number)?,
+            LineAction::Halt { groups, all } => self.command(&Command::Halt { groups, all }, now)?,
+            LineAction::Run { groups, all } => self.command(&Command::Run { groups, all }, now)?,
+            LineAction::Approve { group } => {
+                self.command(&Command::Approve { groups: vec![group], digest: None }, now)?;
+            }
+            LineAction::Gate { group, answer } => self.command(&Command::Gate { group, answer }, now)?,
+            LineAction::Hold { host } => self.decide(&host, &Decision::Hold, now, number)?,
+            LineAction::Release { host } => self.decide(&host, &Decision::Release, now, number)?,
+            LineAction::Assign { host, group } => self.decide(&host, &Decision::Assign(group), now, number)?,
             LineAction::Find(find) => return self.find(&find, now).map(Some),
-            LineAction::Status => {
+            LineAction::Status {} => {
                 self.step(now);
                 let rollout =
                     AgentRollout::present(&self.book, &self.shelf, &self.fleet, now).ok_or_else(no_rollout)?;
                 return Ok(Some(json!({ "at": text::second(now), "status": rollout })));
             }
-            LineAction::Explain(explain) => return self.explain(&explain.host, now).map(Some),
+            LineAction::Explain { host } => return self.explain(&host, now).map(Some),
             LineAction::Graph(question) => return self.graph(&question, now).map(Some),
         }
         self.step(now);
         Ok(None)
+    }
+
+    fn command(&mut self, command: &Command, now: Timestamp) -> Result<(), LineRefusal> {
+        self.book.count(&self.fleet, now);
+        let refused = |refusal: CommandRefusal| LineRefusal { code: refusal.code.name(), message: refusal.message };
+        self.book.command(command, &self.fleet, now).map_err(refused)
     }
 
     fn put(&mut self, json: &Value, now: Timestamp, number: usize) -> Result<(), LineRefusal> {
@@ -270,24 +284,20 @@ impl World {
         Ok(())
     }
 
-    fn decide(
-        &mut self,
-        host: &str,
-        decision: &HostDecision,
-        now: Timestamp,
-        number: usize,
-    ) -> Result<(), LineRefusal> {
+    fn decide(&mut self, host: &str, decision: &Decision, now: Timestamp, number: usize) -> Result<(), LineRefusal> {
         self.known_group(decision, number)?;
         let id = ids::parse(host);
         let rollout = self.book.rollout.as_ref();
-        if matches!(decision, HostDecision::Hold | HostDecision::Assign(Some(_))) && !self.fleet.expect(id, rollout) {
+        if matches!(decision, Decision::Hold | Decision::Assign(Some(_))) && !self.fleet.expect(id, rollout) {
             let message = "too many hosts were decided on that never came: release some".to_owned();
             return Err(LineRefusal { code: "conflict", message });
         }
         let is_known = match decision {
-            HostDecision::Hold => self.fleet.decide(id, rollout, now, |flags| flags.held = true),
-            HostDecision::Release => self.fleet.decide(id, rollout, now, |flags| flags.held = false),
-            HostDecision::Assign(group) => self.fleet.assign(id, group.as_deref(), rollout, now),
+            Decision::Hold => self.fleet.decide(id, rollout, now, |flags| flags.held = true),
+            Decision::Release => self.fleet.decide(id, rollout, now, |flags| flags.held = false),
+            Decision::Assign(group) => self.fleet.assign(id, group.as_deref(), rollout, now),
+            // No script has keys.
+            Decision::Accept(_) | Decision::Forget => false,
         };
         // Nothing is left of one that never came.
         if self.fleet.host(id).is_some_and(Host::is_nobody) {
@@ -298,8 +308,8 @@ impl World {
     }
 
     /// Refuses to put a host into a group that there is not.
-    fn known_group(&self, decision: &HostDecision, number: usize) -> Result<(), LineRefusal> {
-        let HostDecision::Assign(Some(group)) = decision else { return Ok(()) };
+    fn known_group(&self, decision: &Decision, number: usize) -> Result<(), LineRefusal> {
+        let Decision::Assign(Some(group)) = decision else { return Ok(()) };
         let known = self.book.group_names();
         if known.contains(&group.as_str()) {
             return Ok(());
@@ -354,12 +364,7 @@ impl World {
 
 impl LineRefusal {
     fn of(refused: resource_set::Refused) -> Self {
-        let code = match refused {
-            resource_set::Refused::Faults(_) => "bad_resource",
-            resource_set::Refused::Conflict(_) => "conflict",
-            resource_set::Refused::NotFound(_) => "not_found",
-        };
-        Self { code, message: refused.to_string() }
+        Self { code: refused.code(), message: refused.to_string() }
     }
 
     fn show(&self, at: Option<Timestamp>) -> Value {

@@ -40,6 +40,17 @@ pub enum Refused {
     NotFound(String),
 }
 
+impl Refused {
+    /// A stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Faults(_) => "bad_resource",
+            Self::Conflict(_) => "conflict",
+            Self::NotFound(_) => "not_found",
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,6 +1,6 @@
 //! Commands of operators on groups, and the answers of external checks (FLEET §2).
 
-use fleet_engine::command::{Command, CommandRefusal, RefusalCode};
+use fleet_engine::command::{Command, CommandRefusal};
 use fleet_engine::policy::External;
 use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GateAnswer, GroupStatus, State};
@@ -70,7 +70,7 @@ fn may_act(state: &CoreState, actor: &Actor, command: &Command) -> Result<(), Ap
 
 /// A name that no group can have is refused before it is said again and again.
 fn are_names(command: &Command) -> Result<(), ApiError> {
-    match groups_of(command).iter().find(|name| name.len() > LONGEST_NAME) {
+    match command.groups().iter().find(|name| name.len() > LONGEST_NAME) {
         None => Ok(()),
         Some(name) => {
             let message = format!("a text of {} bytes is no group's name: the longest has {LONGEST_NAME}", name.len());
@@ -81,33 +81,11 @@ fn are_names(command: &Command) -> Result<(), ApiError> {
 
 /// What a command is called, and what it is about.
 fn named(command: &Command) -> (&'static str, String) {
-    let action = match command {
-        Command::Start { .. } => "start",
-        Command::MarkDone { .. } => "mark_done",
-        Command::Rollback { .. } => "rollback",
-        Command::Halt { .. } => "halt",
-        Command::Run { .. } => "run",
-        Command::Approve { .. } => "approve",
-        Command::Gate { .. } => "gate",
-    };
-    let subject = match groups_of(command) {
+    let subject = match command.groups() {
         [] => "all groups".to_owned(),
         names => format!("group {}", names.join(", ")),
     };
-    (action, subject)
-}
-
-/// The groups that a command names.
-fn groups_of(command: &Command) -> &[String] {
-    match command {
-        Command::Start { groups, .. }
-        | Command::MarkDone { groups }
-        | Command::Rollback { groups, .. }
-        | Command::Halt { groups, .. }
-        | Command::Run { groups, .. }
-        | Command::Approve { groups, .. } => groups,
-        Command::Gate { group, .. } => std::slice::from_ref(group),
-    }
+    (command.name(), subject)
 }
 
 /// Each group with its state.
@@ -118,7 +96,7 @@ fn states(tx: &Tx<'_>) -> Vec<(String, State)> {
 
 /// The groups that a command names; where it names none, those whose state it changed.
 fn touched(before: &[(String, State)], tx: &Tx<'_>, command: &Command) -> Vec<String> {
-    let named = groups_of(command);
+    let named = command.groups();
     if !named.is_empty() {
         return named.to_vec();
     }
@@ -135,14 +113,7 @@ fn started(before: &[(String, State)], tx: &Tx<'_>, command: &Command) -> Vec<St
 }
 
 fn wrong(refusal: CommandRefusal) -> ApiError {
-    let code = match refusal.code {
-        RefusalCode::NoRollout => Code::NoRollout,
-        RefusalCode::BadRequest => Code::BadRequest,
-        RefusalCode::NotFound => Code::NotFound,
-        RefusalCode::AlreadyExists => Code::AlreadyExists,
-        RefusalCode::Conflict => Code::Conflict,
-    };
-    ApiError::new(code, refusal.message)
+    ApiError::named(refusal.code.name(), refusal.message)
 }
 
 /// A group that waits for its external check.

@@ -320,10 +320,5 @@ fn missing(kind: Kind, name: &str) -> ApiError {
 }
 
 fn wrong(refused: &resource_set::Refused) -> ApiError {
-    let code = match refused {
-        resource_set::Refused::Faults(_) => Code::BadResource,
-        resource_set::Refused::Conflict(_) => Code::Conflict,
-        resource_set::Refused::NotFound(_) => Code::NotFound,
-    };
-    ApiError::new(code, refused.to_string())
+    ApiError::named(refused.code(), refused.to_string())
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::lenient::word;
+
 /// The body of an answer that refuses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorAnswer {
@@ -94,6 +96,12 @@ codes! {
 }
 
 impl ApiError {
+    /// An error of the code that the engine calls so.
+    pub fn named(code: &str, message: impl Into<String>) -> Self {
+        let code = Code::ALL.iter().copied().find(|known| word(known) == code);
+        Self::new(code.unwrap_or(Code::Internal), message)
+    }
+
     /// An error of this code.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }

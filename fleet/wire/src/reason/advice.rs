@@ -53,17 +53,11 @@ pub fn words(command: &Command) -> String {
 }
 
 fn purpose(command: &Command, why: &Why, subject: ReasonSubject<'_>) -> String {
-    let groups = match command {
-        Command::Start { groups, .. }
-        | Command::MarkDone { groups }
-        | Command::Rollback { groups, .. }
-        | Command::Halt { groups, .. }
-        | Command::Run { groups, .. }
-        | Command::Approve { groups, .. } => groups.as_slice(),
-        Command::Gate { group, .. } => std::slice::from_ref(group),
-    };
     // A group waits for another one, or a host for its group.
-    let other = groups.first().filter(|group| !matches!(subject, ReasonSubject::Group(name) if name == group.as_str()));
+    let other = command
+        .groups()
+        .first()
+        .filter(|group| !matches!(subject, ReasonSubject::Group(name) if name == group.as_str()));
     let of = |what: &str| match other {
         Some(group) => format!("{what} for group {}", shell(group)),
         None => what.to_owned(),
