@@ -1,9 +1,8 @@
 //! What anybody is answered, as axum sends it.
 
-use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use fleet_wire::answers::{Reply, ReplyBody};
+use fleet_wire::answers::Reply;
 use fleet_wire::api::Code;
 
 /// A [`Reply`] as axum sends it.
@@ -13,10 +12,6 @@ impl IntoResponse for HttpReply {
     fn into_response(self) -> Response {
         let Reply { status, content_type, headers, body } = self.0;
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = match body {
-            ReplyBody::Own(bytes) => Bytes::from(bytes),
-            ReplyBody::Shared(bytes) => Bytes::from_owner(bytes),
-        };
         let mut response = (status, [("content-type", content_type)], body).into_response();
         for (name, value) in headers {
             let value = axum::http::HeaderValue::from_static(value);

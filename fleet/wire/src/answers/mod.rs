@@ -9,4 +9,4 @@ pub mod reply;
 pub mod schedule;
 
 pub use crate::ids;
-pub use reply::{Reply, ReplyBody};
+pub use reply::Reply;

@@ -83,13 +83,7 @@ impl<'a> Query<'a> {
     pub fn only(&self, name: &'static str) -> Result<Option<Cow<'a, str>>, QueryFault> {
         let mut found: Option<Cow<'a, str>> = None;
         for value in self.raw(name) {
-            let value = match decode(value) {
-                Decoded::Plain(text) => Cow::Borrowed(text),
-                Decoded::Bytes(bytes, true) => {
-                    Cow::Owned(String::from_utf8(bytes).map_err(|_| QueryFault::Encoding(name))?)
-                }
-                Decoded::Bytes(_, false) => return Err(QueryFault::Encoding(name)),
-            };
+            let value = strict(value).ok_or(QueryFault::Encoding(name))?;
             if value.len() > LONGEST_VALUE {
                 return Err(QueryFault::LongValue(name));
             }
@@ -119,55 +113,32 @@ impl<'a> Query<'a> {
 }
 
 fn lossy(value: &str) -> Cow<'_, str> {
-    match decode(value) {
-        Decoded::Plain(text) => Cow::Borrowed(text),
-        Decoded::Bytes(bytes, _) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
-    }
+    decode(value).map_or(Cow::Borrowed(value), |(bytes, _)| Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// Whether the written `key` means `name`.
 fn is_called(key: &str, name: &str) -> bool {
-    match decode(key) {
-        Decoded::Plain(key) => key == name,
-        Decoded::Bytes(key, _) => key == name.as_bytes(),
+    decode(key).map_or(key == name, |(key, _)| key == name.as_bytes())
+}
+
+/// The text that a value means.
+fn strict(value: &str) -> Option<Cow<'_, str>> {
+    match decode(value) {
+        None => Some(Cow::Borrowed(value)),
+        Some((bytes, is_right)) => String::from_utf8(bytes).ok().filter(|_| is_right).map(Cow::Owned),
     }
 }
 
-enum Decoded<'a> {
-    /// Nothing was escaped.
-    Plain(&'a str),
-    /// The bytes, and whether each `%` had its two digits; one without stays.
-    Bytes(Vec<u8>, bool),
-}
-
-fn decode(text: &str) -> Decoded<'_> {
+/// The bytes, and whether each `%` had its two digits; one without stays. `None`: nothing was escaped.
+fn decode(text: &str) -> Option<(Vec<u8>, bool)> {
     if !text.bytes().any(|byte| byte == b'%' || byte == b'+') {
-        return Decoded::Plain(text);
+        return None;
     }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut is_right = true;
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'+' => bytes.push(b' '),
-            b'%' => {
-                let mut ahead = rest.clone();
-                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16).and_then(|it| u8::try_from(it).ok());
-                match (digit(ahead.next()), digit(ahead.next())) {
-                    (Some(high), Some(low)) => {
-                        bytes.push(high << 4 | low);
-                        rest = ahead;
-                    }
-                    _ => {
-                        is_right = false;
-                        bytes.push(b'%');
-                    }
-                }
-            }
-            _ => bytes.push(byte),
-        }
-    }
-    Decoded::Bytes(bytes, is_right)
+    let text = text.replace('+', " ");
+    let has_digits =
+        |rest: &str| rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    let is_right = text.split('%').skip(1).all(has_digits);
+    Some((percent_encoding::percent_decode_str(&text).collect(), is_right))
 }
 
 /// A part of a path, decoded: as a value, but `+` is a plus.
@@ -178,12 +149,9 @@ pub fn path(text: &str) -> Result<Cow<'_, str>, QueryFault> {
     if text.len() > LONGEST {
         return Err(QueryFault::TooLong);
     }
-    let decoded = match decode(&text.replace('+', "%2B")) {
-        Decoded::Plain(_) => return Ok(Cow::Borrowed(text)),
-        Decoded::Bytes(_, false) => return Err(QueryFault::Encoding("the path")),
-        Decoded::Bytes(bytes, true) => String::from_utf8(bytes).map_err(|_| QueryFault::Encoding("the path"))?,
-    };
-    Ok(Cow::Owned(decoded))
+    let text = text.replace('+', "%2B");
+    let decoded = strict(&text).ok_or(QueryFault::Encoding("the path"))?;
+    Ok(Cow::Owned(decoded.into_owned()))
 }
 
 #[cfg(test)]

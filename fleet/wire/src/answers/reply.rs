@@ -1,8 +1,6 @@
 //! What is sent back.
 
-use std::ops::Deref;
-use std::sync::Arc;
-
+use bytes::Bytes;
 use serde::Serialize;
 
 use crate::api::{ApiError, Code, ErrorAnswer};
@@ -25,65 +23,13 @@ pub struct Reply {
     pub content_type: &'static str,
     /// The other headers, names in lower case.
     pub headers: &'static [(&'static str, &'static str)],
-    /// The body.
-    pub body: ReplyBody,
-}
-
-/// The bytes of a response: its own, or the same for many, which clients that read slowly share.
-#[derive(Debug, Clone)]
-pub enum ReplyBody {
-    /// Made for this response.
-    Own(Vec<u8>),
-    /// Made once.
-    Shared(Arc<[u8]>),
-}
-
-impl Deref for ReplyBody {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Own(bytes) => bytes,
-            Self::Shared(bytes) => bytes,
-        }
-    }
-}
-
-impl PartialEq for ReplyBody {
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl Eq for ReplyBody {}
-
-impl From<Vec<u8>> for ReplyBody {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self::Own(bytes)
-    }
-}
-
-impl From<String> for ReplyBody {
-    fn from(text: String) -> Self {
-        Self::Own(text.into_bytes())
-    }
-}
-
-impl From<&str> for ReplyBody {
-    fn from(text: &str) -> Self {
-        text.to_owned().into()
-    }
-}
-
-impl From<Arc<[u8]>> for ReplyBody {
-    fn from(bytes: Arc<[u8]>) -> Self {
-        Self::Shared(bytes)
-    }
+    /// The body; clients that read slowly share one that was made for many.
+    pub body: Bytes,
 }
 
 impl Reply {
     /// 200 with `body`.
-    pub fn ok(content_type: &'static str, body: impl Into<ReplyBody>) -> Self {
+    pub fn ok(content_type: &'static str, body: impl Into<Bytes>) -> Self {
         Self::with(200, content_type, body)
     }
 
@@ -103,7 +49,7 @@ impl Reply {
     }
 
     /// `body` with any status.
-    pub fn with(status: u16, content_type: &'static str, body: impl Into<ReplyBody>) -> Self {
+    pub fn with(status: u16, content_type: &'static str, body: impl Into<Bytes>) -> Self {
         Self { status, content_type, headers: HEADERS, body: body.into() }
     }
 }

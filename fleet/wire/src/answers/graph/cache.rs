@@ -1,7 +1,9 @@
 //! Graphs as they were written: most of those who ask are answered the same bytes.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
 
 use super::question::{GraphArch, GraphDialect, GraphQuestion};
 
@@ -22,7 +24,7 @@ pub(super) struct GraphKey {
 /// Graphs by what was asked. A copy has none: it may be of other releases.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
-    written: Mutex<HashMap<GraphKey, Arc<[u8]>>>,
+    written: Mutex<HashMap<GraphKey, Bytes>>,
 }
 
 impl GraphKey {
@@ -33,18 +35,18 @@ impl GraphKey {
 
 impl Cache {
     /// The graph of `key`, which `write` writes where it is not kept.
-    pub(super) fn get<E>(&self, key: GraphKey, write: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
+    pub(super) fn get<E>(&self, key: GraphKey, write: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Bytes, E> {
         let lock = || self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&key) {
-            return Ok(Arc::clone(known));
+            return Ok(known.clone());
         }
         // Without the lock: whoever asks for another graph does not wait.
-        let written: Arc<[u8]> = write()?.into();
+        let written = Bytes::from(write()?);
         let mut kept = lock();
         if kept.len() >= MOST {
             kept.clear();
         }
-        kept.insert(key, Arc::clone(&written));
+        kept.insert(key, written.clone());
         Ok(written)
     }
 

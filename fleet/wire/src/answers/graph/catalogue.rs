@@ -1,7 +1,8 @@
 //! All releases in order: made once when a release is written, and asked by everybody.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+
+use bytes::Bytes;
 
 use fleet_engine::resource::{Release, Resource};
 use fleet_engine::resource_set::ResourceSet;
@@ -76,7 +77,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// As [`Catalogue::graph`]. Inside: it cannot be written.
-    pub fn written(&self, asked: &GraphQuestion, now: Timestamp) -> Result<serde_json::Result<Arc<[u8]>>, GraphFault> {
+    pub fn written(&self, asked: &GraphQuestion, now: Timestamp) -> Result<serde_json::Result<Bytes>, GraphFault> {
         // Names that nobody wrote are not kept.
         if !self.has(&asked.channel) {
             return Ok(serde_json::to_vec(&self.graph(asked, now)?).map(Into::into));

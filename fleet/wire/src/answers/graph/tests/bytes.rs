@@ -1,7 +1,7 @@
 //! Graphs as they are sent: how large they are, and who shares them.
 
 use super::*;
-use crate::answers::reply::ReplyBody;
+use ::bytes::Bytes;
 
 /// As many releases as a channel has, each of which leads to all that come later.
 fn full(count: usize) -> Vec<Release> {
@@ -30,7 +30,7 @@ fn who_sees_the_same_shares_the_same_bytes_and_who_does_not_gets_his_own() {
     let hidden = Release { rollout: Some(phased(0.5, None)), ..plain("18.0.0") };
     let catalogue = Catalogue::new(full(20).into_iter().chain([hidden]));
     let ask = |query: &str| reply(&catalogue, query, None, at(1)).body;
-    let bytes = |body: &ReplyBody| std::ptr::from_ref::<[u8]>(body).addr();
+    let bytes = |body: &Bytes| std::ptr::from_ref::<[u8]>(body).addr();
     let (early, late) = (ask("channel=stable&rollout_wariness=0.1"), ask("channel=stable&rollout_wariness=0.9"));
     assert_ne!(early, late);
     for (query, same) in [
