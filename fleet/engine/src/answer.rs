@@ -165,7 +165,9 @@ impl<'a> GroupView<'a> {
             self.verdict(Some(host), Some(state))
         };
         let (rollout, group, paused) = (self.rollout, self.look.group, &self.paused);
-        self.answers.entry(verdict).or_insert_with(|| verdict.answer(rollout, group, paused.as_ref(), &fleet.names))
+        self.answers
+            .entry(verdict)
+            .or_insert_with_key(|verdict| verdict.answer(rollout, group, paused.as_ref(), &fleet.names))
     }
 }
 
@@ -260,7 +262,7 @@ impl HostAnswer {
 }
 
 /// What a member of a group is told, without the words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct MemberAnswer {
     is_target: bool,
     update: bool,
@@ -269,23 +271,14 @@ struct MemberAnswer {
 }
 
 /// Why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Cause {
-    Disabled,
-    Suspended,
-    Held,
+    /// One without texts of its own: it is made for each host.
+    Plain(Why),
+    /// This version failed here, with this error.
+    FailedHere(Name),
     /// A freeze, or the clock.
     Paused,
-    Updated,
-    SentBack,
-    WentBack,
-    Pinned,
-    HostDisabled,
-    /// With this error.
-    FailedHere(Name),
-    TimedOut,
-    LetGo,
-    NextPass,
     /// What holds for its group.
     Group,
 }
@@ -297,13 +290,18 @@ impl GroupView<'_> {
         let (is_target, update) = group.tells(rollout, look, host, state, was_told);
         let is_new = is_new(host);
         if rollout.mode == Mode::Disabled {
-            return MemberAnswer { is_target: true, update: false, is_new, cause: Cause::Disabled };
+            return MemberAnswer { is_target: true, update: false, is_new, cause: Cause::Plain(Why::Disabled) };
         }
         if rollout.mode == Mode::Suspended {
-            return MemberAnswer { is_target, update: false, is_new, cause: Cause::Suspended };
+            return MemberAnswer { is_target, update: false, is_new, cause: Cause::Plain(Why::Suspended) };
         }
         if host.is_some_and(|host| host.flags.is_held()) {
-            return MemberAnswer { is_target: is_target && was_told, update: false, is_new, cause: Cause::Held };
+            return MemberAnswer {
+                is_target: is_target && was_told,
+                update: false,
+                is_new,
+                cause: Cause::Plain(Why::Held),
+            };
         }
         // A freeze, or the clock, keeps those that were not told yet.
         if self.paused.is_some() && update && !was_told {
@@ -311,22 +309,24 @@ impl GroupView<'_> {
         }
         let goes_back = group.state == State::RolledBack;
         let cause = match (host, state) {
-            (Some(host), Some(HostState::Updated)) if host.version == look.wanted && goes_back => Cause::WentBack,
-            (Some(host), Some(HostState::Updated)) if host.version == look.wanted => Cause::Updated,
-            (Some(host), Some(HostState::Excluded)) if host.flags.pinned => Cause::Pinned,
-            (_, Some(HostState::Excluded)) => Cause::HostDisabled,
+            (Some(host), Some(HostState::Updated)) if host.version == look.wanted && goes_back => {
+                Cause::Plain(Why::WentBack)
+            }
+            (Some(host), Some(HostState::Updated)) if host.version == look.wanted => Cause::Plain(Why::Updated),
+            (Some(host), Some(HostState::Excluded)) if host.flags.pinned => Cause::Plain(Why::Pinned),
+            (_, Some(HostState::Excluded)) => Cause::Plain(Why::HostDisabled),
             (Some(host), Some(HostState::Failed)) if group.halt.is_none() => {
                 Cause::FailedHere(host.failure.map_or(Name::NONE, |failure| failure.code))
             }
-            (_, Some(HostState::TimedOut)) if group.halt.is_none() => Cause::TimedOut,
-            _ if update && goes_back => Cause::SentBack,
-            _ if update => Cause::LetGo,
+            (_, Some(HostState::TimedOut)) if group.halt.is_none() => Cause::Plain(Why::TimedOut),
+            _ if update && goes_back => Cause::Plain(Why::SentBack),
+            _ if update => Cause::Plain(Why::LetGo),
             // Who is not known yet arrives with this question.
             _ if group.is_capped()
                 && group.state == State::Active
                 && host.is_none_or(|host| host.arrival.get() > group.pass_of(host).pass_to) =>
             {
-                Cause::NextPass
+                Cause::Plain(Why::NextPass)
             }
             _ => Cause::Group,
         };
@@ -336,31 +336,21 @@ impl GroupView<'_> {
 
 impl MemberAnswer {
     fn answer(
-        self,
+        &self,
         rollout: &Rollout,
         group: &GroupStatus,
         paused: Option<&(Why, Option<Timestamp>)>,
         names: &NameTable,
     ) -> HostAnswer {
         let because = |why: Why| WaitReason { why, since: group.reason.since, until: None };
-        let reason = match (self.cause, paused) {
+        let reason = match (self.cause.clone(), paused) {
             (Cause::Paused, Some((why, until))) => WaitReason { until: *until, ..because(why.clone()) },
             (Cause::Group | Cause::Paused, _) => group.reason.clone(),
-            (Cause::Disabled, _) => because(Why::Disabled),
-            (Cause::Suspended, _) => because(Why::Suspended),
-            (Cause::Held, _) => because(Why::Held),
-            (Cause::Updated, _) => because(Why::Updated),
-            (Cause::SentBack, _) => because(Why::SentBack),
-            (Cause::WentBack, _) => because(Why::WentBack),
-            (Cause::Pinned, _) => because(Why::Pinned),
-            (Cause::HostDisabled, _) => because(Why::HostDisabled),
+            (Cause::Plain(why), _) => because(why),
             (Cause::FailedHere(code), _) => {
                 let error = (!code.is_none()).then(|| names.text(code).to_owned());
                 because(Why::FailedHere { error })
             }
-            (Cause::TimedOut, _) => because(Why::TimedOut),
-            (Cause::LetGo, _) => because(Why::LetGo),
-            (Cause::NextPass, _) => because(Why::NextPass),
         };
         let answer = HostAnswer {
             version: rollout.target.clone(),

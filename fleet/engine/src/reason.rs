@@ -18,7 +18,7 @@ pub enum Who {
 
 named! { code[&] self:
 /// Why.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "code")]
 pub enum Why {
     /// There is no rollout.
