@@ -1,5 +1,6 @@
 //! What a simulation takes of a server, by the command line and by the dashboard.
 
+use fleet_engine::fleet::HostReport;
 use fleet_engine::resource::Kind;
 use fleet_simulator::forecast::KnownHost;
 use fleet_wire::answers::ids;
@@ -12,13 +13,13 @@ pub(crate) const KINDS: [Kind; 3] = [Kind::Config, Kind::Maintenance, Kind::Vers
 
 /// A host, as far as a simulation goes.
 pub(crate) fn known(host: HostView) -> KnownHost {
-    KnownHost {
-        id: ids::parse(&host.host),
-        group: host.declared_group,
-        assigned: Some(host.assigned_group).filter(|group| !group.is_empty()),
-        labels: host.labels,
-        pinned: host.pinned,
-        disabled: host.disabled,
-        held: host.held,
-    }
+    let report = HostReport {
+        host: ids::parse(&host.host),
+        group: Some(host.declared_group),
+        labels: Some(host.labels),
+        pinned: Some(host.pinned),
+        disabled: Some(host.disabled),
+        ..HostReport::default()
+    };
+    KnownHost { report, assigned: Some(host.assigned_group).filter(|group| !group.is_empty()), held: host.held }
 }

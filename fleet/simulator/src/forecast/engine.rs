@@ -100,22 +100,14 @@ impl<'a> ForecastWorld<'a> {
 
     /// A host is known before the rollout begins, and runs the version before.
     fn arrive(&mut self, host: &super::plan::KnownHost) {
-        let report = HostReport {
-            host: host.id,
-            update_id: !host.id,
-            group: Some(host.group.clone()),
-            version: Some(self.start.to_string()),
-            labels: Some(host.labels.clone()),
-            pinned: Some(host.pinned),
-            disabled: Some(host.disabled),
-            last: None,
-        };
+        let id = host.report.host;
+        let report = HostReport { update_id: !id, version: Some(self.start.to_string()), ..host.report.clone() };
         self.fleet.report(&report, None, self.begin);
         if let Some(group) = &host.assigned {
-            self.fleet.assign(host.id, Some(group), None, self.begin);
+            self.fleet.assign(id, Some(group), None, self.begin);
         }
         if host.held {
-            self.fleet.decide(host.id, None, self.begin, |flags| flags.held = true);
+            self.fleet.decide(id, None, self.begin, |flags| flags.held = true);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use fleet_engine::fleet::HostReport;
 use fleet_engine::host::HostId;
 
 use super::plan::{ForecastPlan, HostSource, KnownHost};
@@ -69,7 +70,8 @@ impl ForecastHosts {
         if arrives.is_empty() {
             return Err("there is no host to simulate: give --hosts N, or an inventory with hosts".to_owned());
         }
-        let members = arrives.iter().map(|host| ForecastHost { id: host.id, ..ForecastHost::default() }).collect();
+        let members =
+            arrives.iter().map(|host| ForecastHost { id: host.report.host, ..ForecastHost::default() }).collect();
         let mut hosts = Self { crowd: Crowd::new(plan.seed, members), polls: Vec::new() };
         hosts.draw(plan, &arrives)?;
         hosts.take_turns(plan);
@@ -82,7 +84,7 @@ impl ForecastHosts {
         let labelled: Vec<usize> = match &plan.bad_label {
             None => all.clone(),
             Some((key, value)) => {
-                let has = |host: &KnownHost| host.labels.get(key).is_some_and(|found| found == value);
+                let has = |host: &KnownHost| host.report.labels.iter().any(|labels| labels.get(key) == Some(value));
                 let found: Vec<usize> =
                     (0..).zip(arrives).filter(|(_, host)| has(host)).map(|(number, _)| number).collect();
                 if found.is_empty() {
@@ -133,8 +135,12 @@ impl ForecastHosts {
 }
 
 fn no_label(key: &str, value: &str, arrives: &[KnownHost]) -> String {
-    let mut known: Vec<String> =
-        arrives.iter().flat_map(|host| &host.labels).map(|(key, value)| format!("{key}={value}")).collect();
+    let mut known: Vec<String> = arrives
+        .iter()
+        .flat_map(|host| &host.report.labels)
+        .flatten()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
     known.sort_unstable();
     known.dedup();
     known.truncate(12);
@@ -146,7 +152,7 @@ fn no_label(key: &str, value: &str, arrives: &[KnownHost]) -> String {
 /// An inventory; the first of two hosts with one id counts.
 fn known_hosts(known: &[KnownHost]) -> Vec<KnownHost> {
     let mut ids: HashSet<HostId> = HashSet::new();
-    known.iter().filter(|host| ids.insert(host.id)).cloned().collect()
+    known.iter().filter(|host| ids.insert(host.report.host)).cloned().collect()
 }
 
 /// As many for each group; the first ones have one more where it does not come out even.
@@ -175,13 +181,13 @@ fn made_hosts(seed: u64, counts: &[(Option<&str>, u32)]) -> Result<Vec<KnownHost
                 list.get(usize::try_from(nth).unwrap_or(0)).copied().unwrap_or_default().to_owned()
             };
             let labels = [("os", label(&SYSTEMS, draw)), ("arch", label(&ARCHES, draw >> 32))];
-            hosts.push(KnownHost {
-                id: crowd::id(seed, number),
-                group: group.unwrap_or_default().to_owned(),
-                assigned: group.map(str::to_owned),
-                labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
-                ..KnownHost::default()
-            });
+            let report = HostReport {
+                host: crowd::id(seed, number),
+                group: Some(group.unwrap_or_default().to_owned()),
+                labels: Some(labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
+                ..HostReport::default()
+            };
+            hosts.push(KnownHost { report, assigned: group.map(str::to_owned), held: false });
         }
     }
     Ok(hosts)

@@ -1,8 +1,6 @@
 //! What is to be simulated.
 
-use std::collections::BTreeMap;
-
-use fleet_engine::host::HostId;
+use fleet_engine::fleet::HostReport;
 use fleet_engine::resource::Resource;
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
@@ -128,7 +126,7 @@ impl Cut {
 }
 
 /// Whose rollout it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum HostSource {
     /// Made up: so many in all, in equal parts for all groups.
     Made(u32),
@@ -147,21 +145,13 @@ pub struct Made {
     pub count: u32,
 }
 
-/// A host, as it is reported first.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// A host before the rollout.
+#[derive(Debug, Clone, Default)]
 pub struct KnownHost {
-    /// Its UUID.
-    pub id: HostId,
-    /// The group that it declares.
-    pub group: String,
+    /// What it reports first; it runs the version before.
+    pub report: HostReport,
     /// The group that an operator gave it.
     pub assigned: Option<String>,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// Its updater is pinned.
-    pub pinned: bool,
-    /// Its updater is disabled.
-    pub disabled: bool,
     /// An operator holds it.
     pub held: bool,
 }

@@ -1,5 +1,6 @@
 //! Expected figures are counted by hand from FLEET §3 and the plans.
 
+use fleet_engine::fleet::HostReport;
 use fleet_engine::resource;
 use fleet_wire::answers::ids;
 use proptest::prelude::*;
@@ -83,13 +84,17 @@ fn a_bad_release_halts_in_the_first_group_and_the_second_is_spared() {
 
 #[test]
 fn only_hosts_with_the_label_are_hit() {
-    let known = |nth: u32| KnownHost {
-        id: ids::parse(&format!("host-{nth}")),
-        labels: [("g", if nth < 50 { "one" } else { "two" }), ("os", if nth.is_multiple_of(2) { "a" } else { "b" })]
+    let labels = |nth: u32| {
+        [("g", if nth < 50 { "one" } else { "two" }), ("os", if nth.is_multiple_of(2) { "a" } else { "b" })]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into(),
-        ..KnownHost::default()
+            .into()
     };
+    let report = |nth: u32| HostReport {
+        host: ids::parse(&format!("host-{nth}")),
+        labels: Some(labels(nth)),
+        ..HostReport::default()
+    };
+    let known = |nth: u32| KnownHost { report: report(nth), ..KnownHost::default() };
     let hosts = HostSource::Known((0..100).map(known).collect());
     let with = |label: &str| ForecastPlan {
         hosts: hosts.clone(),
