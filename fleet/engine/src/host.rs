@@ -51,30 +51,40 @@ pub fn uuid(id: HostId) -> String {
     [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
 }
 
-/// A host's last change, as it reported it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Last {
+/// A host's last change, as it reported it. A record has it with texts, a host with their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(bound(serialize = "Text: Serialize + Default + PartialEq"))]
+pub struct Last<Text = Name> {
     /// What became of it.
     pub outcome: Outcome,
     /// The version that it was to.
-    pub to: Name,
-    /// The code of its error.
-    pub code: Name,
+    pub to: Text,
+    /// The code of its error; none: it had none.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub code: Text,
     /// When it was seen.
     pub at: Moment,
-    /// Its error is one of [`protocol::report::code::OF_THE_WAY`].
+    /// Its error is one of [`protocol::report::code::OF_THE_WAY`]; a record has its code alone.
+    #[serde(skip)]
     pub is_of_the_way: bool,
 }
 
-/// A version that is not good on a host. It stays so, whatever is tried after it, until the host runs that version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HostFailure {
+/// A version that is not good on a host. It stays so, whatever is tried after it, until the host runs that version. With texts
+/// or names, as [`Last`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(bound(serialize = "Text: Serialize + Default + PartialEq"))]
+pub struct HostFailure<Text = Name> {
     /// The version.
-    pub to: Name,
-    /// The code of its error.
-    pub code: Name,
+    pub to: Text,
+    /// The code of its error; none: it had none.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub code: Text,
     /// When it was first seen: again, where the host was allowed to update since.
     pub at: Moment,
+}
+
+fn is_none<Text: Default + PartialEq>(text: &Text) -> bool {
+    *text == Text::default()
 }
 
 /// What an operator or the host itself decided.

@@ -6,7 +6,7 @@ use protocol::report::code;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;
-use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark, Outcome};
+use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark};
 use crate::moment::Moment;
 
 /// A host, as [`Fleet::record`] gives it and [`Fleet::restore`] takes it back. What is absent is not known.
@@ -47,10 +47,10 @@ pub struct HostRecord {
     pub reports: bool,
     /// Its last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last: Option<LastRecord>,
+    pub last: Option<Last<String>>,
     /// What failed on it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<FailureRecord>,
+    pub failure: Option<HostFailure<String>>,
     /// What a rollout did to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Mark>,
@@ -60,32 +60,6 @@ pub struct HostRecord {
     /// The number of a rollout, and the group that it stays in for that, though it declares another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stays: Option<(u64, String)>,
-}
-
-/// [`Last`] with texts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LastRecord {
-    /// What became of it.
-    pub outcome: Outcome,
-    /// The version that it was to.
-    pub to: String,
-    /// The code of its error; empty: none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub code: String,
-    /// When it was seen.
-    pub at: Moment,
-}
-
-/// [`HostFailure`] with texts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailureRecord {
-    /// The version.
-    pub to: String,
-    /// The code of its error; empty: none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub code: String,
-    /// When it was first seen.
-    pub at: Moment,
 }
 
 fn is_zero(number: &u128) -> bool {
@@ -110,16 +84,14 @@ impl Fleet {
             joined: host.joined.get(),
             enrolled: host.enrolled.map(|enrolled| enrolled.at.get()),
             reports: host.reports,
-            last: host.last.map(|last| LastRecord {
-                outcome: last.outcome,
-                to: text(last.to),
-                code: text(last.code),
-                at: last.at,
+            last: host.last.map(|Last { outcome, to, code, at, .. }| {
+                let (to, code) = (text(to), text(code));
+                Last { outcome, to, code, at, is_of_the_way: false }
             }),
-            failure: host.failure.map(|failure| FailureRecord {
-                to: text(failure.to),
-                code: text(failure.code),
-                at: failure.at,
+            failure: host.failure.map(|HostFailure { to, code, at }| HostFailure {
+                to: text(to),
+                code: text(code),
+                at,
             }),
             mark: host.mark,
             told_back: host.told_back,
@@ -156,17 +128,13 @@ impl Fleet {
             joined: ArrivalNumber::of(record.joined),
             enrolled: record.enrolled.map(EnrolmentMark::at),
             reports: record.reports,
-            last: record.last.map(|last| Last {
-                outcome: last.outcome,
-                to: names.keep(&last.to),
-                code: names.keep(&last.code),
-                at: last.at,
-                is_of_the_way: code::is_of_the_way(&last.code),
+            last: record.last.map(|Last { outcome, to, code, at, .. }| {
+                let is_of_the_way = code::is_of_the_way(&code);
+                Last { outcome, to: names.keep(&to), code: names.keep(&code), at, is_of_the_way }
             }),
-            failure: record.failure.map(|failure| HostFailure {
-                to: names.keep(&failure.to),
-                code: names.keep(&failure.code),
-                at: failure.at,
+            failure: record.failure.map(|HostFailure { to, code, at }| {
+                let (to, code) = (names.keep(&to), names.keep(&code));
+                HostFailure { to, code, at }
             }),
             mark: record.mark,
             told_back: record.told_back,
@@ -181,6 +149,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::{HostChange, HostReport};
+    use crate::host::Outcome;
 
     fn full() -> Fleet {
         let mut fleet = Fleet::default();
