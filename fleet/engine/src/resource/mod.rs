@@ -46,7 +46,7 @@ pub use kind::Kind;
 pub(crate) use maintenance::default_group;
 pub use maintenance::{Maintenance, MaintenanceWindow};
 pub use release::{Phased, Release};
-pub(crate) use report::counts_are_good;
+pub use report::counts_are_good;
 pub use report::{AgentReport, Omitted, VersionCount};
 pub(crate) use ruling::ruling;
 pub use schema::schema;

@@ -43,7 +43,7 @@ pub struct Omitted {
 }
 
 /// Whether counts that were made then are good at `now`.
-pub(crate) fn counts_are_good(made: Timestamp, now: Timestamp) -> bool {
+pub fn counts_are_good(made: Timestamp, now: Timestamp) -> bool {
     now.as_second() - made.as_second() <= VALID
 }
 

@@ -4,7 +4,7 @@ use fleet_engine::plain::is_unsafe;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet_engine::host::Host;
-use fleet_engine::resource::{Kind, MOST_GROUPS, MOST_VERSIONS, Resource};
+use fleet_engine::resource::{Kind, MOST_GROUPS, MOST_VERSIONS, Resource, counts_are_good};
 use fleet_engine::tally::{DEPARTED_AFTER, silent_after};
 use fleet_wire::api::{CountOf, KeptResource, Omission, StateCounts};
 use jiff::{SignedDuration, Timestamp};
@@ -17,8 +17,6 @@ use super::tx::Tx;
 pub(super) const OWN_REPORT: &str = "teleport-fleet";
 /// The group of a host that declares none (Managed Updates v2).
 const DEFAULT_GROUP: &str = "default";
-/// How old another server's counts may be, seconds (Managed Updates v2).
-const COUNTS_VALID: i64 = 60;
 /// After that a report is of the past (Managed Updates v2).
 const EXPIRES_AFTER: SignedDuration = SignedDuration::from_hours(1);
 /// Longest name of a group in a report, bytes.
@@ -144,7 +142,7 @@ pub(crate) fn counts(tx: &Tx<'_>) -> StateCounts {
     for resource in state.resources.all() {
         let Resource::Report(object) = resource else { continue };
         reports += 1;
-        if now.as_second() - object.model.timestamp.as_second() > COUNTS_VALID {
+        if !counts_are_good(object.model.timestamp, now) {
             expired += 1;
             continue;
         }
