@@ -2,10 +2,8 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use fleet_wire::api::HOST_STATES;
 
-/// States of hosts (FLEET §3).
-const STATES: [&str; 9] =
-    ["excluded", "updated", "failed", "timed_out", "told", "silent", "let_go", "pending", "unassigned"];
 /// Characters of a wrong version that are shown.
 const LONGEST_VERSION: usize = 64;
 /// Hex digits of a hash of the audit log.
@@ -29,7 +27,7 @@ pub struct HostsFilter {
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
     /// Only hosts in this state
-    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(STATES))]
+    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(HOST_STATES))]
     pub state: Option<String>,
     /// Only hosts on which the present target failed
     #[arg(long)]

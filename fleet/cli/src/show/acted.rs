@@ -70,12 +70,7 @@ pub(crate) fn run(out: &mut dyn Write, group: &str, acted: &Acted, look: &Palett
             let reason = waits.reason().line(ReasonSubject::Group(group), &look.zone);
             writeln!(out, "The stop of group '{}' is ended. It has not begun: {reason}", clean(group))?;
         }
-        None => writeln!(out, "{}", executing(group))?,
+        None => writeln!(out, "Executing auto-update for group '{}' immediately.", clean(group))?,
     }
     touched(out, &acted.effects)
-}
-
-/// The sentence of RFD 0169's `autoupdate run`.
-fn executing(group: &str) -> String {
-    format!("Executing auto-update for group '{}' immediately.", clean(group))
 }

@@ -2,12 +2,13 @@
 
 use std::io::Write;
 
-use fleet_wire::api::{Explained, History, HostView};
+use fleet_wire::api::{Explained, History};
 use fleet_wire::reason::advice::accept;
+use fleet_wire::words::host;
 
 use super::reason::ReasonSubject;
 use super::reported;
-use super::text::{clean, time, time_to_come};
+use super::text::{clean, time_to_come};
 use crate::console::Palette;
 use crate::failure::Failure;
 
@@ -20,9 +21,7 @@ pub(crate) fn text(out: &mut dyn Write, explained: &Explained, look: &Palette) -
     writeln!(out, "Host: {}", clean(&answer.host))?;
     writeln!(out, "Group: {}", or_none(&answer.group))?;
     writeln!(out, "State: {}", or_none(&answer.state))?;
-    let version = or_none(&answer.version);
-    let told = if answer.update { format!("update to {version}") } else { format!("no update ({version})") };
-    writeln!(out, "Answer: {told}")?;
+    writeln!(out, "Answer: {}", clean(&host::answer(answer)))?;
     writeln!(out, "Why: {}", answer.why.line(ReasonSubject::Host(&answer.host), &look.zone))?;
     let until = answer.until.as_ref().map(|until| format!("{} at the earliest", time_to_come(until, &look.zone)));
     writeln!(out, "Until: {}", until.unwrap_or_else(|| "no time is known".to_owned()))?;
@@ -53,13 +52,13 @@ pub(crate) fn detail(out: &mut dyn Write, explained: &Explained, look: &Palette)
     let labels: Vec<String> =
         host.labels.iter().map(|(name, value)| format!("{}={}", clean(name), clean(value))).collect();
     writeln!(out, "Labels: {}", or_none(&labels.join(", ")))?;
-    let flags = flags(host);
+    let flags = host::flags(host);
     if !flags.is_empty() {
-        writeln!(out, "Set: {}", flags.join(", "))?;
+        writeln!(out, "Set: {flags}")?;
     }
-    let seen = host.last_seen.map_or_else(|| "never".to_owned(), |seen| format!("{} UTC", time(seen)));
-    writeln!(out, "Last seen: {seen}")?;
-    writeln!(out, "Last change: {}", last_change(host))?;
+    writeln!(out, "Last seen: {}", host::seen(host))?;
+    let change = host::last_change(host);
+    writeln!(out, "Last change: {}", if change.is_empty() { "(none is known)".into() } else { clean(&change) })?;
     if !host.not_counted.is_empty() {
         writeln!(out, "Not counted: {}", clean(&host.not_counted))?;
     }
@@ -86,20 +85,4 @@ fn reported(out: &mut dyn Write, history: &History) -> Result<(), Failure> {
         writeln!(out, "  {}", clean(&reported::change(change)))?;
     }
     Ok(())
-}
-
-/// What keeps a host from updating, by a word each.
-fn flags(host: &HostView) -> Vec<&'static str> {
-    let all = [(host.held, "held"), (host.pinned, "pinned"), (host.disabled, "disabled")];
-    all.into_iter().filter(|(is_set, _)| *is_set).map(|(_, word)| word).collect()
-}
-
-/// `failed, to 1.2.4 (health_failed)`.
-fn last_change(host: &HostView) -> String {
-    if host.last_outcome.is_empty() {
-        return "(none is known)".to_owned();
-    }
-    let to = if host.last_target.is_empty() { String::new() } else { format!(", to {}", clean(&host.last_target)) };
-    let code = if host.error_code.is_empty() { String::new() } else { format!(" ({})", clean(&host.error_code)) };
-    format!("{}{to}{code}", clean(&host.last_outcome))
 }

@@ -7,6 +7,7 @@ use askama::Template;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use fleet_wire::api::{ApiError, Code};
+use fleet_wire::lenient::word;
 
 use super::session::Session;
 use crate::app::App;
@@ -94,10 +95,9 @@ pub(super) fn page(status: StatusCode, template: &impl Template) -> Response {
 /// What was refused, on a page, with the API's code and status.
 pub(super) fn refuse(app: &App, session: Option<&Session>, wrong: ApiError, back: &str) -> Response {
     let status = failure::status(wrong.code);
-    let code = serde_json::to_value(wrong.code).ok().and_then(|code| code.as_str().map(str::to_owned));
     let refused = RefusedPage {
         frame: frame(app, session),
-        code: code.unwrap_or_default(),
+        code: word(&wrong.code),
         message: wrong.message,
         back: back.to_owned(),
     };

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use fleet_wire::api::{AuditEntry, Verified};
+use fleet_wire::lenient::word;
 use fleet_wire::text;
 
 use super::frame::Frame;
@@ -43,15 +44,10 @@ impl AuditRow {
             (_, Some(message)) => message.to_owned(),
             (serde_json::Value::Object(keys), None) => {
                 let said = keys.iter().filter(|(_, value)| !value.is_null());
-                said.map(|(key, value)| format!("{key}: {}", bare(value))).collect::<Vec<_>>().join(", ")
+                said.map(|(key, value)| format!("{key}: {}", word(value))).collect::<Vec<_>>().join(", ")
             }
             (other, None) => other.to_string(),
         };
         Self { at: text::time(entry.at), action: entry.action.replace('_', " "), detail, entry: entry.clone() }
     }
-}
-
-/// A string without its quotes.
-fn bare(value: &serde_json::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -3,7 +3,7 @@
 use askama::Template;
 use fleet_wire::api::{AuditEntry, Explained, History, ToldHost};
 use fleet_wire::reason::{Reason, ReasonSubject};
-use fleet_wire::words::reported;
+use fleet_wire::words::{host, reported};
 
 use super::audit::AuditRow;
 use super::frame::Frame;
@@ -40,9 +40,7 @@ impl HostPage {
     }
 
     fn told(&self) -> String {
-        self.answer().map_or_else(String::new, |ToldHost { update, version, .. }| {
-            if *update { format!("update to {version}") } else { format!("no update ({version})") }
-        })
+        self.answer().map(host::answer).unwrap_or_default()
     }
 
     fn waits(&self) -> Option<Waits> {
@@ -56,9 +54,7 @@ impl HostPage {
     }
 
     fn flags(&self) -> String {
-        let all = self.known().map(|host| [(host.held, "held"), (host.pinned, "pinned"), (host.disabled, "disabled")]);
-        let set = all.into_iter().flatten().filter(|(is_set, _)| *is_set).map(|(_, word)| word);
-        set.collect::<Vec<_>>().join(", ")
+        self.known().map(host::flags).unwrap_or_default()
     }
 
     fn actions(&self) -> Vec<PageAction> {
@@ -71,7 +67,7 @@ impl HostPage {
         self.known().map(|host| host.waiting_key.as_str()).filter(|key| !key.is_empty())
     }
 
-    /// The command that believes it.
+    /// The command that accepts it.
     fn accept(&self, key: &str) -> String {
         fleet_wire::reason::advice::accept(&self.id, key)
     }

@@ -1,8 +1,7 @@
 //! `/hosts`.
 
 use askama::Template;
-use fleet_wire::api::{HostList as Found, HostView, HostsQuery};
-use fleet_wire::text;
+use fleet_wire::api::{HostList as Found, HostsQuery};
 
 use super::frame::Frame;
 
@@ -65,19 +64,4 @@ impl HostsPage {
 pub(crate) fn state_word(state: &str) -> String {
     let known = STATES.iter().find(|(name, _)| *name == state);
     known.map_or_else(|| state.to_owned(), |(_, word)| (*word).to_owned())
-}
-
-/// When a host was last seen.
-pub(crate) fn seen(host: &HostView) -> String {
-    host.last_seen.map_or_else(|| "never".to_owned(), |seen| format!("{} UTC", text::time(seen)))
-}
-
-/// `rolled_back, to 1.2.4 (health_failed)`; empty: no change is known.
-pub(crate) fn last_change(host: &HostView) -> String {
-    if host.last_outcome.is_empty() {
-        return String::new();
-    }
-    let to = if host.last_target.is_empty() { String::new() } else { format!(", to {}", host.last_target) };
-    let code = if host.error_code.is_empty() { String::new() } else { format!(" ({})", host.error_code) };
-    format!("{}{to}{code}", host.last_outcome)
 }

@@ -4,4 +4,5 @@
 
 pub mod effects;
 pub mod holds;
+pub mod host;
 pub mod reported;
