@@ -79,7 +79,7 @@ impl Forwards {
             }
             entry.asking.clone()
         };
-        let value_now = || lock(known).get(&url).and_then(|asked| asked.forward.at(clock::now()).value().cloned());
+        let value_now = || lock(known).get(&url).and_then(|asked| asked.forward.at(clock::now()).cloned());
         let value = value_now();
         if value.is_none() {
             let _place = load.wait()?;

@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
-use fleet_engine::reason::Who;
 use fleet_engine::rollout::{Rollout, State};
-use fleet_wire::answers::find;
+use fleet_wire::lenient::word;
 
 use crate::core::Snapshot;
 use crate::notify::{Meter, WEBHOOK};
@@ -89,13 +88,9 @@ fn waits(rollout: &Rollout, now: jiff::Timestamp) -> Vec<(String, f64)> {
     let groups = rollout.groups.iter().filter(|group| group.state != State::Done);
     let of_group = |group: &fleet_engine::rollout::GroupStatus| {
         let why = &group.reason.why;
-        let who = match why.who() {
-            Who::Operator => "operator",
-            Who::Time => "time",
-            Who::Hosts => "hosts",
-        };
+        let who = word(&why.who());
         let since = u64::try_from(now.duration_since(group.reason.since).as_secs()).unwrap_or(0);
-        (labels(&[("group", &group.policy.name), ("reason", find::code(why)), ("who", who)]), count(since))
+        (labels(&[("group", &group.policy.name), ("reason", why.code()), ("who", &who)]), count(since))
     };
     groups.map(of_group).collect()
 }

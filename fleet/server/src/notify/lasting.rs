@@ -5,7 +5,6 @@ use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
 use fleet_engine::rollout_state::{HaltCause, RolloutState};
 use fleet_store::{Noted, PlaceInLog};
-use fleet_wire::answers::find;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -184,7 +183,7 @@ fn stuck(rollout: &Rollout, group: &GroupStatus, seen: &Observation<'_>) -> Opti
     if seen.now < explained_to {
         return None;
     }
-    let code = find::code(&reason.why);
+    let code = reason.why.code();
     let what =
         format!("{} is stuck: it waits ({code}) longer than its schedule or its past explains", shown(&name(own)));
     Some(Condition {

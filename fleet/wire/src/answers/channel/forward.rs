@@ -24,27 +24,6 @@ impl<T> Default for Forward<T> {
     }
 }
 
-/// What a forwarded channel says now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forwarded<'a, T> {
-    /// This, from at most a minute ago.
-    Fresh(&'a T),
-    /// This, from at most an hour ago; the server did not answer since.
-    LastGood(&'a T),
-    /// Nothing.
-    Nothing,
-}
-
-impl<'a, T> Forwarded<'a, T> {
-    /// What is answered.
-    pub fn value(self) -> Option<&'a T> {
-        match self {
-            Self::Fresh(value) | Self::LastGood(value) => Some(value),
-            Self::Nothing => None,
-        }
-    }
-}
-
 impl<T> Forward<T> {
     /// Whether to ask at `now`: never asked, or more than a minute ago. A clock that went back does not keep it from being asked.
     pub fn is_due(&self, now: Timestamp) -> bool {
@@ -65,12 +44,8 @@ impl<T> Forward<T> {
     }
 
     /// What it says at `now`.
-    pub fn at(&self, now: Timestamp) -> Forwarded<'_, T> {
-        match &self.good {
-            Some((since, value)) if now.duration_since(*since) <= FRESH => Forwarded::Fresh(value),
-            Some((since, value)) if now.duration_since(*since) <= LAST_GOOD => Forwarded::LastGood(value),
-            _ => Forwarded::Nothing,
-        }
+    pub fn at(&self, now: Timestamp) -> Option<&T> {
+        self.good.as_ref().filter(|(since, _)| now.duration_since(*since) <= LAST_GOOD).map(|(_, value)| value)
     }
 }
 

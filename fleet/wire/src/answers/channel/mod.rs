@@ -15,7 +15,7 @@ use fleet_engine::resource::{Channel, ChannelSource, Kind, Resource};
 use fleet_engine::resource_set::ResourceSet;
 use protocol::Version;
 
-pub use forward::{Forward, Forwarded, read_critical, read_version};
+pub use forward::{Forward, read_critical, read_version};
 
 use crate::answers::query::{self, LONGEST_VALUE};
 use crate::answers::reply::{Reply, TEXT};

@@ -208,15 +208,11 @@ fn a_forwarded_channel_is_critical_by_exactly_yes() {
 fn a_forwarded_answer_is_fresh_for_a_minute_then_the_last_good_for_an_hour_then_nothing() {
     let mut forward = Forward::default();
     assert!(forward.is_due(at(0)));
-    assert_eq!(forward.at(at(0)), Forwarded::Nothing);
+    assert_eq!(forward.at(at(0)), None);
     forward.take(Some(1), at(0));
-    for (seconds, due, said) in [
-        (0, false, Forwarded::Fresh(&1)),
-        (60, false, Forwarded::Fresh(&1)),
-        (61, true, Forwarded::LastGood(&1)),
-        (3600, true, Forwarded::LastGood(&1)),
-        (3601, true, Forwarded::Nothing),
-    ] {
+    for (seconds, due, said) in
+        [(0, false, Some(&1)), (60, false, Some(&1)), (61, true, Some(&1)), (3600, true, Some(&1)), (3601, true, None)]
+    {
         assert_eq!((forward.is_due(at(seconds)), forward.at(at(seconds))), (due, said), "{seconds} s");
     }
 }
@@ -229,11 +225,11 @@ fn a_server_that_fails_is_asked_once_a_minute_and_does_not_make_the_last_good_an
         let now = at(minute * 60);
         forward.take(None, now);
         assert!(!forward.is_due(at(minute * 60 + 60)));
-        assert_eq!(forward.at(now).value(), Some(&1), "minute {minute}");
+        assert_eq!(forward.at(now), Some(&1), "minute {minute}");
     }
-    assert_eq!(forward.at(at(3601)), Forwarded::Nothing);
+    assert_eq!(forward.at(at(3601)), None);
     forward.take(Some(2), at(4000));
-    assert_eq!(forward.at(at(4000)), Forwarded::Fresh(&2));
+    assert_eq!(forward.at(at(4000)), Some(&2));
 }
 
 #[test]
@@ -275,6 +271,6 @@ proptest! {
         }
         let newest = asked.iter().rfind(|(_, good)| *good).map(|(second, _)| *second);
         let expected = newest.filter(|second| SignedDuration::from_secs(now - second) <= SignedDuration::from_hours(1));
-        prop_assert_eq!(forward.at(at(now)).value().copied(), expected);
+        prop_assert_eq!(forward.at(at(now)).copied(), expected);
     }
 }

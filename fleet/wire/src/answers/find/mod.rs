@@ -132,11 +132,6 @@ pub fn stale(answer: HostAnswer, since: Timestamp) -> HostAnswer {
     HostAnswer { update: false, reason: WaitReason { why: Why::StoreUnavailable, since, until: None }, ..answer }
 }
 
-/// The stable code of a reason.
-pub fn code(why: &Why) -> &'static str {
-    why.code()
-}
-
 /// RFD 0169's answer.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "FindFlat")]

@@ -49,14 +49,14 @@ fn full() -> Cluster {
 #[test]
 fn a_reason_s_code_is_that_of_the_resources() {
     for why in every() {
-        assert_eq!(json!(why)["code"], code(&why));
+        assert_eq!(json!(why)["code"], why.code());
     }
 }
 
 #[test]
 fn to_strangers_a_reason_is_a_code_and_a_time_without_names_and_counts() {
     for why in every() {
-        let expected = json!({ "code": code(&why) });
+        let expected = json!({ "code": why.code() });
         let said = json!(why);
         let said = said.as_object().unwrap().iter().filter(|(key, _)| *key != "code");
         let names: Vec<&str> = said.filter_map(|(_, value)| value.as_str()).filter(|name| !name.is_empty()).collect();
