@@ -2,20 +2,21 @@
 //! and what is held. The server writes it of its engine's values; the command line and the pages read it. What a newer server
 //! writes besides is left alone, what an older one does not write is empty.
 
+use std::collections::BTreeSet;
+
 use fleet_engine::advice::Advice;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::HostId;
 use fleet_engine::policy::{Mode, Schedule, Strategy};
 use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout::{Canary, GroupStatus, Rollout};
-use fleet_engine::rollout_state::RolloutState;
+use fleet_engine::rollout_state::{HaltCause, Holds, RolloutState};
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::HoldsView;
 use crate::ids;
-use crate::lenient::word;
+use crate::lenient::{Lenient, word};
 use crate::reason::Reason;
 use crate::text;
 
@@ -96,6 +97,32 @@ pub struct RolloutStatus {
     /// What keeps hosts besides it.
     #[serde(flatten)]
     pub stops: Stops,
+}
+
+/// What is stopped, each by its name; `run` of that name ends it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct HoldsView {
+    /// Every group.
+    pub all: bool,
+    /// What stopped every group; absent: an operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Lenient<HaltCause>>,
+    /// Beneath a hold that is no operator's an operator's lasts: it has an end of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_operator: bool,
+    /// These groups.
+    pub groups: BTreeSet<String>,
+    /// Groups that may update again, by name, while all others are held.
+    pub released: BTreeSet<String>,
+}
+
+impl HoldsView {
+    /// Of the engine's.
+    pub fn of(holds: &Holds) -> Self {
+        let cause = (holds.cause != HaltCause::Operator).then(|| holds.cause.into());
+        let (groups, released) = (holds.groups.clone(), holds.released.clone());
+        Self { all: holds.all, cause, by_operator: holds.by_operator, groups, released }
+    }
 }
 
 /// What keeps every host from updating, beside a rollout or without one.

@@ -15,6 +15,7 @@ pub const PAGE: u32 = 100;
 /// Most entries of a page.
 pub const MAX_PAGE: u32 = 1000;
 
+pub use crate::rollout::HoldsView;
 pub use audit::{AuditEntry, AuditHead, AuditRange, KnownHead, Page as AuditPage, Verified};
 pub use fleet_engine::rollout_state::HaltCause;
 pub use hosts::{
@@ -22,5 +23,5 @@ pub use hosts::{
 };
 pub use refused::{ApiError, Code, ErrorAnswer};
 pub use resources::{Changed, Effects, How, KeptResource, Removal, Takes, Unwise, Write, WriteResult};
-pub use rollout::{Act, Acted, CountOf, HoldsView, Omission, RolloutsQuery, StateCounts};
+pub use rollout::{Act, Acted, CountOf, Omission, RolloutsQuery, StateCounts};
 pub use tokens::{JoinToken, MadeToken, NewJoinToken, NewToken, Role, Token, TokenRemoval};

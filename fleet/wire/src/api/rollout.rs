@@ -1,16 +1,12 @@
 //! `GET /v1/fleet/rollout`: [`AgentRollout`].
 //! `GET /v1/fleet/holds`: [`HoldsView`]. `GET /v1/fleet/counts`: [`StateCounts`]. `POST /v1/fleet/commands` with [`Act`]: [`Acted`].
 
-use std::collections::BTreeSet;
-
 use fleet_engine::command::Command;
-use fleet_engine::rollout_state::HaltCause;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::lenient::Lenient;
-use crate::rollout::AgentRollout;
+use crate::rollout::{AgentRollout, HoldsView};
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -41,32 +37,6 @@ pub struct Acted {
     /// What is held afterwards.
     #[serde(default)]
     pub holds: HoldsView,
-}
-
-/// What is stopped, each by its name; `run` of that name ends it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct HoldsView {
-    /// Every group.
-    pub all: bool,
-    /// What stopped every group; absent: an operator.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<Lenient<HaltCause>>,
-    /// Beneath a hold that is no operator's an operator's lasts: it has an end of its own.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub by_operator: bool,
-    /// These groups.
-    pub groups: BTreeSet<String>,
-    /// Groups that may update again, by name, while all others are held.
-    pub released: BTreeSet<String>,
-}
-
-impl HoldsView {
-    /// Of the engine's.
-    pub fn of(holds: &fleet_engine::rollout_state::Holds) -> Self {
-        let cause = (holds.cause != HaltCause::Operator).then(|| holds.cause.into());
-        let (groups, released) = (holds.groups.clone(), holds.released.clone());
-        Self { all: holds.all, cause, by_operator: holds.by_operator, groups, released }
-    }
 }
 
 /// Hosts by group and version (`autoupdate_agent_report`).
