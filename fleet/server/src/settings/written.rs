@@ -44,53 +44,62 @@ pub(super) struct ServerFile {
 pub(super) const NO_COMMAND: &str =
     "is gone: set webhook_url and webhook_secret_file, and run the command where that leads";
 
-/// Takes the text of a key.
-type Taking = fn(&mut ServerFile, &str) -> Result<(), String>;
+/// Takes the value of a key.
+type Taking = fn(&mut ServerFile, &Node) -> Result<(), String>;
 
-/// The keys whose value is a text.
-const KEYS: [(&str, Taking); 23] = [
-    ("data", |file, text| set(&mut file.data, text)),
-    ("listen", |file, text| set_address(&mut file.listen, text)),
-    ("metrics", |file, text| set_address(&mut file.metrics, text)),
-    ("tls_cert", |file, text| set(&mut file.tls_cert, text)),
-    ("tls_key", |file, text| set(&mut file.tls_key, text)),
-    ("plain", |file, text| set_flag(&mut file.plain, text)),
-    ("behind_proxy", |file, text| set_flag(&mut file.behind_proxy, text)),
-    ("public_addr", |file, text| set(&mut file.public_addr, text)),
-    ("packages", |file, text| set(&mut file.packages, text)),
-    ("ready_file", |file, text| set(&mut file.ready_file, text)),
-    ("admin_socket", |file, text| set(&mut file.admin_socket, text)),
-    ("server_version", |file, text| set(&mut file.server_version, text)),
-    ("cluster_name", |file, text| set(&mut file.cluster_name, text)),
-    ("edition", |file, text| set(&mut file.edition, text)),
-    ("enrolment", |file, text| set(&mut file.enrolment, text)),
-    ("report_interval_seconds", |file, text| {
-        let seconds = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
-        file.report_interval_seconds = Some(reporting::interval(seconds)?);
-        Ok(())
-    }),
-    ("webhook_url", |file, text| set(&mut file.webhook_url, text)),
-    ("webhook_secret_file", |file, text| set(&mut file.webhook_secret_file, text)),
-    ("oidc_issuer", |file, text| set(&mut file.oidc.issuer, text)),
-    ("oidc_client_id", |file, text| set(&mut file.oidc.client_id, text)),
-    ("oidc_client_secret_file", |file, text| set(&mut file.oidc.client_secret_file, text)),
-    ("oidc_scopes", |file, text| set(&mut file.oidc.scopes, text)),
-    ("oidc_claim", |file, text| set(&mut file.oidc.claim, text)),
+/// Every key.
+const KEYS: [(&str, Taking); 24] = [
+    ("data", |file, value| set(&mut file.data, value)),
+    ("listen", |file, value| set_address(&mut file.listen, value)),
+    ("metrics", |file, value| set_address(&mut file.metrics, value)),
+    ("tls_cert", |file, value| set(&mut file.tls_cert, value)),
+    ("tls_key", |file, value| set(&mut file.tls_key, value)),
+    ("plain", |file, value| set_flag(&mut file.plain, value)),
+    ("behind_proxy", |file, value| set_flag(&mut file.behind_proxy, value)),
+    ("public_addr", |file, value| set(&mut file.public_addr, value)),
+    ("packages", |file, value| set(&mut file.packages, value)),
+    ("ready_file", |file, value| set(&mut file.ready_file, value)),
+    ("admin_socket", |file, value| set(&mut file.admin_socket, value)),
+    ("server_version", |file, value| set(&mut file.server_version, value)),
+    ("cluster_name", |file, value| set(&mut file.cluster_name, value)),
+    ("edition", |file, value| set(&mut file.edition, value)),
+    ("enrolment", |file, value| set(&mut file.enrolment, value)),
+    ("report_interval_seconds", |file, value| set_interval(&mut file.report_interval_seconds, value)),
+    ("webhook_url", |file, value| set(&mut file.webhook_url, value)),
+    ("webhook_secret_file", |file, value| set(&mut file.webhook_secret_file, value)),
+    ("oidc_issuer", |file, value| set(&mut file.oidc.issuer, value)),
+    ("oidc_client_id", |file, value| set(&mut file.oidc.client_id, value)),
+    ("oidc_client_secret_file", |file, value| set(&mut file.oidc.client_secret_file, value)),
+    ("oidc_scopes", |file, value| set(&mut file.oidc.scopes, value)),
+    ("oidc_claim", |file, value| set(&mut file.oidc.claim, value)),
+    ("oidc_roles", |file, value| file.oidc.take_mapping(value)),
 ];
-/// The key whose value is a mapping.
-const ROLES: &str = "oidc_roles";
 
-fn set<T: FromStr<Err: Display>>(slot: &mut Option<T>, text: &str) -> Result<(), String> {
-    *slot = Some(text.parse().map_err(|error: T::Err| error.to_string())?);
+fn text(value: &Node) -> Result<&str, String> {
+    value.as_str().ok_or_else(|| "not a text".to_owned())
+}
+
+fn set<T: FromStr<Err: Display>>(slot: &mut Option<T>, value: &Node) -> Result<(), String> {
+    *slot = Some(text(value)?.parse().map_err(|error: T::Err| error.to_string())?);
     Ok(())
 }
 
-fn set_address(slot: &mut Option<SocketAddr>, text: &str) -> Result<(), String> {
-    set(slot, text).map_err(|_| format!("{text:?} is no address such as 0.0.0.0:443"))
+fn set_address(slot: &mut Option<SocketAddr>, value: &Node) -> Result<(), String> {
+    let text = text(value)?;
+    *slot = Some(text.parse().map_err(|_| format!("{text:?} is no address such as 0.0.0.0:443"))?);
+    Ok(())
 }
 
-fn set_flag(slot: &mut Option<bool>, text: &str) -> Result<(), String> {
+fn set_flag(slot: &mut Option<bool>, value: &Node) -> Result<(), String> {
+    let text = text(value)?;
     *slot = Some(yaml::scalar::boolean(text).ok_or_else(|| format!("{text:?} is not true or false"))?);
+    Ok(())
+}
+
+fn set_interval(slot: &mut Option<u32>, value: &Node) -> Result<(), String> {
+    let text = text(value)?;
+    let seconds = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
+    *slot = Some(reporting::interval(seconds)?);
     Ok(())
 }
 
@@ -127,19 +136,14 @@ impl ServerFile {
         if key == "notify_command" {
             return Err(format!("{key} {NO_COMMAND}"));
         }
-        let known = KEYS.iter().find(|(name, _)| *name == key);
-        if known.is_none() && key != ROLES {
-            let keys = KEYS.iter().map(|(name, _)| *name).chain([ROLES]);
-            return Err(format!("{key:?} is no key; keys are {}", keys.collect::<Vec<_>>().join(", ")));
-        }
+        let Some((_, take)) = KEYS.iter().find(|(name, _)| *name == key) else {
+            let keys = KEYS.map(|(name, _)| name).join(", ");
+            return Err(format!("{key:?} is no key; keys are {keys}"));
+        };
         if value.is_null() {
             return Ok(());
         }
-        let taken = match known {
-            Some((_, take)) => value.as_str().ok_or_else(|| "not a text".to_owned()).and_then(|text| take(self, text)),
-            None => self.oidc.take_mapping(value),
-        };
-        taken.map_err(|error| format!("{key}: {error}"))
+        take(self, value).map_err(|error| format!("{key}: {error}"))
     }
 }
 
@@ -151,7 +155,7 @@ mod tests {
     fn every_key_is_taken_and_an_unknown_one_is_told_with_its_line() {
         let text = "data: /d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\nenrolment: token\nreport_interval_seconds: 60\nwebhook_url: https://h/\nwebhook_secret_file: /w\noidc_issuer: https://i/\noidc_client_id: f\noidc_client_secret_file: /o\noidc_scopes: openid\noidc_claim: groups\noidc_roles: {sre: operator}\n";
         let written = ServerFile::parse(text).unwrap();
-        assert_eq!(text.lines().count(), KEYS.len() + 1);
+        assert_eq!(text.lines().count(), KEYS.len());
         assert_eq!((written.plain, written.behind_proxy), (Some(false), Some(true)));
         assert_eq!(written.listen.unwrap().port(), 1);
         assert!(written.edition.is_some() && written.server_version.is_some() && written.admin_socket.is_some());
