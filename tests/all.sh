@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if cargo nextest --version >/dev/null 2>&1; then
     set -x
-    cargo nextest run "$@" --workspace --no-fail-fast --test-threads $((8 * $(nproc)))
+    cargo nextest run "$@" --workspace --no-fail-fast --test-threads $((12 * $(nproc)))
 else
     (set -x; cargo test "$@" --workspace --lib --bins --tests --no-fail-fast) 2>&1 | awk \
         '{ print; fflush() } /^test result:/ { passed += $4; failed += $6 }

@@ -104,9 +104,10 @@ impl Server {
     /// What an upgrade leaves as it is: the groups with their counts and the hosts with their marks.
     fn shown(&self) -> Value {
         let (mut status, mut hosts) = (self.asked("autoupdate agents status"), self.asked("hosts"));
-        // Reasons are of the last step, and each start makes one; and hosts go on asking.
+        // Reasons and their time are of the last step, and each start makes one; and hosts go on asking.
+        let of_the_step = ["why", "last_update_reason", "last_update_time"];
         for group in status["groups"].as_array_mut().unwrap() {
-            group.as_object_mut().unwrap().retain(|key, _| !["why", "last_update_reason"].contains(&key.as_str()));
+            group.as_object_mut().unwrap().retain(|key, _| !of_the_step.contains(&key.as_str()));
         }
         for host in hosts.as_array_mut().unwrap() {
             host.as_object_mut().unwrap().remove("last_seen");
