@@ -60,6 +60,8 @@ fn checking(name: &str) -> Option<Rig> {
     let new = format!("{VERSIONS}/2.0.0/bin/teleport");
     rig.bed.until(&format!("test \"$(readlink /proc/$(cat /run/teleport.pid)/exe)\" = {new}"), SOON);
     rig.bed.until("test \"$(systemctl show -p MainPID --value teleport)\" = \"$(cat /run/teleport.pid)\"", SOON);
+    // While its predecessor ends, systemd mixes the two: whose end a stop was is not known then.
+    rig.bed.until("test \"$(ps -o ppid= -p $(cat /run/teleport.pid) | tr -d ' ')\" = 1", SOON);
     Some(rig)
 }
 
