@@ -5,8 +5,10 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if cargo nextest --version >/dev/null 2>&1; then
+    # The long tests of the whole, which have agents and deadlines of their own, get more of the processors each.
+    threads=$(($([ -n "${NEXTEST_PROFILE-}" ] && echo 12 || echo 8) * $(nproc)))
     set -x
-    cargo nextest run "$@" --workspace --no-fail-fast --test-threads $((12 * $(nproc)))
+    cargo nextest run "$@" --workspace --no-fail-fast --test-threads $threads
 else
     (set -x; cargo test "$@" --workspace --lib --bins --tests --no-fail-fast) 2>&1 | awk \
         '{ print; fflush() } /^test result:/ { passed += $4; failed += $6 }
