@@ -54,6 +54,8 @@ pub struct UnitState {
     pub active_exit: u64,
     /// See `active_exit`.
     pub main_exit: u64,
+    /// Restart= of the unit has it started again after an end with success.
+    pub restarts_success: bool,
     /// RestartSec= of the unit: between an end and the next automatic start; `None` for `infinity`.
     pub restart_after: Option<Duration>,
 }
@@ -99,13 +101,19 @@ impl UnitState {
     /// Whether somebody asked for the last end of its main process: a stop leaves `active` first, and then the process ends; where
     /// that ends by itself it is the other way round. `Result` tells it not: it keeps the first failure, and a start limit has
     /// other words in each version. `None`: it is not known, for the process runs, or a disabled unit was forgotten.
+    ///
+    /// A successor that was taken over while its parent lived is not the manager's child: it never sees that one's end, and takes
+    /// it for a success.
     pub fn was_stopped(&self) -> Option<bool> {
         match self.active_state.as_str() {
             // While a successor is taken over the stamps are of different lives.
             "active" | "reloading" => Some(false),
             // Some versions forget the stamp before ExecStartPre=. The count begins anew with a start by hand.
             "activating" if self.main_exit == 0 && self.n_restarts == Some(0) => Some(true),
-            _ => (self.active_exit != 0 && self.main_exit != 0).then_some(self.active_exit < self.main_exit),
+            _ if self.active_exit == 0 => None,
+            _ if self.main_exit != 0 => Some(self.active_exit < self.main_exit),
+            "deactivating" => self.has_job.then_some(true),
+            _ => (self.is_inactive() && self.result == "success" && self.restarts_success).then_some(true),
         }
     }
 
@@ -203,7 +211,7 @@ fn run(command: Command) -> Result<Output> {
 type SetProperty = fn(&mut UnitState, &str);
 
 /// The properties read, and what becomes of each; a systemd that does not know one leaves its line out.
-const PROPERTIES: [(&str, SetProperty); 17] = [
+const PROPERTIES: [(&str, SetProperty); 18] = [
     ("Id", |state, value| value.clone_into(&mut state.id)),
     ("LoadState", |state, value| value.clone_into(&mut state.load_state)),
     ("ActiveState", |state, value| value.clone_into(&mut state.active_state)),
@@ -222,6 +230,7 @@ const PROPERTIES: [(&str, SetProperty); 17] = [
     ("TimeoutStopUSec", |state, value| state.stop_timeout = parse_span(value)),
     ("ActiveExitTimestampMonotonic", |state, value| state.active_exit = value.parse().unwrap_or(0)),
     ("ExecMainExitTimestampMonotonic", |state, value| state.main_exit = value.parse().unwrap_or(0)),
+    ("Restart", |state, value| state.restarts_success = matches!(value, "always" | "on-success")),
 ];
 
 fn refuse(state: &mut UnitState, value: &str, what: &'static str) {

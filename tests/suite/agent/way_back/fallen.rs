@@ -53,15 +53,23 @@ fn an_agent_that_ends_by_itself_with_a_status_of_success_has_fallen() {
     comes_back(&rig);
 }
 
+/// Reloads until the successor is there, which is not the service manager's child then: it never sees that one's end.
+const TAKEN_OVER: &str = "ExecReload=\nExecReload=/bin/sh -c 'kill -HUP $MAINPID; \
+    until pgrep -P $MAINPID >/run/teleport.pid; do sleep 0.01; done'\n";
+
 /// A run to a healthy 2.0.0, in whose check the agent is the new one by now.
 fn checking(name: &str) -> Option<Rig> {
-    let rig = host(name, CHECKED, "", &Archive::simple("2.0.0").schema(2))?;
+    let rig = updating(name, "", &Archive::simple("2.0.0").schema(2))?;
+    rig.bed.until("test \"$(systemctl show -p MainPID --value teleport)\" = \"$(cat /run/teleport.pid)\"", SOON);
+    Some(rig)
+}
+
+/// A run to this 2.0.0, whose process is there by now.
+fn updating(name: &str, unit: &str, two: &Archive) -> Option<Rig> {
+    let rig = host(name, CHECKED, unit, two)?;
     rig.updater_in_background("run", "update");
     let new = format!("{VERSIONS}/2.0.0/bin/teleport");
     rig.bed.until(&format!("test \"$(readlink /proc/$(cat /run/teleport.pid)/exe)\" = {new}"), SOON);
-    rig.bed.until("test \"$(systemctl show -p MainPID --value teleport)\" = \"$(cat /run/teleport.pid)\"", SOON);
-    // While its predecessor ends, systemd mixes the two: whose end a stop was is not known then.
-    rig.bed.until("test \"$(ps -o ppid= -p $(cat /run/teleport.pid) | tr -d ' ')\" = 1", SOON);
     Some(rig)
 }
 
@@ -77,9 +85,27 @@ fn ends_well(rig: &Rig) {
 #[test]
 fn an_operator_who_stops_the_agent_in_its_check_is_no_crash_and_it_stays_stopped() {
     let Some(rig) = checking("check-stop") else { return };
+    stays_stopped(&rig);
+}
+
+#[test]
+fn an_operator_who_stops_an_agent_that_is_not_the_managers_child_is_no_crash_and_it_stays_stopped() {
+    let slow = Archive::simple("2.0.0").schema(2).behaviour("slow-start");
+    for predecessor in ["lives", "has ended"] {
+        let Some(rig) = updating(&format!("check-{}", &predecessor[..3]), TAKEN_OVER, &slow) else { return };
+        rig.bed.until("journalctl -u teleport | grep 'not our child'", SOON);
+        if predecessor == "has ended" {
+            rig.bed.until("test \"$(ps -o ppid= -p $(cat /run/teleport.pid) | tr -d ' ')\" = 1", SOON);
+        }
+        stays_stopped(&rig);
+    }
+}
+
+#[track_caller]
+fn stays_stopped(rig: &Rig) {
     rig.bed.sh("systemctl stop teleport");
-    ends_well(&rig);
-    assert!(!rig.bed.run(&["systemctl", "is-active", "-q", "teleport"]).status.success(), "{}", story(&rig));
+    ends_well(rig);
+    assert!(!rig.bed.run(&["systemctl", "is-active", "-q", "teleport"]).status.success(), "{}", story(rig));
 }
 
 #[test]
