@@ -1,7 +1,8 @@
-//! What would change a reason: a command that is accepted now and changes something, or resources to edit (FLEET §6). Where
-//! only time or hosts can change it, there is none.
+//! What would change a reason: a command that is accepted now and changes something, or resources to edit (FLEET §6); after a bad
+//! release several, in order. Where only time or hosts can change it, there is none.
 
 use jiff::Timestamp;
+use protocol::report::code::is_outside_of_the_release;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use crate::command::Command;
 use crate::fleet::Fleet;
 use crate::host::Host;
 use crate::policy::{Mode, Strategy};
-use crate::reason::Why;
+use crate::reason::{HaltRule, Why};
 use crate::resource::Kind;
 use crate::resource_set::ResourceSet;
 use crate::rollout::{GroupStatus, Rollout, State};
@@ -27,6 +28,10 @@ pub enum Advice {
     Edit(Vec<String>),
     /// A resource of this kind to write, as there is none.
     Write(String),
+    /// Hosts of this group to look at: those by which it was halted.
+    Look(String),
+    /// Several, the first to do first.
+    Steps(Vec<Advice>),
     /// A decision on the host.
     Host(OnHost),
     /// What somebody does on the host itself.
@@ -67,7 +72,7 @@ impl RolloutState {
     pub fn advice(&self, resources: &ResourceSet, fleet: &Fleet, index: usize, now: Timestamp) -> Option<Advice> {
         let rollout = self.rollout.as_ref()?;
         let desk = Desk { state: self, resources, rollout };
-        desk.of_group(index, rollout.groups.len()).filter(|advice| self.accepts(advice, fleet, now))
+        desk.of_group(index, rollout.groups.len()).and_then(|advice| self.accepted(advice, fleet, now))
     }
 
     /// The same of the reason in `answer`, which `host` would be given; `None`: it was never seen.
@@ -83,7 +88,7 @@ impl RolloutState {
             return Some(Advice::Write(Kind::Version.as_str().to_owned()));
         };
         let desk = Desk { state: self, resources, rollout };
-        desk.of_host(fleet, host, answer).filter(|advice| self.accepts(advice, fleet, now))
+        desk.of_host(fleet, host, answer).and_then(|advice| self.accepted(advice, fleet, now))
     }
 
     /// What ends a hold of everything, or of a group that the rollout does not have.
@@ -91,12 +96,16 @@ impl RolloutState {
         Command::Run { groups: group.into_iter().map(str::to_owned).collect(), all: group.is_none() }
     }
 
-    fn accepts(&self, advice: &Advice, fleet: &Fleet, now: Timestamp) -> bool {
-        match advice {
+    /// What of it would not be refused.
+    fn accepted(&self, advice: Advice, fleet: &Fleet, now: Timestamp) -> Option<Advice> {
+        let is_accepted = match &advice {
             Advice::Command(command) => self.clone().command(command, fleet, now).is_ok(),
             Advice::Edit(resources) => !resources.is_empty(),
-            Advice::Write(_) | Advice::Host(_) | Advice::Agent(_) => true,
-        }
+            _ => true,
+        };
+        let Advice::Steps(steps) = advice else { return Some(advice).filter(|_| is_accepted) };
+        let steps = steps.into_iter().filter_map(|step| self.accepted(step, fleet, now)).collect();
+        Some(Advice::Steps(steps))
     }
 }
 
@@ -123,10 +132,8 @@ impl Desk<'_> {
             {
                 self.start(group, false)
             }
-            Why::Blackout { .. }
-                if (is_unstarted || group.state == State::Active) && self.rollout.strategy != Strategy::TimeBased =>
-            {
-                self.start(group, true)
+            Why::Blackout { .. } if self.rollout.strategy != Strategy::TimeBased && group.state != State::Done => {
+                self.begin(Command::Start { groups: name(group), force: false, ignore_blackout: true }, group)
             }
             Why::Blackout { .. } | Why::MaxInFlight { .. } | Why::Rate { .. } => self.edit_groups(group),
             Why::Approval { .. } => Some(Advice::Command(approve(group))),
@@ -172,13 +179,17 @@ impl Desk<'_> {
 
     /// Starts a group that has not begun; where a person must agree, that comes first.
     fn start(&self, group: &GroupStatus, force: bool) -> Option<Advice> {
+        self.begin(Command::Start { groups: name(group), force, ignore_blackout: false }, group)
+    }
+
+    fn begin(&self, start: Command, group: &GroupStatus) -> Option<Advice> {
         if self.rollout.strategy == Strategy::TimeBased {
             return None;
         }
         let is_next = matches!(group.state, State::Unstarted | State::RolledBack);
         let command = match group.unapproved().filter(|_| is_next) {
             Some(_) => approve(group),
-            None => Command::Start { groups: name(group), force },
+            None => start,
         };
         Some(Advice::Command(command))
     }
@@ -189,7 +200,11 @@ impl Desk<'_> {
         }
         // An immediate rollout has no groups to name.
         let is_named = self.rollout.find(&group.policy.name).is_some();
-        Advice::Command(self.state.end_of_hold(is_named.then_some(group.policy.name.as_str())))
+        let run = self.state.end_of_hold(is_named.then_some(group.policy.name.as_str()));
+        match &group.reason.why {
+            Why::Halted { rule, error, .. } => end_of_halt(&group.policy.name, *rule, error.as_deref(), run),
+            _ => Advice::Command(run),
+        }
     }
 
     /// For hosts without a group: any halted group stops them, and what stops everything.
@@ -244,6 +259,24 @@ impl Desk<'_> {
         let is_there = groups.iter().any(|wanted| wanted.name == group.policy.name);
         self.resources.kind_of_groups().filter(|_| is_there).map(edit)
     }
+}
+
+/// What ends a halt of `group` by `rule`; `run` ends it with the same version, which comes last where hosts did not bear that one, and
+/// not at all where their commonest `error` can only be the release's.
+pub fn end_of_halt(group: &str, rule: HaltRule, error: Option<&str>, run: Command) -> Advice {
+    let is_late = rule == HaltRule::TimeoutThreshold;
+    if !rule.is_of_failures() && !is_late {
+        return Advice::Command(run);
+    }
+    let mut steps = vec![Advice::Look(group.to_owned()), edit(Kind::Version)];
+    // An immediate rollout has no groups to send back.
+    if !group.is_empty() {
+        let groups = vec![group.to_owned()];
+        steps.push(Advice::Command(Command::Rollback { groups, all_started: false, at_once: false }));
+    }
+    let may_be_good = is_late || error.is_none_or(is_outside_of_the_release);
+    steps.extend(may_be_good.then_some(Advice::Command(run)));
+    Advice::Steps(steps)
 }
 
 fn name(group: &GroupStatus) -> Vec<String> {

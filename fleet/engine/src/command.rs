@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::calendar::{Blackout, blackout_at, end_of_blackout};
 use crate::fleet::Fleet;
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::HaltRule;
@@ -17,12 +18,15 @@ named! { name[&] self:
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Command {
-    /// Starts groups before their time; `force`: without canaries, and although a freeze lasts.
+    /// Starts groups before their time; in a freeze only with `force` or `ignore_blackout`.
     Start {
         /// Names of groups.
         groups: Vec<String>,
-        /// Without canaries.
+        /// Without canaries, and although a freeze lasts.
         force: bool,
+        /// Although a freeze lasts, with canaries first.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        ignore_blackout: bool,
     } = "start",
     /// Calls groups done.
     MarkDone {
@@ -138,13 +142,14 @@ impl RolloutState {
 
     fn act(&mut self, command: &Command, fleet: &Fleet, now: Timestamp) -> Result<(), CommandRefusal> {
         match command {
-            Command::Start { groups, force } => {
+            Command::Start { groups, force, ignore_blackout } => {
+                let by = StartedBy { force: *force, ignore_blackout: *ignore_blackout };
                 self.may_start()?;
                 self.not_blocked()?;
                 let held: Vec<String> = groups.iter().filter(|name| self.holds.has(name)).cloned().collect();
                 self.each(groups, |group, name, strategy| {
                     let is_held = held.iter().any(|held| held == name);
-                    if is_held { halted(name) } else { group.trigger(*force, strategy, fleet, now) }
+                    if is_held { halted(name) } else { group.trigger(by, strategy, fleet, now) }
                 })
             }
             Command::MarkDone { groups } => self.each(groups, |group, _, strategy| group.mark_done(strategy, now)),
@@ -296,7 +301,7 @@ impl RolloutState {
                 _ if held.contains(name) => Ok(()),
                 State::Unstarted | State::RolledBack => {
                     may_start.clone()?;
-                    group.trigger(false, strategy, fleet, now)
+                    group.trigger(StartedBy::default(), strategy, fleet, now)
                 }
                 // Those that failed try again.
                 State::Active if group.is_stuck() && strategy != Strategy::TimeBased => {
@@ -369,30 +374,47 @@ fn halted<T>(name: &str) -> Result<T, CommandRefusal> {
     refuse(RefusalCode::Conflict, format!("group {name} is halted: end that with `autoupdate agents run {name}`"))
 }
 
+fn frozen<T>(name: &str, freeze: &Blackout, end: Timestamp) -> Result<T, CommandRefusal> {
+    let reason = if freeze.reason.is_empty() { String::new() } else { format!(" ({})", freeze.reason) };
+    let message = format!(
+        "a freeze keeps group {name} until {end}{reason}: start it in spite of that with `autoupdate agents start-update {name} \
+         --ignore-blackout`, or with --force, which leaves out the canaries too"
+    );
+    refuse(RefusalCode::Conflict, message)
+}
+
 fn not_by_hand<T>() -> Result<T, CommandRefusal> {
     let message = "manual group state transition is not supported for rollout strategy \"time-based\"";
     refuse(RefusalCode::BadRequest, message)
 }
 
+/// What a start before its time passes over.
+#[derive(Debug, Clone, Copy, Default)]
+struct StartedBy {
+    force: bool,
+    ignore_blackout: bool,
+}
+
 impl GroupStatus {
     fn trigger(
         &mut self,
-        force: bool,
+        by: StartedBy,
         strategy: Strategy,
         fleet: &Fleet,
         now: Timestamp,
     ) -> Result<(), CommandRefusal> {
         let name = self.policy.name.clone();
+        let passes = by.force || by.ignore_blackout;
         match (self.state, strategy) {
             (_, Strategy::TimeBased) => return not_by_hand(),
             (State::Halted, _) => return halted(&name),
-            (State::Canary, _) if force => {
+            (State::Canary, _) if by.force => {
                 self.forced = Some(now);
                 self.enter(State::Active, "manual_trigger", now);
                 return Ok(());
             }
-            // It was started without force, and a freeze keeps its hosts.
-            (State::Active, _) if force && self.blackout(now).is_some() => {
+            // It was started before the freeze that keeps its hosts now.
+            (State::Canary | State::Active, _) if passes && self.blackout(now).is_some() => {
                 self.forced = Some(now);
                 return Ok(());
             }
@@ -404,9 +426,13 @@ impl GroupStatus {
             }
             (State::Unstarted, _) => self.may_begin()?,
         }
-        self.forced = force.then_some(now);
+        let freezes = &self.policy.gate.blackout;
+        if let Some(freeze) = blackout_at(freezes, now).filter(|_| !passes) {
+            return frozen(&name, freeze, end_of_blackout(freezes, now));
+        }
+        self.forced = passes.then_some(now);
         self.at_once = false;
-        self.start(force, "manual_trigger", fleet, now);
+        self.start(by.force, "manual_trigger", fleet, now);
         Ok(())
     }
 

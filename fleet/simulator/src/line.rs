@@ -29,6 +29,8 @@ pub(crate) enum LineAction {
         groups: Vec<String>,
         #[serde(default)]
         force: bool,
+        #[serde(default)]
+        ignore_blackout: bool,
     },
     MarkDone {
         #[serde(default)]

@@ -169,7 +169,9 @@ impl World {
             LineAction::Report(report) => self.report(&report, now)?,
             LineAction::Counts(counts) => self.count(&counts, now, number)?,
             LineAction::Hosts(hosts) => self.make_up(&hosts, now)?,
-            LineAction::Start { groups, force } => self.command(&Command::Start { groups, force }, now)?,
+            LineAction::Start { groups, force, ignore_blackout } => {
+                self.command(&Command::Start { groups, force, ignore_blackout }, now)?;
+            }
             LineAction::MarkDone { groups } => self.command(&Command::MarkDone { groups }, now)?,
             LineAction::Rollback { groups, all_started, at_once } => {
                 // As `tctl autoupdate agents rollback` without a group.

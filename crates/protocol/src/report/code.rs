@@ -113,6 +113,14 @@ pub const UNHEALTHY: &str = Code::Unhealthy.as_str();
 /// What failed there is the way to the version and not the version itself: the host is tried again (FLEET §3).
 pub const OF_THE_WAY: [Code; 4] = [Code::Network, Code::DownloadStalled, Code::LockHeld, Code::Interrupted];
 
+/// What failed there is what the mirror has, which can be repaired there.
+const OF_THE_MIRROR: [Code; 3] = [Code::ArchiveMissing, Code::ChecksumMismatch, Code::ChecksumInvalid];
+
+/// Whether what failed is the way to the version, or the mirror: the same version may be good.
+pub fn is_outside_of_the_release(code: &str) -> bool {
+    OF_THE_WAY.iter().chain(&OF_THE_MIRROR).any(|known| known.as_str() == code)
+}
+
 /// Whether a code is one of [`OF_THE_WAY`].
 pub fn is_of_the_way(code: &str) -> bool {
     OF_THE_WAY.iter().any(|known| known.as_str() == code)

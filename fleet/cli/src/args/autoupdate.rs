@@ -75,9 +75,12 @@ pub struct StartUpdate {
     /// Names of groups
     #[arg(value_name = "GROUP")]
     pub groups: Vec<String>,
-    /// Without canaries, and although a freeze lasts
+    /// Without canaries, and in spite of a freeze
     #[arg(long)]
     pub force: bool,
+    /// In spite of a freeze, with canaries first
+    #[arg(long)]
+    pub ignore_blackout: bool,
     /// Only say what would happen
     #[arg(long)]
     pub dry_run: bool,

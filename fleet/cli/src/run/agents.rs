@@ -18,7 +18,8 @@ pub(super) fn run(verb: &AgentsVerb, client: &ApiClient, screen: &mut Screen<'_,
         AgentsVerb::Status => return show_status(client, screen),
         AgentsVerb::Report => return show_report(client, screen),
         AgentsVerb::StartUpdate(start) => {
-            (Command::Start { groups: named(&start.groups)?, force: start.force }, start.dry_run)
+            let groups = named(&start.groups)?;
+            (Command::Start { groups, force: start.force, ignore_blackout: start.ignore_blackout }, start.dry_run)
         }
         AgentsVerb::MarkDone(done) => (Command::MarkDone { groups: named(&done.groups)? }, done.dry_run),
         AgentsVerb::Rollback(back) => {

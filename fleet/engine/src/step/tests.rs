@@ -44,7 +44,7 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(host, group, version, outcome)| Op::Report { host, group, version, outcome }),
         6 => host.clone().prop_map(|host| Op::Ask { host }),
         1 => (host, any::<bool>()).prop_map(|(host, is_out)| Op::Exclude { host, is_out }),
-        1 => (names(), any::<bool>()).prop_map(|(groups, force)| Op::Command(Command::Start { groups, force })),
+        1 => (names(), any::<bool>(), any::<bool>()).prop_map(|(groups, force, ignore_blackout)| Op::Command(Command::Start { groups, force, ignore_blackout })),
         1 => names().prop_map(|groups| Op::Command(Command::Run { groups, all: false })),
         1 => names().prop_map(|groups| Op::Command(Command::Halt { groups, all: false })),
         1 => names().prop_map(|groups| Op::Command(Command::MarkDone { groups })),
@@ -270,7 +270,7 @@ fn nobody_has_departed_because_the_server_did_not_listen() {
     for away in [SignedDuration::from_mins(46), SignedDuration::from_hours(25), SignedDuration::from_hours(9_000)] {
         let (mut state, mut fleet) = (state(None, 2), Fleet::default());
         let mut now = twenty(&mut state, &mut fleet) + away;
-        let start = Command::Start { groups: vec!["a".to_owned()], force: false };
+        let start = Command::Start { groups: vec!["a".to_owned()], force: false, ignore_blackout: false };
         state.step(&mut fleet, now);
         state.command(&start, &fleet, now).unwrap();
         state.step(&mut fleet, now);
@@ -294,7 +294,9 @@ fn a_time_in_which_nobody_listened_is_no_time_out() {
     let proof = &mut state.policy.as_mut().unwrap().regular[0].proof;
     (proof.max_timeout, proof.timeout_seconds) = (Percent::new(100).unwrap(), None);
     let mut now = twenty(&mut state, &mut fleet);
-    state.command(&Command::Start { groups: vec!["a".to_owned()], force: false }, &fleet, now).unwrap();
+    state
+        .command(&Command::Start { groups: vec!["a".to_owned()], force: false, ignore_blackout: false }, &fleet, now)
+        .unwrap();
     state.step(&mut fleet, now);
     // A fifth of twenty.
     let told: Vec<HostId> = (1..=20).filter(|host| ask(*host, &state, &mut fleet, now)).collect();
@@ -338,7 +340,9 @@ fn a_time_in_which_nobody_listened_is_no_time_out() {
 fn a_groups_curve_has_each_host_at_its_time() {
     let (mut state, mut fleet) = (state(None, 0), Fleet::default());
     let begin = twenty(&mut state, &mut fleet);
-    state.command(&Command::Start { groups: vec!["a".to_owned()], force: false }, &fleet, begin).unwrap();
+    state
+        .command(&Command::Start { groups: vec!["a".to_owned()], force: false, ignore_blackout: false }, &fleet, begin)
+        .unwrap();
     state.step(&mut fleet, begin);
     let told: Vec<HostId> = (1..=20).filter(|host| ask(*host, &state, &mut fleet, begin)).collect();
     // In whole seconds: a step of the curve is a minute's third here, or less.

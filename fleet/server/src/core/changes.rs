@@ -165,7 +165,7 @@ mod tests {
         let before = rollouts.clone();
         rollouts.step(&mut fleet, now);
         assert_eq!(actions(&before, &rollouts), [""; 0]);
-        let start = Command::Start { groups: vec!["default".to_owned()], force: true };
+        let start = Command::Start { groups: vec!["default".to_owned()], force: true, ignore_blackout: false };
         rollouts.command(&start, &fleet, now).unwrap();
         assert_eq!(actions(&before, &rollouts), ["group_started group default"]);
         let before = rollouts.clone();

@@ -1,6 +1,6 @@
 //! What receivers are told: made of a record of the audit log, or of something that lasts.
 
-use fleet_engine::advice::Advice;
+use fleet_engine::advice::end_of_halt;
 use fleet_engine::command::Command;
 use fleet_engine::plain::cut as line;
 use fleet_engine::reason::{HaltRule, Why};
@@ -170,8 +170,10 @@ fn way_on(entry: &AuditEntry) -> Option<String> {
     if matches!(why, Why::Halted { rule: HaltRule::ReleaseBlocked, .. }) {
         return None;
     }
-    let groups = if all { Vec::new() } else { vec![group.to_owned()] };
-    Some(advice::text(&Advice::Command(Command::Run { groups, all }), &why, ReasonSubject::Group(group)))
+    let Why::Halted { rule, .. } = why else { return None };
+    let run = Command::Run { groups: if all { Vec::new() } else { vec![group.to_owned()] }, all };
+    let end = end_of_halt(group, rule, entry.detail["error"].as_str(), run);
+    Some(advice::text(&end, &why, ReasonSubject::Group(group)))
 }
 
 /// A group's name at the beginning of a sentence; a version without groups has one without a name.

@@ -17,7 +17,7 @@ pub(super) enum FormAction {
 }
 
 /// The names of the form's values by which [`FormAction::read`] knows what is asked for.
-const FIELDS: [&str; 6] = ["do", "group", "host", "force", "at_once", "digest"];
+const FIELDS: [&str; 7] = ["do", "group", "host", "force", "ignore_blackout", "at_once", "digest"];
 
 impl FormAction {
     /// Of a form.
@@ -41,8 +41,9 @@ impl FormAction {
         if all && matches!(verb, "start" | "mark_done" | "approve") {
             return Err(bad(format!("{verb} needs a group")));
         }
+        let is_yes = |name: &str| fields.get(name) == "yes";
         Ok(Self::Command(match verb {
-            "start" => Command::Start { groups, force: fields.get("force") == "yes" },
+            "start" => Command::Start { groups, force: is_yes("force"), ignore_blackout: is_yes("ignore_blackout") },
             "mark_done" => Command::MarkDone { groups },
             "approve" => {
                 let digest = Some(fields.get("digest").to_owned()).filter(|digest| !digest.is_empty());
@@ -50,7 +51,7 @@ impl FormAction {
             }
             "halt" => Command::Halt { groups, all },
             "run" => Command::Run { groups, all },
-            "rollback" => Command::Rollback { groups, all_started: all, at_once: fields.get("at_once") == "yes" },
+            "rollback" => Command::Rollback { groups, all_started: all, at_once: is_yes("at_once") },
             _ => return Err(bad(format!("there is nothing called {verb:?} to do"))),
         }))
     }
@@ -122,6 +123,12 @@ impl FormAction {
     pub(super) fn means(&self) -> &'static str {
         match self {
             Self::Command(command) => match command {
+                Command::Start { force: true, .. } => {
+                    "The group starts before its time, without canaries, and in spite of a freeze. Its limit of hosts at the same time holds."
+                }
+                Command::Start { ignore_blackout: true, .. } => {
+                    "The group starts in spite of the freeze. Its limits hold: so many hosts at the same time, canaries first."
+                }
                 Command::Start { .. } => {
                     "The group starts before its time. Its limits hold: so many hosts at the same time, canaries first."
                 }

@@ -61,6 +61,8 @@ pub(crate) struct PageAction {
     pub(crate) host: String,
     /// What was seen, where that is approved.
     pub(crate) digest: Option<String>,
+    /// In spite of a freeze.
+    pub(crate) ignore_blackout: bool,
 }
 
 impl PageAction {

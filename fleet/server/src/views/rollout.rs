@@ -1,7 +1,9 @@
 //! `/`: the rollout as a line of groups, and why each of them waits.
 
 use askama::Template;
+use fleet_engine::reason::Why;
 use fleet_wire::api::HoldsView;
+use fleet_wire::lenient::Lenient;
 use fleet_wire::reason::{Reason, ReasonSubject};
 use fleet_wire::rollout::{AgentRollout, RolloutGroup, state_word};
 use fleet_wire::text;
@@ -148,6 +150,13 @@ impl Card {
 fn actions(group: &RolloutGroup) -> Vec<PageAction> {
     let on = |verb, label| PageAction::on_group(verb, label, &group.name);
     let approve = || PageAction { digest: group.approval_digest.clone(), ..on("approve", "Approve") };
+    let reason = group.reason();
+    let is_frozen = matches!(reason.code, Lenient::Known(Why::Blackout { .. }));
+    let is_bad = matches!(&reason.code, Lenient::Known(why @ Why::Halted { .. }) if !why.is_stopped_by_decision());
+    let start = |label| match is_frozen {
+        true => PageAction { ignore_blackout: true, ..on("start", "Start in spite of the freeze") },
+        false => on("start", label),
+    };
     let mut actions = Vec::new();
     // A start would be refused; an approval may be given ahead of what else keeps the group.
     let is_unapproved = group.is_unapproved();
@@ -156,13 +165,18 @@ fn actions(group: &RolloutGroup) -> Vec<PageAction> {
             actions.extend([approve(), on("mark_done", "Mark done"), on("halt", "Halt")]);
         }
         "rolledback" if is_unapproved => actions.extend([approve(), on("halt", "Halt")]),
-        "unstarted" => actions.extend([on("start", "Start now"), on("mark_done", "Mark done"), on("halt", "Halt")]),
+        "unstarted" => actions.extend([start("Start now"), on("mark_done", "Mark done"), on("halt", "Halt")]),
         "canary" | "active" => {
+            actions.extend(is_frozen.then(|| start("")));
             actions.extend([on("mark_done", "Mark done"), on("halt", "Halt"), on("rollback", "Roll back")]);
+        }
+        // After a bad release another attempt is the last thing to try.
+        "halted" if is_bad => {
+            actions.extend([on("rollback", "Roll back"), on("mark_done", "Mark done"), on("run", "Run again")]);
         }
         "halted" => actions.extend([on("run", "Run again"), on("mark_done", "Mark done"), on("rollback", "Roll back")]),
         "done" => actions.extend([on("halt", "Halt"), on("rollback", "Roll back")]),
-        "rolledback" => actions.extend([on("start", "Start again"), on("halt", "Halt")]),
+        "rolledback" => actions.extend([start("Start again"), on("halt", "Halt")]),
         _ => {}
     }
     actions
@@ -259,5 +273,18 @@ mod tests {
         assert_eq!(verbs("unstarted", Some("admin"), true), ["start", "mark_done", "halt"]);
         assert_eq!(verbs("rolledback", Some("admin"), false), ["approve", "halt"]);
         assert_eq!(verbs("active", Some("admin"), false), ["mark_done", "halt", "rollback"]);
+    }
+
+    #[test]
+    fn a_frozen_group_is_started_in_spite_of_that_and_after_a_bad_release_another_attempt_comes_last() {
+        let actions = |state: &str, why: serde_json::Value| {
+            let why = Some(Reason::read(&why));
+            Card::of(&RolloutGroup { state: state.to_owned(), why, ..RolloutGroup::default() }).actions
+        };
+        let freeze = serde_json::json!({ "code": "blackout", "reason": "sale" });
+        assert!(["unstarted", "active"].iter().all(|state| actions(state, freeze.clone())[0].ignore_blackout));
+        let halt = |rule| serde_json::json!({ "code": "halted", "rule": rule, "count": 1, "of": 2, "error": null });
+        assert_eq!(actions("halted", halt("failed_threshold")).last().unwrap().verb, "run");
+        assert_eq!(actions("halted", halt("manual_halt"))[0].verb, "run");
     }
 }

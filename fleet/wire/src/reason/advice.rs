@@ -2,7 +2,7 @@
 
 use fleet_engine::advice::{Advice, OnAgent, OnHost};
 use fleet_engine::command::Command;
-use fleet_engine::reason::Why;
+use fleet_engine::reason::{HaltRule, Why};
 use fleet_engine::resource::Kind;
 
 use crate::reason::subject::ReasonSubject;
@@ -17,11 +17,23 @@ pub fn text(advice: &Advice, why: &Why, subject: ReasonSubject<'_>) -> String {
         Advice::Command(command) => format!("{}: {}", purpose(command, why, subject), words(command)),
         Advice::Edit(resources) => edit(resources, why),
         Advice::Write(kind) => format!("to begin one, write an {kind}: teleport-fleet create -f FILE"),
+        Advice::Look(group) => {
+            let state = match why {
+                Why::Halted { rule: HaltRule::TimeoutThreshold, .. } => "--state timed_out",
+                _ => "--failed",
+            };
+            format!("to see these hosts: teleport-fleet hosts{}{state}", of_group(group))
+        }
+        Advice::Steps(steps) => steps.iter().map(|step| text(step, why, subject)).collect::<Vec<_>>().join("; "),
         Advice::Host(decision) => on_host(*decision, subject),
         Advice::Agent(OnAgent::Unpin) => "to let it update, on the host: teleport-update unpin".to_owned(),
         Advice::Agent(OnAgent::Enable) => "to let it update, on the host: teleport-update enable".to_owned(),
         Advice::Agent(OnAgent::UpdateNow) => "to try again, on the host: teleport-update update --now".to_owned(),
     }
+}
+
+fn of_group(group: &str) -> String {
+    if group.is_empty() { " ".to_owned() } else { format!(" --group {} ", shell(group)) }
 }
 
 /// What accepts a key that waits. It names that key: another one may wait by the time somebody types this.
@@ -37,7 +49,11 @@ pub fn words(command: &Command) -> String {
         format!("teleport-fleet autoupdate agents {verb}{groups}{options}")
     };
     match command {
-        Command::Start { groups, force } => agents("start-update", groups, if *force { " --force" } else { "" }),
+        Command::Start { groups, force, ignore_blackout } => {
+            let option = |is_given: bool, option| if is_given { option } else { "" };
+            let options = [option(*force, " --force"), option(*ignore_blackout, " --ignore-blackout")].concat();
+            agents("start-update", groups, &options)
+        }
         Command::MarkDone { groups } => agents("mark-done", groups, ""),
         Command::Rollback { groups, at_once, .. } => {
             agents("rollback", groups, if *at_once { " --at-once" } else { "" })
@@ -67,14 +83,18 @@ fn purpose(command: &Command, why: &Why, subject: ReasonSubject<'_>) -> String {
             of("to go on without canaries")
         }
         Command::Start { .. } if *why == Why::RolledBack => of("to try again"),
+        Command::Start { ignore_blackout: true, .. } => of("to start now in spite of the freeze"),
         Command::Start { .. } => of("to start now"),
         Command::MarkDone { .. } => of("to mark it as done"),
         Command::Run { all: true, .. } => "to end the hold of everything".to_owned(),
         Command::Run { .. } if matches!(why, Why::NobodyOnTheWay { .. }) => of("to try again"),
-        Command::Run { .. } if matches!(why, Why::Halted { .. }) && !why.is_stopped_by_decision() => of("to try again"),
+        Command::Run { .. } if matches!(why, Why::Halted { .. }) && !why.is_stopped_by_decision() => {
+            of("if the cause was not the release, to try it again")
+        }
         Command::Run { .. } => of("to end the stop"),
         Command::Approve { .. } => of("to approve it"),
-        Command::Rollback { .. } | Command::Halt { .. } | Command::Gate { .. } => of("to change it"),
+        Command::Rollback { .. } => of("to go back"),
+        Command::Halt { .. } | Command::Gate { .. } => of("to change it"),
     }
 }
 
@@ -88,7 +108,7 @@ fn edit(resources: &[String], why: &Why) -> String {
         Why::Disabled | Why::Suspended => "to go on, write mode enabled",
         Why::Blackout { .. } => "to change the freeze",
         Why::OutsideWindow => "to change its window_duration",
-        Why::RolledBack => "to give another target",
+        Why::RolledBack | Why::Halted { .. } => "to give another target",
         Why::VersionBlocked { .. } => "to name another start_version",
         _ => "to change the pace",
     };

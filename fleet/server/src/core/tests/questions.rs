@@ -23,7 +23,7 @@ struct Bed {
 impl Bed {
     fn new() -> Self {
         let mut bed = Self::enrolling(Enrolment::Open, &json!({ "name": "dev", "days": ["*"], "start_hour": 12 }));
-        bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true });
+        bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true, ignore_blackout: false });
         bed
     }
 
@@ -109,7 +109,7 @@ fn who_comes_late_is_told_so_at_once() {
     );
     (1..=3).for_each(|host| drop(bed.asks(host)));
     bed.core.record_questions();
-    bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true });
+    bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true, ignore_blackout: false });
     let (first, _) = bed.why(4);
     bed.core.record_questions();
     assert_eq!((first, bed.why(4)), (Why::NextPass, (Why::NextPass, "next_pass".to_owned())));
@@ -138,7 +138,7 @@ fn where_hosts_enrol_by_token_who_only_asks_is_answered_and_kept_nowhere() {
     let group = json!({ "name": "dev", "days": ["*"], "start_hour": 12 });
     for enrolment in [Enrolment::Token, Enrolment::Approve] {
         let mut bed = Bed::enrolling(enrolment, &group);
-        bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true });
+        bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true, ignore_blackout: false });
         for host in 1..=3 {
             assert_eq!(bed.asks(host), answer("1.1.0", true));
         }
@@ -242,7 +242,7 @@ fn of_what_is_only_asked_for_or_refused_nothing_is_made() {
     let write = Write { id: id(), text: version.to_string(), how: How::Replace, dry_run: true };
     assert_eq!(resources::write(&mut bed.core.tx(), &actor(), &write).unwrap().effects.lets_go, 3);
     assert_eq!(known(&bed), before, "asked for");
-    let command = Command::Start { groups: vec!["other".to_owned()], force: true };
+    let command = Command::Start { groups: vec!["other".to_owned()], force: true, ignore_blackout: false };
     commands::act(&mut bed.core.tx(), &actor(), &Act { id: id(), command, dry_run: false }).unwrap_err();
     assert_eq!(known(&bed), before, "refused");
 }

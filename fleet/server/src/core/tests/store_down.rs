@@ -132,7 +132,7 @@ impl Bed {
         let all = self.random.is(30);
         let some = if all { Vec::new() } else { groups.clone() };
         let command = match self.random.below(8) {
-            0..=2 => Command::Start { groups, force: self.random.is(50) },
+            0..=2 => Command::Start { groups, force: self.random.is(50), ignore_blackout: false },
             3 => Command::MarkDone { groups },
             4 => Command::Rollback { groups: some, all_started: all, at_once: self.random.is(50) },
             5 => Command::Halt { groups: some, all },
@@ -319,7 +319,7 @@ fn while_the_store_is_down_nobody_new_goes_whatever_is_done() {
 #[test]
 fn a_stop_that_the_store_does_not_take_is_decided_as_soon_as_it_does_and_nobody_goes_before() {
     let mut bed = Bed::new(3);
-    let start = Command::Start { groups: vec!["a".to_owned()], force: true };
+    let start = Command::Start { groups: vec!["a".to_owned()], force: true, ignore_blackout: false };
     let act = |bed: &mut Bed, command: &Command| {
         let act = Act { id: bed.random.id(), command: command.clone(), dry_run: false };
         (commands::act(&mut bed.core.tx(), &actor(), &act), act)
@@ -382,7 +382,7 @@ fn what_was_decided_from_another_revision_than_the_store_has_is_not_made_and_is_
     let mut bed = Bed::new(2);
     let other = rusqlite::Connection::open(bed.core.data.join("fleet.db")).unwrap();
     other.execute_batch("UPDATE book SET revision = revision + 1").unwrap();
-    let command = Command::Start { groups: vec!["a".to_owned()], force: true };
+    let command = Command::Start { groups: vec!["a".to_owned()], force: true, ignore_blackout: false };
     let start = Act { id: bed.random.id(), command, dry_run: false };
     let groups = |bed: &Bed| bed.core.worker.ledger.state.rollouts.rollout.clone().unwrap().groups;
     let before = groups(&bed);

@@ -137,7 +137,7 @@ fn a_halt_names_hosts_and_the_way_on() {
     assert_eq!(told["data"]["sample"], serde_json::json!([failed.id]), "{told}");
     let text = told["text"].as_str().unwrap();
     assert!(text.contains(&format!("for example {}", failed.id)), "{text}");
-    assert!(text.ends_with("; to try again: teleport-fleet autoupdate agents run dev"), "{text}");
+    assert!(text.ends_with("; to go back: teleport-fleet autoupdate agents rollback dev"), "{text}");
     // What stops everything ends with everything.
     server.agents(&["halt", "--all"]);
     server.until("the other halt", || receiver.kinds().len() > 3);
