@@ -91,7 +91,9 @@ fn carry_out(verb: &Verb, global: &GlobalArgs, screen: &mut Screen<'_, '_>) -> R
         // It panics where it cannot write: into memory it can.
         let mut script = Vec::new();
         clap_complete::generate(*shell, &mut FleetCli::command(), "teleport-fleet", &mut script);
-        return Ok(screen.out().write_all(&script)?);
+        // clap_complete 4.6 writes the name of a program with a hyphen in two ways for bash, and completes no verb then.
+        let script = String::from_utf8_lossy(&script).replace("teleport__subcmd__fleet", "teleport__fleet");
+        return Ok(screen.out().write_all(script.as_bytes())?);
     }
     if let Verb::Man = verb {
         return Ok(man::render(&FleetCli::command(), screen.out())?);

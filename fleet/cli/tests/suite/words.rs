@@ -168,3 +168,27 @@ fn a_completion_knows_the_verbs_and_needs_no_server() {
         assert!(done.out.contains("start-update") && done.out.contains("mark-done"), "{shell}");
     }
 }
+
+#[test]
+fn bash_completes_each_word_of_a_command() {
+    let server = Server::new([]);
+    let file = server.directory.path().join("completion");
+    std::fs::write(&file, server.run(&["completion", "bash"]).out).unwrap();
+    let script = file.display();
+    for (typed, word, wanted) in [
+        ("", "ap", "approve"),
+        ("autoupdate agents", "", "start-update"),
+        ("autoupdate agents", "mark", "mark-done"),
+        ("hosts", "--st", "--state"),
+        ("hosts --state", "timed", "timed_out"),
+        ("autoupdate agents start-update prod", "--ig", "--ignore-blackout"),
+    ] {
+        let line = format!(
+            ". {script}; COMP_WORDS=(teleport-fleet {typed} '{word}'); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _teleport__fleet \
+             teleport-fleet '{word}' \"${{COMP_WORDS[COMP_CWORD - 1]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        let bash = std::process::Command::new("bash").arg("-c").arg(line).output().unwrap();
+        let words = String::from_utf8(bash.stdout).unwrap();
+        assert!(words.lines().any(|word| word == wanted), "{typed} {word}: {words}");
+    }
+}

@@ -153,9 +153,9 @@ fn actions(group: &RolloutGroup) -> Vec<PageAction> {
     let reason = group.reason();
     let is_frozen = matches!(reason.code, Lenient::Known(Why::Blackout { .. }));
     let is_bad = matches!(&reason.code, Lenient::Known(why @ Why::Halted { .. }) if !why.is_stopped_by_decision());
-    let start = |label| match is_frozen {
-        true => PageAction { ignore_blackout: true, ..on("start", "Start in spite of the freeze") },
-        false => on("start", label),
+    let start = |label| {
+        let in_freeze = PageAction { ignore_blackout: true, ..on("start", "Start in spite of the freeze") };
+        if is_frozen { in_freeze } else { on("start", label) }
     };
     let mut actions = Vec::new();
     // A start would be refused; an approval may be given ahead of what else keeps the group.
