@@ -1,6 +1,6 @@
 //! A rollout: one target, and how far each group is on its way there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Blackout, blackout_at};
 use crate::counts::Tally;
+use crate::fleet::Fleet;
 use crate::host::{GroupPlace, Host, HostId};
 use crate::listening::{Listening, ListeningClock};
 use crate::membership::{Membership, MembershipFacts, Rule};
@@ -16,6 +17,7 @@ use crate::moment::Moment;
 use crate::names::NameTable;
 use crate::policy::{GroupPolicy, Mode, Schedule, Strategy, Unassigned, Ungrouped};
 use crate::reason::{HaltRule, WaitReason, Why};
+use crate::rollout_state::DEFAULT_GROUP;
 
 named! { name[] self:
 /// State of a group, and of a rollout (Managed Updates v2, and `halted`).
@@ -347,14 +349,31 @@ impl Rollout {
         if self.schedule == Schedule::Immediate {
             return index(0);
         }
-        let takes = |group: &GroupStatus| host.is_member(&group.policy.name, group.policy.members.as_ref());
-        if let Some(number) = self.groups.iter().position(takes) {
+        if let Some(number) = self.groups.iter().position(|group| group.takes(host)) {
             return index(number);
         }
         if self.ungrouped.is_some() {
             return GroupPlace::Ungrouped;
         }
         self.rest().and_then(|name| self.place_named(name)).unwrap_or(GroupPlace::Nowhere)
+    }
+
+    /// Groups that `fleet` declares and no group of this rollout has for a name or by labels, with how many hosts declare each: they
+    /// are where hosts of no group are. Whom an operator has assigned is where that put it.
+    pub fn unknown_groups(&self, fleet: &Fleet) -> BTreeMap<String, u64> {
+        let mut unknown = BTreeMap::new();
+        if self.schedule == Schedule::Immediate {
+            return unknown;
+        }
+        let names = &fleet.names;
+        for host in fleet.hosts().iter().filter(|host| !host.is_expected() && host.assigned.is_none()) {
+            let group = names.text(host.declared);
+            let facts = MembershipFacts { group, labels: Some(&host.labels), names };
+            if !matches!(group, "" | DEFAULT_GROUP) && !self.groups.iter().any(|group| group.takes(&facts)) {
+                *unknown.entry(group.to_owned()).or_default() += 1;
+            }
+        }
+        unknown
     }
 
     /// The group of hosts that belong to none.
@@ -385,6 +404,10 @@ fn index(number: usize) -> GroupPlace {
 }
 
 impl GroupStatus {
+    fn takes(&self, host: &MembershipFacts<'_>) -> bool {
+        host.is_member(&self.policy.name, self.policy.members.as_ref())
+    }
+
     /// A group that has not begun, of a rollout that begins at `now`.
     pub fn new(policy: GroupPolicy, now: Timestamp) -> Self {
         Self {

@@ -320,7 +320,7 @@ impl RolloutState {
 }
 
 /// Managed Updates' group where nobody wrote one.
-const DEFAULT_GROUP: &str = "default";
+pub(crate) const DEFAULT_GROUP: &str = "default";
 
 impl Policy {
     /// What holds where nobody wrote a configuration: Managed Updates' `default` group, Monday to Thursday at 12:00 UTC.

@@ -138,6 +138,34 @@ pub struct Stops {
     /// A stop waits for the store.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stop_waits: bool,
+    /// What waits for a person.
+    #[serde(flatten)]
+    pub needs: Needs,
+}
+
+/// What waits for a person besides groups.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Needs {
+    /// Hosts whose key nobody has accepted: they are in no count of a group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_hosts: Option<u64>,
+    /// Groups that hosts declare and the rollout does not have; the largest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown_groups: Vec<UnknownGroup>,
+    /// Where these hosts are; absent: in no group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_groups_in: Option<String>,
+}
+
+/// A group that hosts declare and the rollout does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct UnknownGroup {
+    /// Its name.
+    pub group: String,
+    /// How many hosts declare it.
+    pub hosts: u64,
 }
 
 /// The same as `GET /v1/fleet/holds` answers: with the keys of what is held in one object.
@@ -152,11 +180,14 @@ pub struct StopsAlone {
     /// A stop waits for the store: until it is decided, no host is allowed to update.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stop_waits: bool,
+    /// What waits for a person.
+    #[serde(flatten)]
+    pub needs: Needs,
 }
 
 impl From<StopsAlone> for Stops {
-    fn from(StopsAlone { holds, store_unavailable, stop_waits }: StopsAlone) -> Self {
-        Self { holds, store_unavailable, stop_waits }
+    fn from(StopsAlone { holds, store_unavailable, stop_waits, needs }: StopsAlone) -> Self {
+        Self { holds, store_unavailable, stop_waits, needs }
     }
 }
 

@@ -29,7 +29,8 @@ pub(crate) fn text(
     let Some(rollout) = rollout else {
         writeln!(out, "{NONE}")?;
         store(out, stops, look)?;
-        return holds::text(out, &stops.holds, |_| false);
+        holds::text(out, &stops.holds, |_| false)?;
+        return needs(out, stops);
     };
     let spec = &rollout.spec;
     writeln!(out, "Agent autoupdate mode: {}", clean(&spec.autoupdate_mode))?;
@@ -48,13 +49,23 @@ pub(crate) fn text(
         if let Some(reason) = reason {
             writeln!(out, "\n{}", reason.line(ReasonSubject::Group(""), &look.zone))?;
         }
-        return holds::text(out, &stops.holds, |_| false);
+        holds::text(out, &stops.holds, |_| false)?;
+        return needs(out, stops);
     }
     writeln!(out, "Strategy: {}\n", clean(&spec.strategy))?;
     groups(rollout).write(out, look.is_colourful)?;
     store(out, stops, look)?;
     waiting(out, rollout, look)?;
-    holds::text(out, &stops.holds, |name| rollout.status.groups.iter().any(|group| group.name == name))
+    holds::text(out, &stops.holds, |name| rollout.status.groups.iter().any(|group| group.name == name))?;
+    needs(out, stops)
+}
+
+/// What waits for a person besides groups.
+fn needs(out: &mut dyn Write, stops: &Stops) -> Result<(), Failure> {
+    for line in fleet_wire::words::holds::needs(&stops.needs) {
+        writeln!(out, "\n{line}")?;
+    }
+    Ok(())
 }
 
 /// A line where the store does not answer: whatever the groups say, no host is allowed to update.
@@ -143,7 +154,9 @@ pub(crate) fn value(rollout: &AgentRollout, said: &Value) -> Value {
 /// Adds what `GET /v1/fleet/holds` said, which has the keys of what is held beside the others.
 pub(crate) fn add_stops(value: &mut Value, said: &Value) {
     let keys = said.as_object().cloned().unwrap_or_default();
-    let (others, holds) = keys.into_iter().partition(|(key, _)| key == "store_unavailable" || key == "stop_waits");
+    const OTHERS: [&str; 5] =
+        ["store_unavailable", "stop_waits", "waiting_hosts", "unknown_groups", "unknown_groups_in"];
+    let (others, holds) = keys.into_iter().partition(|(key, _)| OTHERS.contains(&key.as_str()));
     let others: Map<String, Value> = others;
     others.into_iter().for_each(|(key, said)| value[key] = said);
     add_holds(value, Value::Object(holds));

@@ -117,6 +117,8 @@ fn is_unheard_for(state: &CoreState, host: &Host, seconds: u32, now: Timestamp) 
 pub(super) fn omission(state: &CoreState, host: &Host, now: Timestamp) -> Option<&'static str> {
     if !host.reports && state.enrolments.waits(host.id).is_some() {
         Some("its key waits for an operator")
+    } else if !host.reports && state.enrolments.key(host.id).is_some() {
+        Some("has not reported since it was accepted")
     } else if !host.reports {
         Some("updater version does not support agent reports")
     } else if host.flags.disabled {

@@ -1,5 +1,6 @@
 //! What is shown of the rollout.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use fleet_engine::curve::{RolloutCurve, Sketch};
@@ -7,8 +8,9 @@ use fleet_engine::host::GroupPlace;
 use fleet_engine::tally::{HostState, TallyContext};
 use fleet_wire::api::{ApiError, Code, HoldsView};
 use fleet_wire::reason::Reason;
-use fleet_wire::rollout::{AgentRollout, Stops, StopsAlone};
+use fleet_wire::rollout::{AgentRollout, Needs, Stops, StopsAlone, UnknownGroup};
 
+use super::CoreState;
 use super::tx::Tx;
 
 /// A group, as its page shows it.
@@ -27,8 +29,8 @@ pub(crate) fn rollout(tx: &Tx<'_>) -> Result<AgentRollout, ApiError> {
     let mut rollout = as_resource(tx)
         .ok_or_else(|| ApiError::new(Code::NoRollout, "there is no rollout: write an autoupdate_version first"))?;
     rollout.metadata.revision = Some(tx.state().revision.to_string());
-    let StopsAlone { store_unavailable, stop_waits, .. } = stops(tx);
-    rollout.status.stops = Stops { store_unavailable, stop_waits, ..rollout.status.stops };
+    let holds = std::mem::take(&mut rollout.status.stops.holds);
+    rollout.status.stops = Stops { holds, ..stops(tx).into() };
     Ok(rollout)
 }
 
@@ -46,7 +48,18 @@ pub(crate) fn stops(tx: &Tx<'_>) -> StopsAlone {
         holds: HoldsView::of(&tx.state().rollouts.holds),
         store_unavailable: (!snapshot.is_good()).then(stale),
         stop_waits: snapshot.stop_waits(),
+        needs: needs(tx.state()),
     }
+}
+
+fn needs(state: &CoreState) -> Needs {
+    let waiting = u64::try_from(state.enrolments.waiting()).unwrap_or(u64::MAX);
+    let rollout = state.rollouts.rollout.as_ref();
+    let unknown = rollout.map(|rollout| rollout.unknown_groups(&state.fleet)).unwrap_or_default();
+    let mut unknown_groups: Vec<_> = unknown.into_iter().map(|(group, hosts)| UnknownGroup { group, hosts }).collect();
+    unknown_groups.sort_by_key(|unknown| Reverse(unknown.hosts));
+    let unknown_groups_in = rollout.filter(|_| !unknown_groups.is_empty()).and_then(|rollout| rollout.rest().cloned());
+    Needs { waiting_hosts: Some(waiting).filter(|waiting| *waiting > 0), unknown_groups, unknown_groups_in }
 }
 
 /// The present rollout with its number, as those that are past.

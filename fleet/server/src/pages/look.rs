@@ -11,6 +11,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, Uri};
 use fleet_wire::answers::ids;
 use fleet_wire::api::{ApiError, AuditEntry, Code, HostsQuery};
+use fleet_wire::rollout::StopsAlone;
 
 use super::page::{PageResult, asked, frame, nothing, page, refuse};
 use super::session::Session;
@@ -26,12 +27,11 @@ const KINDS: [&str; 5] =
 
 /// `/`.
 pub(super) async fn rollout(session: Session, State(app): State<App>) -> PageResult {
-    let known = app
-        .core
-        .run(|tx| Ok((core::rollouts::present(tx), core::rollouts::stops(tx).holds, core::hosts::known(tx))))
-        .await;
-    let (rollout, holds, hosts) = known.map_err(|wrong| refuse(&app, Some(&session), wrong, "/"))?;
-    Ok(page(StatusCode::OK, &RolloutPage { frame: frame(&app, Some(&session)), rollout, holds, hosts }))
+    let known =
+        app.core.run(|tx| Ok((core::rollouts::present(tx), core::rollouts::stops(tx), core::hosts::known(tx)))).await;
+    let (rollout, StopsAlone { holds, needs, .. }, hosts) =
+        known.map_err(|wrong| refuse(&app, Some(&session), wrong, "/"))?;
+    Ok(page(StatusCode::OK, &RolloutPage { frame: frame(&app, Some(&session)), rollout, holds, needs, hosts }))
 }
 
 /// `/groups/NAME`.

@@ -5,7 +5,7 @@ use fleet_engine::reason::Why;
 use fleet_wire::api::HoldsView;
 use fleet_wire::lenient::Lenient;
 use fleet_wire::reason::{Reason, ReasonSubject};
-use fleet_wire::rollout::{AgentRollout, RolloutGroup, state_word};
+use fleet_wire::rollout::{AgentRollout, Needs, RolloutGroup, state_word};
 use fleet_wire::text;
 use fleet_wire::words::holds;
 use jiff::tz::TimeZone;
@@ -23,6 +23,8 @@ pub(crate) struct RolloutPage {
     pub(crate) rollout: Option<AgentRollout>,
     /// What is held.
     pub(crate) holds: HoldsView,
+    /// What waits for a person.
+    pub(crate) needs: Needs,
     /// Hosts that are known.
     pub(crate) hosts: u64,
 }

@@ -5,6 +5,7 @@ pub(crate) mod host;
 mod hostile;
 mod invented;
 mod lives;
+mod needs;
 mod rollout;
 
 use serde_json::{Value, json};

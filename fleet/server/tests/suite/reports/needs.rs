@@ -1,0 +1,40 @@
+//! What waits for a person: hosts to accept, and groups that hosts declare and nobody has.
+
+use serde_json::json;
+
+use super::{Host, epoch, started_with};
+
+#[test]
+fn hosts_that_wait_and_groups_that_nobody_has_are_told_with_the_rollout() {
+    let (_dir, server) = started_with(&["--plain", "--enrolment", "approve"]);
+    let epoch = epoch(&server);
+    let said = || server.parsed(&["autoupdate", "agents", "status"]);
+    assert_eq!(said()["waiting_hosts"], json!(null));
+    for (number, group) in [(1, "stagign"), (2, "stagign"), (3, "dev"), (4, "pord")] {
+        let host = Host::new(number, group);
+        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 202);
+    }
+    let waits =
+        "4 hosts wait to be accepted, and no group counts what waits; to see them: teleport-fleet hosts --waiting";
+    assert!(server.agents(&["status"]).contains(waits));
+    for number in 1..=4 {
+        let host = Host::new(number, "dev");
+        server.ok(&["host", &host.id, "accept"]);
+        let omitted = server.agents(&["report"]);
+        assert!(omitted.contains("has not reported since it was accepted"), "{omitted}");
+    }
+    for (number, group) in [(1, "stagign"), (2, "stagign"), (3, "dev"), (4, "pord")] {
+        let host = Host::new(number, group);
+        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
+    }
+    let status = server.agents(&["status"]);
+    let unknown = "3 hosts declare groups that this rollout does not have: stagign (2), pord (1); they are in prod";
+    assert!(status.contains(unknown) && !status.contains("wait to be accepted"), "{status}");
+    assert_eq!(
+        (&said()["unknown_groups"], &said()["waiting_hosts"]),
+        (&json!([{ "group": "stagign", "hosts": 2 }, { "group": "pord", "hosts": 1 }]), &json!(null))
+    );
+    // Whom an operator has put somewhere is where he wanted him.
+    server.ok(&["host", &Host::new(4, "pord").id, "assign", "dev"]);
+    assert!(server.agents(&["status"]).contains("2 hosts declare groups that this rollout does not have: stagign (2)"));
+}
