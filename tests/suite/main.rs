@@ -9,6 +9,14 @@ macro_rules! tests_of {
     ($check:path: $($name:ident($($with:expr),*);)*) => { $(#[test] fn $name() { $check($($with),*); })* };
 }
 
+/// A test for each case of a transcript, of the same name, and one that no case is without its test.
+macro_rules! cases_of {
+    ($file:literal: $($name:ident;)*) => {
+        $(#[test] fn $name() { $crate::support::transcript::play_case($file, stringify!($name)); })*
+        #[test] fn every_case_has_its_test() { $crate::support::transcript::have_all($file, &[$(stringify!($name)),*]); }
+    };
+}
+
 mod agent;
 mod beds;
 mod circles;

@@ -8,7 +8,7 @@ use testing::cluster::archive::Archive;
 use testing::cluster::directive::Find;
 use testing::crash::live::rows;
 
-use super::{Ran, Rig, sql_of, tree};
+use super::{Rig, sql_of, tree};
 
 /// Where the versions are.
 pub(crate) const VERSIONS: &str = "/var/lib/teleport/versions";
@@ -51,12 +51,6 @@ impl Rig {
     pub(crate) fn drop_in(&self, text: &str) {
         self.bed.write("/etc/systemd/system/teleport.service.d/test.conf", format!("[Service]\n{text}"), 0o644);
         self.bed.sh("systemctl daemon-reload");
-    }
-
-    /// Runs the updater outside of any unit, so that what it starts lives on.
-    pub(crate) fn updater_outside_units(&self, args: &[&str]) -> Ran {
-        let args: Vec<&str> = ["teleport-update"].into_iter().chain(args.iter().copied()).collect();
-        Ran::of(&self.bed.exec(&args))
     }
 
     /// Starts the updater in the unit `unit` and goes on; its exit status is the unit's.

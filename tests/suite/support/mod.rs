@@ -225,12 +225,6 @@ impl Image {
         self.cluster.set_directive(Find::version(version));
     }
 
-    /// The same of an edition.
-    pub(crate) fn release_edition(&self, version: &str, edition: &str) {
-        self.cluster.publish(&Archive::new(version, edition, "amd64").agent(&agent_program(), "healthy", 1));
-        self.cluster.set_directive(Find { edition: edition.into(), ..Find::version(version) });
-    }
-
     /// Makes the installed version's binaries a few bytes long, for tests that copy the image many times and run none.
     pub(crate) fn make_slim(&self, version: &str) {
         for entry in std::fs::read_dir(self.versions().join(version).join("bin")).unwrap() {
@@ -345,13 +339,6 @@ impl Rig {
         self.updater(&["update"]).ok()
     }
 
-    /// The cluster names `version`, which is published, and the host follows.
-    #[track_caller]
-    pub(crate) fn go_to(&self, version: &str) -> Ran {
-        self.wish(version);
-        self.updater(&["update"]).ok()
-    }
-
     /// Like [`Rig::up`], on a root of `root.sh`, with further arguments for `systemd-nspawn`.
     pub(crate) fn up_on(root: &str, name: &str, nspawn: &[&str]) -> Option<Self> {
         let rig = Self::bare_with(root, name, nspawn)?;
@@ -364,7 +351,7 @@ impl Rig {
         Self::bare_with(root, name, &[])
     }
 
-    fn bare_with(root: &str, name: &str, nspawn: &[&str]) -> Option<Self> {
+    pub(crate) fn bare_with(root: &str, name: &str, nspawn: &[&str]) -> Option<Self> {
         let bed = Bed::up_on(root, name, nspawn)?;
         let dir = tempfile::tempdir().unwrap();
         let cluster = Cluster::start(dir.path());

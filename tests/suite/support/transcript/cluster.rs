@@ -2,48 +2,47 @@
 
 use std::collections::BTreeSet;
 
-use testing::cluster::{Archive, Auth, Cluster, Dialect, Elsewhere, Find, FindPath, Misbehaviour, Request, Signer};
+use testing::cluster::{
+    Archive, Auth, Cluster, Dialect, Elsewhere, Find, FindPath, Misbehaviour, Request, Signer, agent_program,
+};
 
-use super::super::Image;
+use super::super::{Image, updater};
 
 /// One of:
 ///
 /// * `publish V…`; `release V [EDITION]`: the cluster names it, too; `wants V [later] [jitter:SECONDS] [edition:NAME] [group:NAME]`; `archive V HOW…` is a release
-///   `without:` or with a `helper:` or `script:`, of an agent with this `behaviour:`, `signed:` by a key's number, or with so much `padding:`; `bytes NAME TEXT` is any file with its digest,
+///   `without:` or with a `helper:`, `script:` or `updater:` (`own`: the one under test), of an agent with this `behaviour:`, `schema:` or `journal:` mode, `signed:` by a key's number, or with so much `padding:`; `bytes NAME TEXT` is any file with its digest,
 ///   `archive-of V EDITION ARCHITECTURE` one of no program that runs;
 /// * `find [BODY]`, `find-at PATH ELSEWHERE`, `dialect NAME`, `auth basic USER PASSWORD`, `auth bearer TOKEN`;
 /// * `say VERSION CRITICAL` (the channel), `draw VERSIONS FROM-TO…` (the graph), `page PATH STATUS TEXT`;
 /// * `misbehave PATH HOW`, `misbehave-times COUNT PATH HOW`, `behave`, `down`, `up`;
 /// * `asked PATH COUNT`: how often it was asked since `forget`; `N+`: at least; behind it words as in [`of_requests`]. `asked-paths PATHS`.
 pub(super) fn act(image: &mut Image, verb: &str, words: &[&str]) {
-    if !has(image, verb, words) && !answers(image, verb, words) {
+    if !is_of_cluster(&mut image.cluster, verb, words) && !answers(image, verb, words) {
         panic!("no such step: {verb} {words:?}");
     }
 }
 
+/// Whether it is one of those that need no image.
+pub(super) fn is_of_cluster(cluster: &mut Cluster, verb: &str, words: &[&str]) -> bool {
+    has(cluster, verb, words) || is_of_server(cluster, verb, words)
+}
+
 /// Whether it is about archives and versions.
-fn has(image: &Image, verb: &str, words: &[&str]) -> bool {
-    let cluster = &image.cluster;
+fn has(cluster: &Cluster, verb: &str, words: &[&str]) -> bool {
     match (verb, words) {
         ("publish", versions) => versions.iter().for_each(|version| drop(cluster.publish(&Archive::simple(version)))),
-        ("release", [version]) => image.release(version),
-        ("release", [version, edition]) => image.release_edition(version, edition),
+        ("release", [version]) => publish(cluster, &Archive::simple(version), Find::version(version)),
+        ("release", [version, edition]) => {
+            let archive = Archive::new(version, edition, "amd64").agent(&agent_program(), "healthy", 1);
+            publish(cluster, &archive, Find { edition: (*edition).into(), ..Find::version(version) });
+        }
         ("archive-of", [version, edition, architecture]) => {
             drop(cluster.publish(&Archive::new(version, edition, architecture)));
         }
         ("bytes", [name, text]) => drop(cluster.publish_bytes(name, text.as_bytes())),
         ("archive", [version, how @ ..]) => {
-            let archive = how.iter().fold(Archive::simple(version), |archive, how| match how.split_once(':') {
-                Some(("without", name)) => archive.without_helper(name),
-                Some(("helper", name)) => archive.helper(name),
-                Some(("behaviour", name)) => archive.behaviour(name),
-                Some(("script", name)) => archive.file(name, 0o755, b"#!/bin/sh\nexit 1\n"),
-                Some(("signed", number)) => archive.signed(&Signer::fixed(number.parse().unwrap())),
-                Some(("padding", bytes)) => archive.padding(bytes.parse().unwrap()),
-                _ => panic!("no such archive: {how}"),
-            });
-            cluster.publish(&archive);
-            cluster.set_directive(Find::version(version));
+            publish(cluster, &archive(version, how), Find::version(version));
         }
         ("wants", [version, more @ ..]) => {
             let (mut find, mut group) = (Find::version(version), None);
@@ -65,7 +64,30 @@ fn has(image: &Image, verb: &str, words: &[&str]) -> bool {
     true
 }
 
-/// Whether it is about answers and questions.
+/// The cluster has it, and names it.
+fn publish(cluster: &Cluster, archive: &Archive, find: Find) {
+    cluster.publish(archive);
+    cluster.set_directive(find);
+}
+
+/// A release of `version` as `how` has it.
+pub(super) fn archive(version: &str, how: &[&str]) -> Archive {
+    how.iter().fold(Archive::simple(version), |archive, how| match how.split_once(':') {
+        Some(("without", name)) => archive.without_helper(name),
+        Some(("helper", name)) => archive.helper(name),
+        Some(("behaviour", name)) => archive.behaviour(name),
+        Some(("schema", number)) => archive.schema(number.parse().unwrap()),
+        Some(("journal", mode)) => archive.trailer_field("journal", mode.into()),
+        Some(("updater", "own")) => archive.updater(&std::fs::read(updater()).unwrap()),
+        Some(("updater", text)) => archive.updater(text.as_bytes()),
+        Some(("script", name)) => archive.file(name, 0o755, b"#!/bin/sh\nexit 1\n"),
+        Some(("signed", number)) => archive.signed(&Signer::fixed(number.parse().unwrap())),
+        Some(("padding", bytes)) => archive.padding(bytes.parse().unwrap()),
+        _ => panic!("no such archive: {how}"),
+    })
+}
+
+/// Whether it is about answers that follow the channel or the graph.
 fn answers(image: &mut Image, verb: &str, words: &[&str]) -> bool {
     match (verb, words) {
         ("say", [version, critical]) => image.say(version, critical),
@@ -75,7 +97,7 @@ fn answers(image: &mut Image, verb: &str, words: &[&str]) -> bool {
             let pairs = edges.iter().map(|edge| edge.split_once('-').unwrap());
             image.draw(&versions, &pairs.map(|(from, to)| (number(from), number(to))).collect::<Vec<_>>());
         }
-        _ => return is_of_server(&mut image.cluster, verb, words),
+        _ => return false,
     }
     true
 }

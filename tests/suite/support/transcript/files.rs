@@ -73,7 +73,7 @@ fn flip(file: &Path) {
 
 /// `found` has these keys and values.
 #[track_caller]
-fn holds(found: &Value, wanted: &[&str]) {
+pub(super) fn holds(found: &Value, wanted: &[&str]) {
     assert!(!wanted.is_empty());
     for wanted in wanted {
         let (key, value) = wanted.split_once(['=', '~']).unwrap();

@@ -13,9 +13,14 @@
 //! * `sh LINE`: a line of shell in the image's root, each command of which must succeed, and fail behind `no`; `let NAME LINE`: `{NAME}` is what it prints.
 //! * `keep`, and at `kept` every file is as it was; with directories behind both, every file there; with `installation`, every file but
 //!   `updates.yaml` and the lock's.
+//! * `host WORDS`: a host under systemd, in a bed (`bed.rs`); `$`, `enable`, `sh` and `let` are in it from then on.
 //! * `root`: whoever is not root skips the rest of the case.
 //! * All others are in `files.rs` and `cluster.rs`.
+//!
+//! [`play`] plays all cases of a file, `cases_of!` those that take a bed each as a test of its own. The name of such a case can have words to
+//! fill in (`the {FORMAT} is removed`): each test's name says which (`the_deb_is_removed`). `do NAME` stands for the lines below `steps NAME`.
 
+mod bed;
 mod cluster;
 mod files;
 mod outcome;
@@ -32,7 +37,7 @@ use testing::beds::checkout;
 use testing::cluster::{Find, Misbehaviour};
 
 use super::source::{closed_window, open_window};
-use super::{Image, Ran, updater};
+use super::{Image, Ran, Rig, updater};
 
 /// Cases that are played at the same time.
 const AT_ONCE: usize = 4;
@@ -44,20 +49,15 @@ const SOON: Duration = Duration::from_secs(60);
 pub(crate) fn play(file: &str) {
     let text = std::fs::read_to_string(checkout(&format!("tests/suite/{file}"))).unwrap();
     let wanted = std::env::var("CASE").unwrap_or_default();
-    let lines: Vec<Line<'_>> = text.lines().enumerate().filter_map(Line::read).collect();
-    let cases: Vec<&[Line<'_>]> = lines.chunk_by(|_, next| next.indent > 0).collect();
-    let cases: Vec<_> = cases.into_iter().filter(|case| case[0].text.contains(&wanted)).collect();
+    let cases: Vec<_> = cases(&text).into_iter().filter(|case| case[0].text.contains(&wanted)).collect();
     assert!(!cases.is_empty(), "{file} has no such case");
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                while let Some([name, steps @ ..]) = cases.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
-                    let mut stage = Stage::default();
-                    let Err(why) = catch_unwind(AssertUnwindSafe(|| stage.play(steps))) else { continue };
-                    let text = why.downcast_ref::<&str>().map(|text| (*text).to_owned());
-                    let why = why.downcast_ref::<String>().cloned().or(text).unwrap_or_default();
-                    failed.lock().unwrap().push(format!("{file}:{}: {}\n{why}", stage.line, name.text));
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let failure = failure(file, case, BTreeMap::new());
+                    failed.lock().unwrap().extend(failure);
                 }
             });
         }
@@ -66,6 +66,71 @@ pub(crate) fn play(file: &str) {
     assert!(failed.is_empty(), "{} of {} cases:\n{}", failed.len(), cases.len(), failed.join("\n"));
 }
 
+/// The cases of a file, with the lines of `steps NAME` in place of each `do NAME`.
+fn cases(text: &str) -> Vec<Vec<Line<'_>>> {
+    let lines: Vec<Line<'_>> = text.lines().enumerate().filter_map(Line::read).collect();
+    let (blocks, cases): (Vec<_>, Vec<_>) =
+        lines.chunk_by(|_, next| next.indent > 0).partition(|case| case[0].text.starts_with("steps "));
+    let mut whole: Vec<Vec<Line<'_>>> = Vec::new();
+    for case in cases {
+        whole.push(Vec::new());
+        for line in case {
+            let found = line.text.strip_prefix("do ").map(|name| {
+                let block = blocks.iter().find(|block| block[0].text.strip_prefix("steps ") == Some(name));
+                &block.unwrap_or_else(|| panic!("there are no steps {name}"))[1..]
+            });
+            let case = whole.last_mut().unwrap();
+            match found {
+                Some(steps) => {
+                    case.extend(steps.iter().map(|step| Line { indent: line.indent + step.indent - 4, ..*step }))
+                }
+                None => case.push(*line),
+            }
+        }
+    }
+    whole
+}
+
+/// Why a case fails, if it does.
+fn failure(file: &str, case: &[Line<'_>], filled: BTreeMap<String, String>) -> Option<String> {
+    let mut stage = Stage::default();
+    stage.filled.extend(filled);
+    let why = catch_unwind(AssertUnwindSafe(|| stage.play(&case[1..]))).err()?;
+    let text = why.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let why = why.downcast_ref::<String>().cloned().or(text).unwrap_or_default();
+    Some(format!("{file}:{}: {}\n{why}", stage.line, case[0].text))
+}
+
+/// Plays the case of a file that has the name of the test `name`.
+pub(crate) fn play_case(file: &str, name: &str) {
+    let text = std::fs::read_to_string(checkout(&format!("tests/suite/{file}"))).unwrap();
+    let found = cases(&text).into_iter().find_map(|case| Some((filled(case[0].text, name)?, case)));
+    let (filled, case) = found.unwrap_or_else(|| panic!("{file} has no case {name}"));
+    if let Some(failure) = failure(file, &case, filled) {
+        panic!("{failure}");
+    }
+}
+
+/// Each case of the file is one of these tests.
+pub(crate) fn have_all(file: &str, names: &[&str]) {
+    let text = std::fs::read_to_string(checkout(&format!("tests/suite/{file}"))).unwrap();
+    for case in cases(&text).iter().map(|case| case[0].text) {
+        assert!(names.iter().any(|name| filled(case, name).is_some()), "{file}: no test plays {case:?}");
+    }
+}
+
+/// What the name of a test fills in for the words in braces of a case's name; `None`: it is another one's.
+fn filled(case: &str, name: &str) -> Option<BTreeMap<String, String>> {
+    let (words, named): (Vec<&str>, Vec<&str>) = (case.split(' ').collect(), name.split('_').collect());
+    let pairs: Vec<_> = words.iter().zip(&named).filter(|(word, name)| word != name).collect();
+    let fills = pairs.iter().map(|(word, name)| {
+        let word = word.strip_prefix('{')?.strip_suffix('}')?;
+        Some((word.to_owned(), (*name).to_string()))
+    });
+    if words.len() == named.len() { fills.collect() } else { None }
+}
+
+#[derive(Clone, Copy)]
 struct Line<'a> {
     number: usize,
     indent: usize,
@@ -104,7 +169,11 @@ fn words(line: &str) -> Vec<String> {
 #[derive(Default)]
 struct Stage {
     image: Option<Image>,
+    host: Option<Rig>,
     kept: Vec<String>,
+    /// Of the host, by name: a line of shell, and what it printed.
+    looks: BTreeMap<String, (String, String)>,
+    footprint: BTreeMap<&'static str, String>,
     /// What loops fill in.
     filled: BTreeMap<String, String>,
     /// The run that stands still.
@@ -139,6 +208,8 @@ impl Stage {
             match verb {
                 "root" if !rustix::process::geteuid().is_root() => return eprintln!("skipped: not root"),
                 "root" => {}
+                "host" if !bed::up(self, words) => return,
+                "host" => {}
                 "for" => self.repeat(words, inner),
                 "sh" => drop(self.shell(words)),
                 "let" => {
@@ -185,21 +256,32 @@ impl Stage {
     /// The text with all that stands in braces.
     fn fill(&self, text: &str) -> String {
         let mut text = self.with_words(text);
-        let Some(image) = &self.image else { return text };
-        let cluster = &image.cluster;
+        let place = |path: &std::path::Path| path.display().to_string();
+        let (cluster, of_image) = match (&self.host, &self.image) {
+            (Some(host), _) => (&host.cluster, vec![("{bed}", host.bed.name().to_owned())]),
+            (None, Some(image)) => (
+                &image.cluster,
+                vec![
+                    ("{root}", place(&image.root())),
+                    ("{dir}", place(image.root().parent().unwrap())),
+                    ("{channel}", image.channel()),
+                    ("{graph}", image.graph()),
+                ],
+            ),
+            (None, None) => return text,
+        };
         for (name, value) in [
             ("{addr}", cluster.addr()),
             ("{base}", cluster.base_url()),
             ("{plain}", cluster.plain_base_url()),
-            ("{cdn}", cluster.cdn().display().to_string()),
-            ("{ca}", cluster.ca_file().display().to_string()),
+            ("{cdn}", place(cluster.cdn())),
+            ("{ca}", place(cluster.ca_file())),
             ("{pid}", std::process::id().to_string()),
-            ("{root}", image.root().display().to_string()),
-            ("{dir}", image.root().parent().unwrap().display().to_string()),
-            ("{channel}", image.channel()),
-            ("{graph}", image.graph()),
             ("{v}", "var/lib/teleport/versions".to_owned()),
-        ] {
+        ]
+        .into_iter()
+        .chain(of_image)
+        {
             text = text.replace(name, &value);
         }
         times(&text)
@@ -207,7 +289,11 @@ impl Stage {
 
     /// What a line of shell prints.
     fn shell(&mut self, line: &str) -> String {
-        let (line, root) = (self.fill(line), self.image().root());
+        let line = self.fill(line);
+        if let Some(host) = &self.host {
+            return bed::shell(host, &line).ok().stdout.trim_end().to_owned();
+        }
+        let root = self.image().root();
         let mut bash = Command::new("bash");
         bash.args(["-euc", &format!("no() {{ if \"$@\"; then return 1; fi; }}\n{line}")])
             .current_dir(root)
@@ -219,6 +305,9 @@ impl Stage {
     }
 
     fn step(&mut self, verb: &str, line: &str) {
+        if bed::act(self, verb, line) {
+            return;
+        }
         let (is_command, words) = (verb == "$" && line.starts_with('{'), words(line));
         let words: Vec<String> = words.iter().map(|word| self.fill(word)).collect();
         let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -229,7 +318,7 @@ impl Stage {
         match (verb, &words[..]) {
             ("$", _) => self.run(&[], &words),
             ("enable", _) => {
-                let flags = self.image().enable_args();
+                let flags = self.enable_args();
                 self.run(&flags.iter().map(String::as_str).collect::<Vec<_>>(), &words);
             }
             ("follow", [source, more @ ..]) => {
@@ -268,6 +357,12 @@ impl Stage {
         }
     }
 
+    fn enable_args(&mut self) -> Vec<String> {
+        let Some(host) = &self.host else { return self.image().enable_args() };
+        let (addr, base) = (host.cluster.addr(), host.cluster.base_url());
+        ["enable", "--proxy", &addr, "--base-url", &base, "--ca-file", "/root/ca.pem"].map(str::to_owned).to_vec()
+    }
+
     /// The image's files: all, the `installation`, or what is below some directories.
     fn seen(&mut self, places: &[&str]) -> Vec<String> {
         if places == ["installation"] {
@@ -288,9 +383,14 @@ impl Stage {
         let env: Vec<(&str, &str)> = args[..variables].iter().filter_map(|word| word.split_once('=')).collect();
         let as_json: &[&str] =
             if expected.iter().any(|word| word.starts_with("code:")) { &["--log-format", "json"] } else { &[] };
-        let before = changes_nothing.then(|| self.image().tree_but_status());
+        let line = [as_json, flags, &args[variables..]].concat();
         let begun = Instant::now();
-        let ran = self.image().run_with(&[as_json, flags, &args[variables..]].concat(), &env);
+        if let Some(host) = &self.host {
+            let ran = host.updater(&line);
+            return outcome::check(&ran, begun.elapsed(), args, expected);
+        }
+        let before = changes_nothing.then(|| self.image().tree_but_status());
+        let ran = self.image().run_with(&line, &env);
         outcome::check(&ran, begun.elapsed(), args, expected);
         if let Some(before) = before {
             assert_eq!(self.image().tree_but_status(), before, "{args:?}");

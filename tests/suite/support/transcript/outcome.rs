@@ -6,7 +6,7 @@ use super::super::Ran;
 
 /// The exit status, 0 if left out, `any` or `fails`; then, in any order:
 ///
-/// * `code:` its error code; `prints:` on standard output; `not:` on neither stream; any other text on standard error, with `[..]` for
+/// * `code:` its error code; `prints:` on standard output; `either:A|B` one of these on standard error; `not:` on neither stream; any other text on standard error, with `[..]` for
 ///   anything within a line;
 /// * `one-line`: on standard error, `quiet`: nothing there; `silent`: something there, and nothing on standard output;
 /// * `within:` and `least:` so many seconds.
@@ -22,6 +22,7 @@ pub(super) fn check(ran: &Ran, took: Duration, args: &[&str], expected: &[&str])
         let is_so = match word.split_once(':') {
             Some(("code", code)) => ran.error_code() == code,
             Some(("prints", text)) => has(&ran.stdout, text),
+            Some(("either", texts)) => texts.split('|').any(|text| has(&ran.stderr, text)),
             Some(("not", text)) => !ran.stdout.contains(text) && !ran.stderr.contains(text),
             Some(("within", seconds)) => took < Duration::from_secs(seconds.parse().unwrap()),
             Some(("least", seconds)) => took >= Duration::from_secs(seconds.parse().unwrap()),
