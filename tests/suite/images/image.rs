@@ -2,6 +2,10 @@
 
 use crate::support::*;
 
+cases_of! { "images/image_host.txt":
+    a_host_whose_versions_could_not_run_is_told_so_before_the_download;
+}
+
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -138,29 +142,6 @@ fn nothing_outside_the_image_is_written_and_no_service_is_asked() {
     for line in ran.iter().filter(|line| line.contains("/systemctl\"")) {
         assert!(line.contains(&format!("\"--root={root}\"")), "{line}");
     }
-}
-
-#[test]
-fn a_host_whose_versions_could_not_run_is_told_so_before_the_download() {
-    let Some(rig) = Rig::up("noexec") else { return };
-    rig.release(&Archive::simple("1.0.0"));
-    rig.bed.sh("mount -t tmpfs -o noexec tmpfs /var/lib/teleport/versions");
-    rig.enable(&[]).fails(1, "/var/lib/teleport/versions is on a file system mounted noexec");
-    assert!(rig.cluster.requests_to(".tar.gz").is_empty());
-    assert_eq!(rig.status()["last_result"]["error_code"], "read_only");
-    rig.bed.sh("umount /var/lib/teleport/versions; mount -t tmpfs -o ro tmpfs /usr/local/bin");
-    rig.enable(&[]).fails(1, "--path");
-    rig.enable(&["--path", "/opt/tp/bin"]).ok();
-    rig.start_agent();
-    assert_eq!(rig.status()["agent_version_running"], "1.0.0");
-    assert_eq!(
-        rig.bed.sh("readlink /proc/$(cat /run/teleport.pid)/exe"),
-        "/var/lib/teleport/versions/1.0.0/bin/teleport\n"
-    );
-    rig.update_to(&Archive::simple("1.1.0"));
-    assert_eq!(rig.status()["agent_version_running"], "1.1.0");
-    rig.updater(&["uninstall", "--force"]).ok();
-    assert_eq!(rig.bed.sh("find /opt/tp /usr/local /etc/systemd -name 'teleport*'"), "");
 }
 
 /// A directory outside of the image, with what an agent on the building host would have in it.

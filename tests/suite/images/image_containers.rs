@@ -3,6 +3,12 @@
 
 use crate::support::*;
 
+cases_of! { "images/image_containers.txt":
+    a_sealed_usr_whose_usr_local_is_a_link_into_var_needs_nothing_special;
+    a_wholly_sealed_usr_is_refused_with_the_way_out_and_path_is_that_way;
+    the_data_on_a_disk_of_its_own_is_waited_for_and_never_written_beside;
+}
+
 // --- a container engine of three verbs: build, run, exec ---
 
 /// Enters a fresh mount, process and host name space below an overlay of `$LOWER` (and `$UPPER`, `$WORK`), with `$VOLUME`,
@@ -324,107 +330,4 @@ fn a_container_with_an_empty_volume_installs_at_its_start_and_one_that_was_kille
     last.until_running("1.2.0");
     last.until("a tidy end", || !volume.join("versions/.journal").exists());
     assert_eq!(last.agents(), 1, "{}", last.log());
-}
-
-// --- other file systems ---
-
-/// Install, update and downgrade by the unit itself, from a shell with a strict umask.
-fn assert_a_life(rig: &Rig, enable: &[&str]) {
-    rig.release(&Archive::simple("1.0.0"));
-    let (addr, base) = (rig.cluster.addr(), rig.cluster.base_url());
-    let words = ["enable", "--proxy", &addr, "--base-url", &base, "--ca-file", "/root/ca.pem"];
-    let line = format!("umask 077; exec teleport-update {} {}", words.join(" "), enable.join(" "));
-    Ran::of(&rig.bed.run(&["sh", "-c", &line])).ok();
-    rig.start_agent();
-    assert_eq!(rig.running(), "1.0.0");
-    for version in ["1.1.0", "1.0.0"] {
-        rig.release(&Archive::simple(version));
-        rig.bed.sh("systemctl start teleport-update");
-        assert_eq!(rig.running(), version);
-    }
-    rig.assert_tidy();
-    // Whoever may log in may run the helpers.
-    rig.bed.sh("setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'd=$(dirname $(systemctl show -p ExecStart --value teleport | sed \"s/.*path=\\([^ ;]*\\).*/\\1/\")); $d/tsh version'");
-}
-
-/// The package's unit in place of ours, if it is there; a root whose /usr is sealed, from the next boot on.
-fn seal_usr(rig: &Rig) {
-    let unit = "[Unit]\nDefaultDependencies=no\nBefore=sysinit.target\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
-                ExecStart=/bin/mount --bind /usr /usr\nExecStart=/bin/mount -o remount,bind,ro /usr\n";
-    rig.bed.write("/etc/systemd/system/seal.service", unit, 0o644);
-    rig.bed.sh("mkdir -p /etc/systemd/system/sysinit.target.wants; \
-                ln -s ../seal.service /etc/systemd/system/sysinit.target.wants/");
-    rig.bed.reboot();
-    assert_ne!(rig.bed.run(&["touch", "/usr/x"]).status.code(), Some(0));
-}
-
-fn packaged(name: &str) -> Option<Rig> {
-    let deb = deb("1.0.0")?;
-    let rig = Rig::bare("bookworm", name)?;
-    install_deb(&rig.bed, &deb);
-    Some(rig)
-}
-
-#[test]
-fn a_sealed_usr_whose_usr_local_is_a_link_into_var_needs_nothing_special() {
-    let Some(rig) = packaged("ostree") else { return };
-    rig.bed.sh("mv /usr/local /var/usrlocal && ln -s ../var/usrlocal /usr/local");
-    seal_usr(&rig);
-    rig.bed.sh("mount -t tmpfs -o noexec tmpfs /tmp; mount -t tmpfs -o noexec tmpfs /var/tmp");
-    assert_a_life(&rig, &[]);
-    assert!(rig.path("/var/usrlocal/bin/teleport").is_symlink());
-    rig.bed.reboot();
-    rig.until_ready();
-    assert_eq!(rig.running(), "1.0.0");
-    rig.updater(&["verify"]).ok();
-}
-
-#[test]
-fn a_wholly_sealed_usr_is_refused_with_the_way_out_and_path_is_that_way() {
-    let Some(rig) = packaged("sealed") else { return };
-    seal_usr(&rig);
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).fails(1, "--path");
-    assert!(rig.cluster.requests_to(".tar.gz").is_empty());
-    assert_a_life(&rig, &["--path", "/var/lib/teleport/bin"]);
-    rig.bed.reboot();
-    rig.until_ready();
-    assert_eq!(rig.running(), "1.0.0");
-    rig.updater(&["verify"]).ok();
-    rig.updater(&["uninstall", "--force"]).ok();
-    assert_eq!(rig.bed.sh("ls /etc/systemd/system | grep '^teleport.service' || true"), "");
-}
-
-#[test]
-fn the_data_on_a_disk_of_its_own_is_waited_for_and_never_written_beside() {
-    let Some(rig) = packaged("own-disk") else { return };
-    let unit = "/etc/systemd/system/var-lib-teleport.mount";
-    let mount = |of: &str| format!("[Mount]\n{of}\nWhere=/var/lib/teleport\n[Install]\nWantedBy=local-fs.target\n");
-    rig.bed.sh("rm -r /var/lib/teleport; mkdir /var/lib/teleport");
-    rig.bed.write(unit, mount("What=tmpfs\nType=tmpfs"), 0o644);
-    rig.bed.sh("systemctl daemon-reload && systemctl enable --now var-lib-teleport.mount");
-    rig.bed.sh("mount -t tmpfs -o noexec tmpfs /tmp; mount -t tmpfs -o noexec tmpfs /var/tmp");
-    let config = format!("version: v1\nkind: agent_versions\nspec:\n{FAST}");
-    rig.bed.sh(&format!("mkdir {VERSIONS}; cat >{VERSIONS}/updates.yaml <<'END'\n{config}END\n"));
-    assert_ne!(rig.bed.sh("stat -f -c %i /var/lib/teleport"), rig.bed.sh("stat -f -c %i /var/lib"));
-    assert_a_life_on_mount(&rig);
-    // The disk does not come: nobody writes into the directory below its mount point, or runs the agent on it.
-    rig.bed.write(unit, mount("What=tmpfs\nType=tmpfs\nOptions=no-such-option"), 0o644);
-    rig.bed.reboot();
-    let run = rig.bed.run(&["systemctl", "start", "teleport-update"]);
-    assert!(!run.status.success(), "{run:?}");
-    assert_eq!(rig.bed.sh("find /var/lib/teleport -mindepth 1"), "");
-    assert!(rig.bed.sh("systemctl is-system-running || true").contains("degraded"));
-}
-
-/// [`assert_a_life`] where the host does not see the bed's mounts.
-fn assert_a_life_on_mount(rig: &Rig) {
-    rig.release(&Archive::simple("1.0.0"));
-    rig.enable(&[]).ok();
-    rig.start_agent();
-    for version in ["1.1.0", "1.0.0"] {
-        rig.release(&Archive::simple(version));
-        rig.bed.sh("systemctl start teleport-update");
-        assert_eq!(rig.running(), version);
-    }
 }
