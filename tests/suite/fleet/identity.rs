@@ -1,12 +1,12 @@
 //! The key of a host: the first report's is the host's from then on, whichever command sends it.
 
-use protocol::report::{PATH, SIGNATURE_HEADER, SignedReport};
+use protocol::report::PATH;
 use testing::crash::live::cell::{Cell, SOON, until};
 use testing::crash::live::flows::{Scene, version};
 use testing::crash::live::suite;
 
-use super::reporting::{EPOCH, HOST, KEY};
 use super::server::Fleet;
+use crate::support::transcript::live::{self, EPOCH, HOST, KEY};
 use crate::support::*;
 
 /// The agent's id before it has one.
@@ -131,6 +131,5 @@ fn asked() -> Option<(Scene, Cell)> {
 fn keys(scene: &Scene) -> Vec<String> {
     let posts = scene.cluster.requests_to(PATH);
     scene.cluster.forget_requests();
-    let key = |header: &str| header.parse::<SignedReport>().unwrap().key.to_string();
-    posts.iter().map(|post| key(post.header(SIGNATURE_HEADER).unwrap())).collect()
+    posts.iter().map(|post| live::key(post).to_string()).collect()
 }

@@ -8,7 +8,6 @@ mod identity;
 mod migration;
 mod packaged;
 mod release;
-mod reporting;
 mod reports;
 mod rollout;
 mod server;

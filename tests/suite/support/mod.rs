@@ -18,6 +18,8 @@ pub(crate) use serde_json::{Value, json};
 pub(crate) use testing::beds::{self, Bed, checkout};
 pub(crate) use testing::cluster::{Archive, Auth, Cluster, Dialect, Find, Misbehaviour, Proxy, Signer, agent_program};
 pub(crate) use testing::crash::Updater;
+use testing::crash::live::cell::Cell;
+use testing::crash::live::flows::Scene;
 
 pub(crate) use life::{SOON, VERSIONS};
 pub(crate) use look::{binary, link, names, property, until};
@@ -50,6 +52,12 @@ impl Ran {
     pub(crate) fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self { status: output.status.code().unwrap_or(-1), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+
+    /// The same of a program in a cell, whose streams are one. JSON begins with the first brace.
+    pub(crate) fn of_cell(ran: testing::crash::live::cell::Ran) -> Self {
+        let stdout = ran.said.find('{').map_or("", |at| &ran.said[at..]).to_owned();
+        Self { status: ran.code.unwrap_or(-1), stdout, stderr: ran.said }
     }
 
     /// The same, after making sure that it ended with 0.
@@ -100,6 +108,14 @@ pub(crate) struct Image {
     dir: tempfile::TempDir,
     /// The cluster.
     pub cluster: Cluster,
+    /// The host in whose place an image stands where a transcript says so.
+    pub live: Option<Live>,
+}
+
+/// A host that lives, which the updater sees without `--root`.
+pub(crate) enum Live {
+    Bed(Bed),
+    Cell(Cell),
 }
 
 impl Image {
@@ -111,7 +127,18 @@ impl Image {
         let cluster = Cluster::start(&dir.path().join("cluster"));
         cluster.publish(&Archive::simple(version));
         cluster.set_directive(Find::version(version));
-        Self { dir, cluster }
+        Self { dir, cluster, live: None }
+    }
+
+    /// The host of `rig` as an image.
+    pub(crate) fn of_bed(rig: Rig) -> Self {
+        Self { dir: rig._dir, cluster: rig.cluster, live: Some(Live::Bed(rig.bed)) }
+    }
+
+    /// A cell with the files of `scene` as an image.
+    pub(crate) fn of_cell(scene: Scene) -> Self {
+        let cell = Cell::copy_of(scene.files.path(), &scene.updater).unwrap();
+        Self { dir: scene.releases, cluster: scene.cluster, live: Some(Live::Cell(cell)) }
     }
 
     /// An image that is enabled at `version`.
@@ -155,12 +182,19 @@ impl Image {
 
     /// The image's root.
     pub(crate) fn root(&self) -> PathBuf {
-        self.dir.path().join("root")
+        match &self.live {
+            Some(Live::Bed(bed)) => bed.root().to_owned(),
+            Some(Live::Cell(cell)) => cell.path("/"),
+            None => self.dir.path().join("root"),
+        }
     }
 
     /// A path in the image.
     pub(crate) fn path(&self, inside: &str) -> PathBuf {
-        self.root().join(inside.trim_start_matches('/'))
+        match &self.live {
+            Some(Live::Cell(cell)) => cell.path(&format!("/{}", inside.trim_start_matches('/'))),
+            _ => self.root().join(inside.trim_start_matches('/')),
+        }
     }
 
     /// The versions directory.
@@ -184,7 +218,18 @@ impl Image {
 
     /// Runs the updater with `--root` and no environment but `env`.
     pub(crate) fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
-        Ran::of(&updater_at(&self.root()).envs(env.iter().copied()).args(args).output().unwrap())
+        match &self.live {
+            Some(Live::Bed(bed)) => {
+                let env: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                let env: Vec<&str> = env.iter().map(String::as_str).collect();
+                Ran::of(&bed.run(&[&["env"], &env[..], &["teleport-update"], args].concat()))
+            }
+            Some(Live::Cell(cell)) => {
+                let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+                Ran::of_cell(cell.finish(cell.updater(&args)).unwrap())
+            }
+            None => Ran::of(&updater_at(&self.root()).envs(env.iter().copied()).args(args).output().unwrap()),
+        }
     }
 
     /// Runs the updater with `--root`.
@@ -194,7 +239,10 @@ impl Image {
 
     /// The arguments of an `enable` against this cluster.
     pub(crate) fn enable_args(&self) -> Vec<String> {
-        let ca = self.cluster.ca_file().display().to_string();
+        let ca = match self.live {
+            Some(_) => "/root/ca.pem".to_owned(),
+            None => self.cluster.ca_file().display().to_string(),
+        };
         ["enable", "--proxy", &self.cluster.addr(), "--base-url", &self.cluster.base_url(), "--ca-file", &ca]
             .map(str::to_owned)
             .to_vec()

@@ -190,7 +190,7 @@ pub struct Scene {
     /// Its files.
     pub files: TempDir,
     /// The cluster's files.
-    releases: TempDir,
+    pub releases: TempDir,
     /// The cluster.
     pub cluster: Cluster,
     /// The updater.

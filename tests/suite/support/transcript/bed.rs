@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use testing::beds::checkout;
+use testing::cluster::Archive;
 
 use super::super::package::{Product, install_deb, install_rpm};
 use super::super::{Ran, Rig, look, sql_of};
-use super::{Stage, cluster, files, words};
+use super::{Stage, cluster, files, words_of};
 
 /// For what takes some seconds on an idle machine.
 const SOON: Duration = Duration::from_secs(60);
@@ -34,7 +35,7 @@ tree() { find "$@" -printf '%p %y %m %U:%G %l\n' | sort; find "$@" -type f ! -na
 /// and in place of the updater alone `deb` or `rpm`, its package of 1.0.0; with `fleet` the server's; with `bare` nothing is installed.
 pub(super) fn up(stage: &mut Stage, line: &str) -> bool {
     let line = stage.fill(line);
-    let all = words(&line);
+    let all = words_of(&line);
     let of = |kind: &str| all.iter().filter_map(|word| word.strip_prefix(kind)).collect::<Vec<_>>();
     let has = |wanted: &str| all.iter().any(|word| word == wanted);
     // A machine holds few of them at a time.
@@ -88,7 +89,7 @@ pub(super) fn act(stage: &mut Stage, verb: &str, line: &str) -> bool {
     if of_shell(stage, verb, line) {
         return true;
     }
-    let all: Vec<String> = words(line).iter().map(|word| stage.fill(word)).collect();
+    let all: Vec<String> = words_of(line).iter().map(|word| stage.fill(word)).collect();
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     let Some(host) = &mut stage.host else { return false };
     is_of_life(host, verb, &all)
@@ -150,7 +151,7 @@ fn is_of_life(host: &Rig, verb: &str, words: &[&str]) -> bool {
     match (verb, words) {
         ("settings", lines) => host.configure(&lines.iter().map(|line| format!("  {line}\n")).collect::<String>()),
         ("live", [version, how @ ..]) => {
-            host.release(&cluster::archive(version, how));
+            host.release(&cluster::archive(Archive::simple(version), how));
             host.enable(&[]).ok();
             host.start_agent();
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use protocol::report::JOIN_HEADER;
 use testing::cluster::{
     Archive, Auth, Cluster, Dialect, Elsewhere, Find, FindPath, Misbehaviour, Request, Signer, agent_program,
 };
@@ -11,10 +12,10 @@ use super::super::{Image, updater};
 /// One of:
 ///
 /// * `publish V…`; `release V [EDITION]`: the cluster names it, too; `wants V [later] [jitter:SECONDS] [edition:NAME] [group:NAME]`; `archive V HOW…` is a release
-///   `without:` or with a `helper:`, `script:` or `updater:` (`own`: the one under test), of an agent with this `behaviour:`, `schema:` or `journal:` mode, `signed:` by a key's number, or with so much `padding:`; `bytes NAME TEXT` is any file with its digest,
+///   `without:` or with a `helper:`, `script:`, `unit:` or `updater:` (`own`: the one under test), of an agent with this `behaviour:`, `schema:` or `journal:` mode, `signed:` by a key's number, or with so much `padding:`; `bytes NAME TEXT` is any file with its digest,
 ///   `archive-of V EDITION ARCHITECTURE` one of no program that runs;
 /// * `find [BODY]`, `find-at PATH ELSEWHERE`, `dialect NAME`, `auth basic USER PASSWORD`, `auth bearer TOKEN`;
-/// * `say VERSION CRITICAL` (the channel), `draw VERSIONS FROM-TO…` (the graph), `page PATH STATUS TEXT`;
+/// * `say VERSION CRITICAL` (the channel), `draw VERSIONS FROM-TO…` (the graph), `page PATH STATUS TEXT…` (one after the other);
 /// * `misbehave PATH HOW`, `misbehave-times COUNT PATH HOW`, `behave`, `down`, `up`;
 /// * `asked PATH COUNT`: how often it was asked since `forget`; `N+`: at least; behind it words as in [`of_requests`]. `asked-paths PATHS`.
 pub(super) fn act(image: &mut Image, verb: &str, words: &[&str]) {
@@ -42,7 +43,7 @@ fn has(cluster: &Cluster, verb: &str, words: &[&str]) -> bool {
         }
         ("bytes", [name, text]) => drop(cluster.publish_bytes(name, text.as_bytes())),
         ("archive", [version, how @ ..]) => {
-            publish(cluster, &archive(version, how), Find::version(version));
+            publish(cluster, &archive(Archive::simple(version), how), Find::version(version));
         }
         ("wants", [version, more @ ..]) => {
             let (mut find, mut group) = (Find::version(version), None);
@@ -70,9 +71,9 @@ fn publish(cluster: &Cluster, archive: &Archive, find: Find) {
     cluster.set_directive(find);
 }
 
-/// A release of `version` as `how` has it.
-pub(super) fn archive(version: &str, how: &[&str]) -> Archive {
-    how.iter().fold(Archive::simple(version), |archive, how| match how.split_once(':') {
+/// The archive with what `how` says of it.
+pub(super) fn archive(archive: Archive, how: &[&str]) -> Archive {
+    how.iter().fold(archive, |archive, how| match how.split_once(':') {
         Some(("without", name)) => archive.without_helper(name),
         Some(("helper", name)) => archive.helper(name),
         Some(("behaviour", name)) => archive.behaviour(name),
@@ -80,6 +81,8 @@ pub(super) fn archive(version: &str, how: &[&str]) -> Archive {
         Some(("journal", mode)) => archive.trailer_field("journal", mode.into()),
         Some(("updater", "own")) => archive.updater(&std::fs::read(updater()).unwrap()),
         Some(("updater", text)) => archive.updater(text.as_bytes()),
+        Some(("unit", text)) => archive.unit(text),
+        Some(("updater-of-the-rfd", text)) => archive.updater_named("teleport-updater", text.as_bytes()),
         Some(("script", name)) => archive.file(name, 0o755, b"#!/bin/sh\nexit 1\n"),
         Some(("signed", number)) => archive.signed(&Signer::fixed(number.parse().unwrap())),
         Some(("padding", bytes)) => archive.padding(bytes.parse().unwrap()),
@@ -87,7 +90,7 @@ pub(super) fn archive(version: &str, how: &[&str]) -> Archive {
     })
 }
 
-/// Whether it is about answers that follow the channel or the graph.
+/// Whether it is about answers and questions.
 fn answers(image: &mut Image, verb: &str, words: &[&str]) -> bool {
     match (verb, words) {
         ("say", [version, critical]) => image.say(version, critical),
@@ -122,7 +125,10 @@ fn is_of_server(cluster: &mut Cluster, verb: &str, words: &[&str]) -> bool {
             ["bearer", token] => Auth::Bearer(token.to_owned()),
             _ => panic!("no such auth: {words:?}"),
         })),
-        ("page", [path, status, text]) => cluster.set_page(path, &[(status.parse().unwrap(), text)]),
+        ("page", [path, answers @ ..]) => {
+            let answers: Vec<(u16, &str)> = answers.chunks(2).map(|it| (it[0].parse().unwrap(), it[1])).collect();
+            cluster.set_page(path, &answers);
+        }
         ("misbehave", [_, ""]) => {}
         ("misbehave", [path, how @ ..]) => cluster.misbehave(path, misbehaviour(&how.join(" "))),
         ("misbehave-times", [times, path, how @ ..]) => {
@@ -153,7 +159,7 @@ fn is_of_server(cluster: &mut Cluster, verb: &str, words: &[&str]) -> bool {
 
 /// What must be so: a parameter of the last request, `KEY=VALUE`, or all of them, `query:`; its `authorization:`, which none of them has if nothing
 /// follows; `plain`: each is a GET without parameters; `if-range`: one has this header; `accept-encoding:`, `if-range:`, `range:`: how the last one's
-/// begins; `ranges:` of all. With `get` no other requests count, with `whole` none for a part.
+/// begins; `ranges:` of all. `join:` is the token of all, or of none, and `without:` in no body. With `get` no other requests count, with `whole` none for a part.
 fn of_requests(asked: &[Request], wanted: &str) {
     let last = asked.last().unwrap();
     let is_so = match wanted.split_once([':', '=']) {
@@ -166,6 +172,10 @@ fn of_requests(asked: &[Request], wanted: &str) {
         Some((name @ ("accept-encoding" | "if-range" | "range"), begin)) => {
             last.header(name).is_some_and(|value| value.starts_with(begin))
         }
+        Some(("join", token)) => {
+            asked.iter().all(|asked| asked.header(JOIN_HEADER) == Some(token).filter(|token| !token.is_empty()))
+        }
+        Some(("without", text)) => !asked.iter().any(|asked| String::from_utf8_lossy(&asked.body).contains(text)),
         Some(("authorization", "")) => asked.iter().all(|asked| asked.header("authorization").is_none()),
         Some(("authorization", value)) => last.header("authorization") == Some(value),
         Some(("query", pairs)) => {
@@ -188,6 +198,7 @@ fn misbehaviour(words: &str) -> Misbehaviour {
         ["redirect-loop"] => Misbehaviour::RedirectLoop,
         ["cut", bytes] => Misbehaviour::CutAfter { bytes: number(bytes) },
         ["cut-every", bytes] => Misbehaviour::CutEvery { bytes: number(bytes) },
+        ["hold", after_bytes] => Misbehaviour::Hold { after_bytes: number(after_bytes) },
         ["stall", after_bytes] => Misbehaviour::Stall { after_bytes: number(after_bytes) },
         ["slow", bytes_per_sec] => Misbehaviour::Slow { bytes_per_sec: number(bytes_per_sec) },
         ["wrong-length", by] => Misbehaviour::WrongLength(number(by)),

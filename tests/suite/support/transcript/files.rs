@@ -1,6 +1,7 @@
 //! Steps that change or look at files of an image, and at what the updater says of it.
 
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -9,14 +10,21 @@ use super::super::{Image, Signer, names, sql_of};
 
 /// Whether this is one of:
 ///
-/// * `write FILE TEXT`, `flip FILE` (a bit of it), `agent FILE V` (a program), `key FILE NUMBER` (the public one), `go`, `go pinned` (a host of the Go
+/// * `write FILE TEXT` (anew with a mode behind it), `flip FILE` (a bit of it), `agent FILE V` (a program), `key FILE NUMBER` (the public one), `go`, `go pinned` (a host of the Go
 ///   updater), `upgrader ENDPOINT` (one of RFD 0109's), `names DIRECTORY NAMES`;
 /// * `sql FILE STATEMENTS`, `select FILE COLUMNS… ROWS` (what stands there);
 /// * of `updates.yaml`: `set LINES` below `spec`, `settings LINES` in place of all, `window EXPRESSION`, `edit FROM TO`, `config has|lacks TEXT`.
 pub(super) fn is_of_files(image: &Image, verb: &str, words: &[&str]) -> bool {
-    let at = |file: &str| image.root().join(file);
+    let at = |file: &str| image.path(file);
     match (verb, words) {
         ("write", [file, text]) => std::fs::write(at(file), text).unwrap(),
+        ("write", [file, text, mode]) => {
+            // By a process of its own: what this one has open for writing, another case may hand to a child, and nobody could run it.
+            let written = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(&written, text).unwrap();
+            let copied = Command::new("install").args(["-D", "-m", mode]).arg(written.path()).arg(at(file)).status();
+            assert!(copied.unwrap().success());
+        }
         ("flip", [file]) => flip(&at(file)),
         ("key", [file, number]) => {
             std::fs::write(at(file), Signer::fixed(number.parse().unwrap()).public_key_pem()).unwrap();
@@ -71,15 +79,25 @@ fn flip(file: &Path) {
     std::fs::write(file, bytes).unwrap();
 }
 
-/// `found` has these keys and values.
+/// `found` has these keys and values; `KEY>NUMBER`: above it; `KEY!`: none of that name.
 #[track_caller]
 pub(super) fn holds(found: &Value, wanted: &[&str]) {
     assert!(!wanted.is_empty());
     for wanted in wanted {
-        let (key, value) = wanted.split_once(['=', '~']).unwrap();
-        let found_value = found.pointer(&format!("/{key}")).unwrap_or_else(|| panic!("no {key} in {found:#}"));
-        let text = found_value.as_str().map_or_else(|| found_value.to_string(), str::to_owned);
-        let is_so = if wanted[key.len()..].starts_with('=') { text == value } else { text.contains(value) };
-        assert!(is_so, "{wanted}: {text} in {found:#}");
+        let (key, value) = wanted.split_once(['=', '~', '>', '!']).unwrap();
+        let place = found.pointer(&format!("/{key}"));
+        let is_so = match (&wanted[key.len()..=key.len()], place) {
+            ("!", place) => place.is_none(),
+            (_, None) => panic!("no {key} in {found:#}"),
+            (how, Some(place)) => {
+                let text = place.as_str().map_or_else(|| place.to_string(), str::to_owned);
+                match how {
+                    "=" => text == value,
+                    "~" => text.contains(value),
+                    _ => text.parse::<i64>().unwrap() > value.parse().unwrap(),
+                }
+            }
+        };
+        assert!(is_so, "{wanted}: not so in {found:#}");
     }
 }

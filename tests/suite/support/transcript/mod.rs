@@ -15,6 +15,8 @@
 //!   `updates.yaml` and the lock's.
 //! * `host WORDS`: a host under systemd, in a bed (`bed.rs`); `$`, `enable`, `sh` and `let` are in it from then on.
 //! * `root`: whoever is not root skips the rest of the case.
+//! * `bed [V HOW…]`: in place of an image a host with systemd, which is enabled at V and whose agent runs; `cell [SETTINGS]`: one with a living
+//!   agent of 1.0.0, in a cell. Where there is none the rest of the case is skipped. Their steps are in `live.rs`.
 //! * All others are in `files.rs` and `cluster.rs`.
 //!
 //! [`play`] plays all cases of a file, `cases_of!` those that take a bed each as a test of its own. The name of such a case can have words to
@@ -23,6 +25,7 @@
 mod bed;
 mod cluster;
 mod files;
+pub(crate) mod live;
 mod outcome;
 
 use std::collections::BTreeMap;
@@ -37,7 +40,7 @@ use testing::beds::checkout;
 use testing::cluster::{Find, Misbehaviour};
 
 use super::source::{closed_window, open_window};
-use super::{Image, Ran, Rig, updater};
+use super::{Image, Live, Ran, Rig, updater};
 
 /// Cases that are played at the same time.
 const AT_ONCE: usize = 4;
@@ -146,7 +149,7 @@ impl<'a> Line<'a> {
 }
 
 /// The words of a step.
-fn words(line: &str) -> Vec<String> {
+fn words_of(line: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = line.trim_start();
     while !rest.is_empty() {
@@ -180,6 +183,7 @@ struct Stage {
     running: Option<Child>,
     /// The lock, while the case holds it.
     lock: Option<File>,
+    reported: live::Reported,
     /// Where the case is.
     line: usize,
 }
@@ -210,6 +214,16 @@ impl Stage {
                 "root" => {}
                 "host" if !bed::up(self, words) => return,
                 "host" => {}
+                "bed" | "cell" => {
+                    // The one before ends first.
+                    (self.image, self.reported) = (None, live::Reported::default());
+                    let words: Vec<String> = words_of(words).iter().map(|word| self.fill(word)).collect();
+                    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                    self.image = if verb == "bed" { live::bed(&words) } else { live::cell(&words) };
+                    if self.image.is_none() {
+                        return;
+                    }
+                }
                 "for" => self.repeat(words, inner),
                 "sh" => drop(self.shell(words)),
                 "let" => {
@@ -227,10 +241,10 @@ impl Stage {
         let (names, values) = line.split_once(" in").unwrap();
         let names: Vec<&str> = names.split(' ').collect();
         let is_row = |line: &&Line<'_>| line.text.starts_with("| ");
-        let rows: Vec<Vec<String>> = inner.iter().take_while(is_row).map(|row| words(&row.text[2..])).collect();
+        let rows: Vec<Vec<String>> = inner.iter().take_while(is_row).map(|row| words_of(&row.text[2..])).collect();
         let steps = &inner[rows.len()..];
         // A word that stands for a list is one.
-        let lists = words(values).into_iter().flat_map(|word| {
+        let lists = words_of(values).into_iter().flat_map(|word| {
             if word.starts_with('{') {
                 self.with_words(&word).split(' ').map(str::to_owned).collect()
             } else {
@@ -294,12 +308,22 @@ impl Stage {
             return bed::shell(host, &line).ok().stdout.trim_end().to_owned();
         }
         let root = self.image().root();
-        let mut bash = Command::new("bash");
-        bash.args(["-euc", &format!("no() {{ if \"$@\"; then return 1; fi; }}\n{line}")])
-            .current_dir(root)
-            .env("UPDATER", updater())
-            .env("MIRROR", checkout("packaging/examples/mirror/mirror.sh"));
-        let ran = Ran::of(&bash.output().unwrap());
+        let script = ["-euc", &format!("{}\n{line}", include_str!("shell.sh"))];
+        let ran = match &self.image().live {
+            Some(Live::Bed(bed)) => Ran::of(&bed.run(&[&["bash"], &script[..]].concat())),
+            Some(Live::Cell(cell)) => {
+                let mut bash = cell.command("/bin/bash");
+                bash.args(script);
+                let ran = Ran::of_cell(cell.finish(bash).unwrap());
+                Ran { stdout: ran.stderr.clone(), ..ran }
+            }
+            None => {
+                let mut bash = Command::new("bash");
+                bash.args(script).current_dir(root).env("UPDATER", updater());
+                bash.env("MIRROR", checkout("packaging/examples/mirror/mirror.sh"));
+                Ran::of(&bash.output().unwrap())
+            }
+        };
         assert_eq!(ran.status, 0, "{line}: {ran:#?}");
         ran.stdout.trim_end().to_owned()
     }
@@ -308,7 +332,7 @@ impl Stage {
         if bed::act(self, verb, line) {
             return;
         }
-        let (is_command, words) = (verb == "$" && line.starts_with('{'), words(line));
+        let (is_command, words) = (verb == "$" && line.starts_with('{'), words_of(line));
         let words: Vec<String> = words.iter().map(|word| self.fill(word)).collect();
         let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
         if is_command {
@@ -352,6 +376,12 @@ impl Stage {
             ("let-go", []) => self.lock = None,
             ("keep", places) => self.kept = self.seen(places),
             ("kept", places) => assert_eq!(self.seen(places), self.kept),
+            ("reports" | "report" | "keys", _) => {
+                let image = self.image.as_ref().expect("a case begins with its image");
+                self.reported.look(image, verb, &words);
+            }
+            ("held", []) => self.image().cluster.until_held(SOON),
+            _ if live::is_of_live(self.image(), verb, &words) => {}
             _ if files::is_of_files(self.image(), verb, &words) || files::is_of_status(self.image(), verb, &words) => {}
             _ => cluster::act(self.image(), verb, &words),
         }
@@ -367,6 +397,16 @@ impl Stage {
     fn seen(&mut self, places: &[&str]) -> Vec<String> {
         if places == ["installation"] {
             return self.image().installation();
+        }
+        let image = self.image();
+        if image.live.is_some() {
+            let tree = |place: &&str| {
+                super::tree(&image.path(place))
+                    .into_iter()
+                    .map(move |line| format!("{place}/{line}"))
+                    .collect::<Vec<_>>()
+            };
+            return places.iter().flat_map(tree).collect();
         }
         let mut tree = self.image().tree();
         tree.retain(|line| places.is_empty() || places.iter().any(|place| line.starts_with(place)));

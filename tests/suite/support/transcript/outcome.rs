@@ -6,7 +6,7 @@ use super::super::Ran;
 
 /// The exit status, 0 if left out, `any` or `fails`; then, in any order:
 ///
-/// * `code:` its error code; `prints:` on standard output; `either:A|B` one of these on standard error; `not:` on neither stream; any other text on standard error, with `[..]` for
+/// * `code:` its error code; `prints:` on standard output; `either:A|B` one of these on standard error; `not:` on neither stream; `once:` on standard error and not again; any other text on standard error, with `[..]` for
 ///   anything within a line;
 /// * `one-line`: on standard error, `quiet`: nothing there; `silent`: something there, and nothing on standard output;
 /// * `within:` and `least:` so many seconds.
@@ -24,6 +24,7 @@ pub(super) fn check(ran: &Ran, took: Duration, args: &[&str], expected: &[&str])
             Some(("prints", text)) => has(&ran.stdout, text),
             Some(("either", texts)) => texts.split('|').any(|text| has(&ran.stderr, text)),
             Some(("not", text)) => !ran.stdout.contains(text) && !ran.stderr.contains(text),
+            Some(("once", text)) => ran.stderr.matches(text).count() == 1,
             Some(("within", seconds)) => took < Duration::from_secs(seconds.parse().unwrap()),
             Some(("least", seconds)) => took >= Duration::from_secs(seconds.parse().unwrap()),
             None if *word == "one-line" => ran.stderr.lines().count() == 1,

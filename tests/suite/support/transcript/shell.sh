@@ -1,0 +1,10 @@
+# What lines of shell in transcripts can say.
+
+# The command fails.
+no() { if "$@"; then return 1; fi; }
+# The first is the second, or contains it.
+is() { test "$1" = "$2" || { echo "$1, not $2" >&2; exit 1; }; }
+has() { case $1 in *"$2"*) ;; *) echo "$2 is not in $1" >&2; exit 1 ;; esac; }
+lacks() { case $1 in *"$2"*) echo "$2 is in $1" >&2; exit 1 ;; esac; }
+# A property that systemd shows of a unit.
+show() { systemctl show --value -p "$2" "$1"; }
