@@ -222,7 +222,10 @@ impl Image {
             Some(Live::Bed(bed)) => {
                 let env: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 let env: Vec<&str> = env.iter().map(String::as_str).collect();
-                Ran::of(&bed.run(&[&["env"], &env[..], &["teleport-update"], args].concat()))
+                // A path is another program of that kind.
+                let is_named = args.first().is_some_and(|arg| arg.starts_with('/'));
+                let program: &[&str] = if is_named { &[] } else { &["teleport-update"] };
+                Ran::of(&bed.run(&[&["env"], &env[..], program, args].concat()))
             }
             Some(Live::Cell(cell)) => {
                 let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();

@@ -12,7 +12,7 @@ use super::super::{Image, updater};
 /// One of:
 ///
 /// * `publish V…`; `release V [EDITION]`: the cluster names it, too; `wants V [later] [jitter:SECONDS] [edition:NAME] [group:NAME]`; `archive V HOW…` is a release
-///   `without:` or with a `helper:`, `script:`, `unit:` or `updater:` (`own`: the one under test), of an agent with this `behaviour:`, `schema:` or `journal:` mode, `signed:` by a key's number, or with so much `padding:`; `bytes NAME TEXT` is any file with its digest,
+///   `without:` or with a `helper:`, `script:`, `unit:` or `updater:` (`own`: the one under test) or `toy:` (`live.rs`), of an agent with this `behaviour:`, `schema:` or `journal:` mode, `signed:` by a key's number, or with so much `padding:`; `bytes NAME TEXT` is any file with its digest,
 ///   `archive-of V EDITION ARCHITECTURE` one of no program that runs;
 /// * `find [BODY]`, `find-at PATH ELSEWHERE`, `dialect NAME`, `auth basic USER PASSWORD`, `auth bearer TOKEN`;
 /// * `say VERSION CRITICAL` (the channel), `draw VERSIONS FROM-TO…` (the graph), `page PATH STATUS TEXT…` (one after the other);
@@ -82,6 +82,7 @@ pub(super) fn archive(archive: Archive, how: &[&str]) -> Archive {
         Some(("updater", "own")) => archive.updater(&std::fs::read(updater()).unwrap()),
         Some(("updater", text)) => archive.updater(text.as_bytes()),
         Some(("unit", text)) => archive.unit(text),
+        Some(("toy", body)) => archive.updater(super::live::toy(body).as_bytes()),
         Some(("updater-of-the-rfd", text)) => archive.updater_named("teleport-updater", text.as_bytes()),
         Some(("script", name)) => archive.file(name, 0o755, b"#!/bin/sh\nexit 1\n"),
         Some(("signed", number)) => archive.signed(&Signer::fixed(number.parse().unwrap())),

@@ -55,15 +55,14 @@ pub(super) fn is_of_files(image: &Image, verb: &str, words: &[&str]) -> bool {
     true
 }
 
-/// Whether this is one of `linked V`, `status KEY=VALUE…`, `plan FLAGS KEY=VALUE…`: keys of the JSON, `/` between the parts of a path, and `~`
+/// Whether this is one of `linked V`, `status FLAGS KEY=VALUE…`, `plan FLAGS KEY=VALUE…`: keys of the JSON, `/` between the parts of a path, and `~`
 /// for "contains".
 pub(super) fn is_of_status(image: &Image, verb: &str, words: &[&str]) -> bool {
     match (verb, words) {
         ("linked", [version]) => assert_eq!(image.linked(), *version),
-        ("status", wanted) => holds(&image.status(), wanted),
-        ("plan", words) => {
+        ("status" | "plan", words) => {
             let flags = words.iter().take_while(|word| word.starts_with("--")).count();
-            let args = [&["plan", "--format", "json"], &words[..flags]].concat();
+            let args = [&[verb, "--format", "json"], &words[..flags]].concat();
             holds(&image.run(&args).ok().json(), &words[flags..]);
         }
         _ => return false,

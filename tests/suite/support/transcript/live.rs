@@ -72,6 +72,7 @@ pub(crate) fn cell(lines: &[&str]) -> Option<Image> {
 /// Whether this is one of:
 ///
 /// * `agent`: its unit is enabled and started; `ready`: it answers; `running V`; `rows COLUMNS… ROWS` of its database;
+/// * `toy FILE BODY`: an updater that notes in `/var/calls` how it is called, and does this;
 /// * `until LINE`: of shell, which succeeds soon; `reboot`, and `cut` without an end before it;
 /// * `to V HOW…`: the cluster names it, and an update succeeds;
 /// * `publish-number N HOW…`: a release of an agent that writes;
@@ -121,6 +122,15 @@ pub(super) fn is_of_live(image: &Image, verb: &str, words: &[&str]) -> bool {
     true
 }
 
+/// An updater that declares our protocol, writes down in `/var/calls` how it was called, and does `body`.
+pub(super) fn toy(body: &str) -> String {
+    format!(
+        "#!/bin/sh\n\
+         if [ \"$1\" = version ]; then echo '{{\"version\":\"9.9.9\",\"protocol\":\"rfd0169/1\"}}'; exit 0; fi\n\
+         echo \"$* $TELEPORT_UPDATE_REEXEC\" >>/var/calls\n{body}\n"
+    )
+}
+
 /// Whether it is about the host itself.
 fn is_of_place(image: &Image, verb: &str, words: &[&str]) -> bool {
     match (&image.live, verb, words) {
@@ -132,6 +142,7 @@ fn is_of_place(image: &Image, verb: &str, words: &[&str]) -> bool {
         (Some(Live::Bed(bed)), "ready", []) => {
             bed.until("test -S /var/lib/teleport/debug.sock && test -s /run/teleport.pid", SOON);
         }
+        (Some(Live::Bed(bed)), "toy", [file, body]) => bed.write(format!("/{file}"), toy(body), 0o755),
         (Some(Live::Bed(bed)), "until", [line]) => bed.until(line, SOON),
         (Some(Live::Cell(cell)), "until", [line]) => {
             cell::until(SOON, || cell.sh(line).unwrap().code == Some(0))

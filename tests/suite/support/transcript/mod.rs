@@ -291,6 +291,7 @@ impl Stage {
             ("{cdn}", place(cluster.cdn())),
             ("{ca}", place(cluster.ca_file())),
             ("{pid}", std::process::id().to_string()),
+            ("{bootstrap}", "/usr/lib/teleport-update/teleport-update".to_owned()),
             ("{v}", "var/lib/teleport/versions".to_owned()),
         ]
         .into_iter()
@@ -368,8 +369,9 @@ impl Stage {
                 let ran = Ran::of(&running.wait_with_output().unwrap());
                 outcome::check(&ran, Duration::ZERO, &["then"], expected);
             }
-            ("hold", []) => {
-                let lock = File::open(self.image().versions().join(".lock")).unwrap();
+            ("hold", places) => {
+                let lock = File::open(self.image().path(places.first().unwrap_or(&"var/lib/teleport/versions/.lock")));
+                let lock = lock.unwrap();
                 lock.lock().unwrap();
                 self.lock = Some(lock);
             }
@@ -400,13 +402,11 @@ impl Stage {
         }
         let image = self.image();
         if image.live.is_some() {
-            let tree = |place: &&str| {
-                super::tree(&image.path(place))
-                    .into_iter()
-                    .map(move |line| format!("{place}/{line}"))
-                    .collect::<Vec<_>>()
+            let below = |place: &&str| {
+                let lines = super::tree(&image.path(place)).into_iter();
+                lines.filter(|line| !line.starts_with("updates.yaml") && !line.starts_with(".lock")).collect::<Vec<_>>()
             };
-            return places.iter().flat_map(tree).collect();
+            return places.iter().flat_map(below).collect();
         }
         let mut tree = self.image().tree();
         tree.retain(|line| places.is_empty() || places.iter().any(|place| line.starts_with(place)));

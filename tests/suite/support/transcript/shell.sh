@@ -8,3 +8,10 @@ has() { case $1 in *"$2"*) ;; *) echo "$2 is not in $1" >&2; exit 1 ;; esac; }
 lacks() { case $1 in *"$2"*) echo "$2 is in $1" >&2; exit 1 ;; esac; }
 # A property that systemd shows of a unit.
 show() { systemctl show --value -p "$2" "$1"; }
+# The unit's file and the program that it starts, as systemd has them; one life of it.
+loaded() { echo "$(show teleport FragmentPath) $(show teleport ExecStart | sed 's/.*path=\([^ ]*\) .*/\1/')"; }
+life() { show teleport InvocationID; cat /run/teleport.pid; }
+# Names of ours in a directory.
+links() { find "$1" -lname '/var/lib/teleport/versions/*' -printf '%f\n' | sort | xargs; }
+# A line of the journal, with its checksum.
+record() { echo "$(printf %s "$1" | sha256sum | cut -c1-8) $1"; }
