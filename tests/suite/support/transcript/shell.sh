@@ -15,3 +15,9 @@ life() { show teleport InvocationID; cat /run/teleport.pid; }
 links() { find "$1" -lname '/var/lib/teleport/versions/*' -printf '%f\n' | sort | xargs; }
 # A line of the journal, with its checksum.
 record() { echo "$(printf %s "$1" | sha256sum | cut -c1-8) $1"; }
+# The agent's configuration and its data but the versions, wholly described.
+data() {
+    local but='-path /var/lib/teleport/versions -prune -o'
+    find /var/lib/teleport $but -printf '%P %y %m %U:%G %l\n' | sort
+    find /var/lib/teleport $but -type f -print0 | sort -z | xargs -0 sha256sum /etc/teleport.yaml
+}
