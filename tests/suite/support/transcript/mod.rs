@@ -11,7 +11,7 @@
 //!   are its environment. Behind `->` stands what must come of it (`outcome.rs`), a success if there is none. Behind `=>` the same, and nothing
 //!   may have changed but the record of the last run.
 //! * `sh LINE`: a line of shell in the image's root, each command of which must succeed, and fail behind `no`; `let NAME LINE`: `{NAME}` is what it prints.
-//! * `keep`, and at `kept` every file is as it was; with directories behind both, every file there; with `installation`, every file but
+//! * `keep`, and at `kept` every file is as it was; with directories behind both, every file there (of a living host but `updates.yaml` and the lock's); with `installation`, every file but
 //!   `updates.yaml` and the lock's.
 //! * `host WORDS`: a host under systemd, in a bed (`bed.rs`); `$`, `enable`, `sh` and `let` are in it from then on.
 //! * `root`: whoever is not root skips the rest of the case.

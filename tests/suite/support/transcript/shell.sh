@@ -1,4 +1,5 @@
-# What lines of shell in transcripts can say.
+# shellcheck shell=bash
+# What lines of shell in transcripts can say. In a bed systemd-run would fill in names in braces behind a dollar: none here, and none there.
 
 # The command fails.
 no() { if "$@"; then return 1; fi; }
@@ -17,7 +18,6 @@ links() { find "$1" -lname '/var/lib/teleport/versions/*' -printf '%f\n' | sort 
 record() { echo "$(printf %s "$1" | sha256sum | cut -c1-8) $1"; }
 # The agent's configuration and its data but the versions, wholly described.
 data() {
-    local but='-path /var/lib/teleport/versions -prune -o'
-    find /var/lib/teleport $but -printf '%P %y %m %U:%G %l\n' | sort
-    find /var/lib/teleport $but -type f -print0 | sort -z | xargs -0 sha256sum /etc/teleport.yaml
+    find /var/lib/teleport -path /var/lib/teleport/versions -prune -o -printf '%P %y %m %U:%G %l\n' | sort
+    find /var/lib/teleport -path /var/lib/teleport/versions -prune -o -type f -print0 | sort -z | xargs -0 sha256sum /etc/teleport.yaml
 }
