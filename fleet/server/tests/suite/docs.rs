@@ -118,7 +118,7 @@ fn the_runbook_has_a_row_for_each_reason_of_the_engine() {
 fn every_test_that_the_page_about_security_names_exists() {
     let fleet = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut folders = ["server", "simulator", "store"].map(|room| fleet.join(room).join("tests/suite")).to_vec();
-    folders.push(fleet.join("simulator/tests/scenarios"));
+    folders.extend(["simulator/tests/scenarios", "server/tests/transcripts"].map(|folder| fleet.join(folder)));
     // By the name of a file, or of the folder of a `mod.rs`: files of different suites may have the same name.
     let mut sources: BTreeMap<String, String> = BTreeMap::new();
     while let Some(folder) = folders.pop() {
@@ -135,8 +135,9 @@ fn every_test_that_the_page_about_security_names_exists() {
     let mut named = 0;
     for span in SECURITY.split('`').skip(1).step_by(2) {
         let Some((file, test)) = span.split_once("::") else { continue };
-        let (function, case) = (format!("\nfn {test}()"), format!("\"case\": \"{}\"", test.replace('_', " ")));
-        let is_there = sources.get(file).is_some_and(|source| source.contains(&function) || source.contains(&case));
+        let case = test.replace('_', " ");
+        let marks = [format!("\nfn {test}()"), format!("\"case\": \"{case}\""), format!("\n== {case}\n")];
+        let is_there = sources.get(file).is_some_and(|source| marks.iter().any(|mark| source.contains(mark)));
         assert!(is_there, "docs/fleet-security.md names {span}, which is no test");
         named += 1;
     }

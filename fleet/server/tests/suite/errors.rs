@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::docs::DOCUMENT;
 use crate::support::visitor::Answer;
-use crate::support::{
-    SOON, Server, dir, exchange, groups, misused, program, refused, request, rolling, start, version,
-};
+use crate::support::{SOON, Server, dir, exchange, groups, program, refused, start, version};
 
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
 /// More than any body may have.
@@ -194,50 +192,6 @@ fn a_path_of_a_stranger_is_cut_in_the_log() {
 }
 
 #[test]
-fn a_group_that_there_is_not_is_told_and_one_that_a_host_names_is_none_of_these() {
-    let (_dir, server) = start();
-    let line = refused(&server.cli(&["hosts", "--group", "nope"]));
-    assert_eq!(line, "error: there is no group \"nope\": there is none yet\n");
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
-    let line = refused(&server.cli(&["hosts", "--group", "nope"]));
-    assert_eq!(line, "error: there is no group \"nope\": there are dev, prod\n");
-    assert_eq!(server.ok(&["hosts", "--group", "dev"]), "No host is known that matches.\n");
-    let host = "11111111-2222-4333-8444-555555555555";
-    server.get(&format!("/v1/webapi/find?host={host}&group=nope"));
-    server.until("the host", || server.ok(&["hosts"]).contains(host));
-    server.ok(&["hosts", "--group", "nope"]);
-}
-
-#[test]
-fn an_approval_of_what_needs_none_is_refused_as_that_to_the_author_as_well() {
-    let (_dir, server) = start();
-    let policy = groups(&["dev"]).replace("name: dev", "name: dev, approval: operator");
-    server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
-    let line = refused(&server.cli(&["approve", "dev"]));
-    assert!(line.contains("needs no approval"), "{line}");
-    let line = refused(&server.cli(&["approve", "nope"]));
-    assert!(line.contains("nope") && !line.contains("wrote the version"), "{line}");
-    server.create(&format!("{policy}---\n{}", version("1.0.0", "1.2.0", "regular")));
-    let line = refused(&server.cli(&["approve", "dev"]));
-    assert!(line.contains("wrote the version of this rollout: somebody else has to approve it"), "{line}");
-}
-
-#[test]
-fn a_head_that_is_no_hash_is_wrong_usage_and_no_damage_of_the_log() {
-    let (_dir, server) = start();
-    server.create(&groups(&["dev"]));
-    for head in ["zz", "95c4", &"g".repeat(64), &"a".repeat(63), &"a".repeat(65), ""] {
-        let line = misused(&server.cli(&["audit", "verify", "--head", head]));
-        assert!(line.contains("64 hex digits") && !line.contains("was changed"), "{head}: {line}");
-    }
-    // A hash that is none of the log's, however it is written.
-    let line = refused(&server.cli(&["audit", "verify", "--head", &"aB".repeat(32)]));
-    assert!(line.contains("the audit log was changed"), "{line}");
-    let verified = server.parsed(&["audit", "verify"]);
-    server.ok(&["audit", "verify", "--head", &verified["head"]["hash"].as_str().unwrap().to_uppercase()]);
-}
-
-#[test]
 fn a_restore_of_what_is_no_backup_leaves_nothing_behind() {
     let dir = dir();
     let (data, foreign) = (dir.path().join("zz"), dir.path().join("foreign"));
@@ -259,39 +213,4 @@ fn a_restore_of_what_is_no_backup_leaves_nothing_behind() {
     std::fs::write(&backup, &bytes[..bytes.len() / 2]).unwrap();
     restore(&backup);
     assert!(!data.exists());
-}
-
-#[test]
-fn who_wrote_the_version_stays_its_author_when_somebody_else_pauses_and_resumes() {
-    let (_dir, server) = start();
-    let policy = groups(&["dev"]).replace("name: dev", "name: dev, approval: operator");
-    server.create(&format!("{policy}---\n{}", version("1.0.0", "1.1.0", "regular")));
-    let secret = &server.token("bob", "admin");
-    let bob = format!("authorization: Bearer {secret}\r\n");
-    let writes = |id: u32, text: String| {
-        let id = format!("6c1f2a4e-4b0d-4d0e-9a53-0a7d0d1a1a{id:02}");
-        let body = json!({ "id": id, "how": "replace", "text": text }).to_string();
-        let (status, body) = request(server.addr, "POST", "/v1/fleet/resources", &bob, &body);
-        assert_eq!(status, 200, "{body}");
-    };
-    let now = version("1.0.0", "1.1.0", "regular");
-    assert!(now.contains("mode: enabled"));
-    writes(1, now.replace("mode: enabled", "mode: suspended"));
-    writes(2, now);
-    let line = refused(&server.cli(&["approve", "dev"]));
-    assert!(line.contains("wrote the version of this rollout: somebody else has to approve it"), "{line}");
-    writes(3, version("1.0.0", "1.2.0", "regular"));
-    server.ok(&["approve", "dev"]);
-}
-
-#[test]
-fn what_there_is_one_of_is_not_removed_by_another_name() {
-    let (_dir, server) = rolling(&["dev"]);
-    for name in ["autoupdate_version/9.9.9", "autoupdate_config/zzz"] {
-        let line = refused(&server.cli(&["rm", name]));
-        assert_eq!(line, format!("error: there is no {}\n", name.replace('/', " ")));
-        server.ok(&["get", name.split('/').next().unwrap()]);
-    }
-    server.ok(&["rm", "autoupdate_version/autoupdate-version"]);
-    server.ok(&["rm", "autoupdate_config"]);
 }

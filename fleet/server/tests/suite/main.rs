@@ -1,20 +1,16 @@
 //! The server as its users meet it: the program, its command line, and HTTP on loopback.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "the tests are outside the server that they test")]
 
 mod admin;
 mod agree;
-mod answers;
 mod audit;
-mod blocked;
 mod canaries;
 mod crash;
 mod dashboard;
 mod deaf;
 mod docs;
-mod durable;
 mod earlier;
-mod effects;
 mod errors;
 mod hostile;
 mod load;
@@ -30,4 +26,5 @@ mod routes;
 mod start;
 mod stop;
 mod support;
+mod transcripts;
 mod typed;

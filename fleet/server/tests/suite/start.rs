@@ -31,20 +31,6 @@ fn serve_by(configuration: &str, words: &[&str], variables: &[(&str, &str)]) -> 
 }
 
 #[test]
-fn without_a_certificate_only_loopback_or_a_proxy_in_front_is_served() {
-    let line = misused(&serve(&["--listen", "127.0.0.1:0"]));
-    assert!(line.contains("--tls-cert") && line.contains("--plain"), "{line}");
-    let line = misused(&serve(&["--listen", "0.0.0.0:0", "--plain"]));
-    assert!(line.contains("loopback") && line.contains("--behind-proxy"), "{line}");
-    let line = misused(&serve(&["--listen", "127.0.0.1:0", "--tls-cert", "/nowhere"]));
-    assert!(line.contains("--tls-key"), "{line}");
-    let line = refused(&serve(&["--listen", "127.0.0.1:0", "--tls-cert", "/nowhere", "--tls-key", "/nowhere"]));
-    assert!(line.contains("/nowhere"), "{line}");
-    let dir = dir();
-    Server::with(dir.path(), &["--plain", "--behind-proxy", "--listen", "0.0.0.0:0"]);
-}
-
-#[test]
 fn a_command_for_notifications_is_gone_and_whoever_names_it_hears_so() {
     let words = ["--plain", "--listen", "127.0.0.1:0"];
     let line = refused(&serve_with("plain: true\nnotify_command: /bin/mail root\n", &words));
@@ -52,38 +38,6 @@ fn a_command_for_notifications_is_gone_and_whoever_names_it_hears_so() {
     let line = misused(&serve_by("", &words, &[("TELEPORT_FLEET_NOTIFY_COMMAND", "/bin/mail root")]));
     assert!(line.contains("TELEPORT_FLEET_NOTIFY_COMMAND is gone: set webhook_url"), "{line}");
     assert_eq!(serve(&["--notify-command", "/bin/mail"]).status.code(), Some(2));
-}
-
-#[test]
-fn a_wrong_flag_is_wrong_usage_and_a_wrong_value_of_the_configuration_is_not() {
-    let flags = [
-        (&["--enrolment", "maybe"][..], "enrolment: maybe", "--enrolment"),
-        (&["--report-interval-seconds", "5"], "report_interval_seconds: 5", "60 to 86400"),
-        (&["--server-version", "new"], "server_version: new", "--server-version"),
-        (&["--edition", "cloud"], "edition: cloud", "--edition"),
-        (&["--webhook-url", "https://example.com/"], "webhook_url: https://example.com/", "webhook_secret_file"),
-        (&["--public-addr", "a b"], "public_addr: a b", "public_addr"),
-    ];
-    for (words, configuration, says) in flags {
-        let line = misused(&serve(&[&["--plain", "--listen", "127.0.0.1:0"], words].concat()));
-        assert!(line.lines().count() == 1 && line.contains(says), "{words:?}: {line}");
-        let line = refused(&serve_with(configuration, &["--plain", "--listen", "127.0.0.1:0"]));
-        assert_eq!(line.lines().count(), 1, "{configuration}: {line}");
-    }
-}
-
-#[test]
-fn a_server_that_cannot_be_asked_is_wrong_usage_of_each_verb() {
-    for (server, says) in [("foo", "expected https://HOST[:PORT]"), ("http://example.com", "use https://")] {
-        for words in [&["hosts"][..], &["simulate", "--hosts", "5"]] {
-            let line = misused(&program(&[words, &["--server", server]].concat()).output().unwrap());
-            assert!(line.lines().count() == 1 && line.contains(says), "{words:?}: {line}");
-        }
-    }
-    for verb in ["lint", "create"] {
-        let line = misused(&program(&[verb, "-f", "-", "-f", "-"]).output().unwrap());
-        assert!(line.contains("standard input can be read once"), "{verb}: {line}");
-    }
 }
 
 #[test]
@@ -135,16 +89,6 @@ fn a_second_server_on_the_same_data_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
-fn without_an_edition_the_log_says_what_that_means() {
-    let (dir, server) = start();
-    assert!(server.log().contains("no edition is configured"), "{}", server.log());
-    drop(server);
-    std::fs::remove_file(dir.path().join("log")).unwrap();
-    let server = Server::with(dir.path(), &["--plain", "--edition", "oss"]);
-    assert!(!server.log().contains("no edition"), "{}", server.log());
-}
-
-#[test]
 fn the_ready_file_and_the_first_line_have_the_bound_addresses() {
     let dir = dir();
     let ready = dir.path().join("ready");
@@ -156,19 +100,6 @@ fn the_ready_file_and_the_first_line_have_the_bound_addresses() {
     assert!(text.contains("teleport_fleet_store_available 1\n"), "{text}");
     assert_eq!(server.get("/metrics").0, 404, "metrics have a listener of their own");
     assert_eq!(server.get("/healthz"), (200, "ok\n".to_owned()));
-}
-
-#[test]
-fn a_script_and_a_lint_need_no_server() {
-    let dir = dir();
-    let script = dir.path().join("script");
-    std::fs::write(&script, "{\"at\":\"2026-01-05T00:00:00Z\",\"status\":{}}\n").unwrap();
-    let output = program(&["simulate", "--script", script.to_str().unwrap()]).output().unwrap();
-    assert!(output.status.success());
-    assert!(String::from_utf8(output.stdout).unwrap().contains("no_rollout"));
-    std::fs::write(&script, "kind: autoupdate_config\nversion: v1\nspec: {agents: {moode: enabled}}\n").unwrap();
-    let line = refused(&program(&["lint", script.to_str().unwrap()]).output().unwrap());
-    assert!(line.contains("moode"), "{line}");
 }
 
 /// `cargo test --package teleport-fleet --no-default-features`.

@@ -58,31 +58,3 @@ fn a_name_that_cannot_be_one_is_not_said_again() {
     assert!(line.contains("\"nope\" is not a version"), "{line}");
     assert!(server.ok(&["hosts", "--version", "1.0.0"]).contains("No host"));
 }
-
-#[test]
-fn run_says_whether_it_started_or_resumed() {
-    let (_dir, server) = rolling(&["dev", "prod"]);
-    let run = |words: &[&str]| server.ok(&[&["autoupdate", "agents"], words].concat());
-    assert!(run(&["run", "dev"]).starts_with("Successfully started updating agents groups: [dev].\n"));
-    run(&["halt", "dev"]);
-    let both = run(&["run", "dev", "prod"]);
-    let said = "Successfully started updating agents groups: [prod].\nSuccessfully resumed agent groups: [dev].\n";
-    assert!(both.starts_with(said), "{both}");
-    run(&["halt", "dev"]);
-    assert!(run(&["run", "dev"]).starts_with("Successfully resumed agent groups: [dev].\n"));
-}
-
-#[test]
-fn a_groups_channel_says_what_find_says_also_of_a_rollback_under_halt_all() {
-    let (_dir, server) = rolling(&["dev", "prod"]);
-    let agents = |words: &[&str]| server.ok(&[&["autoupdate", "agents"], words].concat());
-    agents(&["start-update", "dev"]);
-    agents(&["halt", "--all"]);
-    let channel = |what: &str| server.get(&format!("/v1/dev/{what}")).1;
-    assert_eq!((channel("version").as_str(), channel("critical").as_str()), ("none\n", "no"));
-    agents(&["rollback", "dev"]);
-    let find = server.json("/v1/webapi/find?group=dev");
-    assert_eq!((&find["agent_version"], &find["agent_auto_update"]), (&"1.0.0".into(), &true.into()));
-    assert_eq!((channel("version").as_str(), channel("critical").as_str()), ("1.0.0\n", "yes"));
-    assert_eq!(server.get("/v1/prod/version").1, "none\n");
-}

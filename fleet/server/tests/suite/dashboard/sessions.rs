@@ -82,18 +82,6 @@ fn a_logout_ends_the_session_and_no_other() {
 }
 
 #[test]
-fn a_session_ends_with_its_token() {
-    let (_dir, server) = started();
-    let visitor = Visitor::with(&server, &token(&server, "viewer"));
-    assert_eq!(visitor.get("/").status, 200);
-    server.ok(&["tokens", "rm", "viewer"]);
-    assert_eq!(visitor.get("/").status, 303);
-    // Another token of the same name is another token.
-    token(&server, "viewer");
-    assert_eq!(visitor.get("/").status, 303);
-}
-
-#[test]
 fn a_session_ends_when_its_token_expires() {
     let (_dir, server) = started();
     let admin = token(&server, "admin");

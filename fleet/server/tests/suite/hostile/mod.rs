@@ -4,7 +4,6 @@ pub(crate) mod disk;
 mod moved;
 mod operators;
 mod requests;
-mod strangers;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -17,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::support::{SOON, Server, rolling};
 
-/// Requests that the tests send, in two spellings.
+/// The id of a request that the tests send.
 const ID: &str = "6c1f2a4e-4b0d-4d0e-9a53-0a7d0d1a1ae1";
 
 /// Two groups, the first of which was started by hand.

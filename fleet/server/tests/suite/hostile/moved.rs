@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::{admin, find, host, places, started, until_known};
-use crate::support::{Server, dir, done, groups, restore, version};
+use super::{admin, find, host, places, until_known};
+use crate::support::{Server, dir, done, groups, version};
 
 /// A configuration whose groups let half of their hosts go at a time.
 fn capped() -> String {
@@ -49,22 +49,4 @@ fn a_dry_run_moves_no_host_that_was_told() {
     let target = version("1.0.0", "1.2.0", "regular");
     done(&server.cli_with(&["create", "--force", "--dry-run", "-f", "-"], &target));
     assert_eq!(places(dir.path())[&told], "dev");
-}
-
-#[test]
-fn a_host_that_was_held_is_held_after_a_restore() {
-    let (dir, server) = started();
-    let question = format!("host={}&group=dev", host(1));
-    find(&server, &question);
-    until_known(&server, dir.path(), 1);
-    // A decision takes along what hosts said before it.
-    server.create(&version("1.0.0", "1.1.0", "regular"));
-    let backup = dir.path().join("backup.db");
-    server.ok(&["backup", backup.to_str().unwrap()]);
-    server.ok(&["host", &host(1), "hold"]);
-    assert_eq!(server.stop(), Some(0));
-    done(&restore(dir.path(), &backup, &["--force"]));
-    let server = Server::start(dir.path());
-    server.agents(&["run", "--all"]);
-    assert!(!find(&server, &question).1, "nobody released it");
 }

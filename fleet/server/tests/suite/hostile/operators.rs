@@ -6,12 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{ID, admin, command, find, halt_all, host, records, started, states, until_known};
-use crate::support::{refused, version};
+use super::{ID, admin, command, find, halt_all, host, records, started, until_known};
 
 /// How many are published while three ask. Without a reader's second look the host was told after 4 to 106.
 const DECISIONS: u32 = 800;
-const ID_IN_CAPITALS: &str = "6C1F2A4E-4B0D-4D0E-9A53-0A7D0D1A1AE1";
 
 #[test]
 fn of_many_writers_with_the_same_revision_one_writes() {
@@ -43,29 +41,6 @@ fn one_request_that_is_sent_by_many_at_once_acts_once() {
     assert!(answers.iter().all(|answer| *answer == answers[0] && answer.0 == 200), "{answers:?}");
     assert_eq!(records(dir.path(), "halt"), 1);
     drop(server);
-}
-
-#[test]
-fn a_dry_run_of_each_kind_writes_nothing() {
-    let (dir, server) = started();
-    let revision =
-        || admin(dir.path(), "GET", "/v1/fleet/resources/autoupdate_version", "").unwrap().1[0]["revision"].clone();
-    let head = || admin(dir.path(), "GET", "/v1/fleet/audit/verify", "").unwrap().1;
-    let before = (revision(), head(), states(dir.path()), find(&server, "group=dev"));
-    for words in [
-        &["create", "--force", "--dry-run", "-f", "-"][..],
-        &["update", "--dry-run", "-f", "-"],
-        &["rm", "autoupdate_version", "--dry-run"],
-        &["autoupdate", "agents", "start-update", "prod", "--dry-run"],
-        &["autoupdate", "agents", "mark-done", "dev", "--dry-run"],
-        &["autoupdate", "agents", "rollback", "--dry-run"],
-        &["autoupdate", "agents", "halt", "--all", "--dry-run"],
-    ] {
-        crate::support::done(&server.cli_with(words, &version("1.0.0", "1.2.0", "regular")));
-        // Refused ones too.
-        server.cli_with(&["create", "--dry-run", "-f", "-"], "kind: [");
-        assert_eq!((revision(), head(), states(dir.path()), find(&server, "group=dev")), before, "{words:?}");
-    }
 }
 
 #[test]
@@ -103,31 +78,4 @@ fn a_held_host_is_never_told_also_while_decisions_are_published() {
     });
     assert!(are_refused);
     assert!(!is_told.into_inner(), "an operator holds it, and it was allowed to update");
-}
-
-#[test]
-fn an_id_that_another_command_had_is_refused() {
-    let (dir, server) = started();
-    assert_eq!(command(dir.path(), ID, &json!({ "start": { "groups": ["prod"], "force": false } })).unwrap().0, 200);
-    let (status, answer) = command(dir.path(), ID, &halt_all()).unwrap();
-    assert!(status >= 400, "{answer}");
-    drop(server);
-}
-
-#[test]
-fn an_id_is_the_same_in_capitals() {
-    let (dir, server) = started();
-    for id in [ID, ID_IN_CAPITALS] {
-        assert_eq!(command(dir.path(), id, &halt_all()).unwrap().0, 200);
-    }
-    assert_eq!(records(dir.path(), "halt"), 1);
-    drop(server);
-}
-
-#[test]
-fn nothing_is_started_while_the_mode_is_suspended() {
-    let (dir, server) = started();
-    server.create(&version("1.0.0", "1.1.0", "regular").replace("mode: enabled", "mode: suspended"));
-    refused(&server.cli(&["autoupdate", "agents", "start-update", "prod", "--force"]));
-    assert_eq!(states(dir.path()), ["active", "unstarted"]);
 }

@@ -1,14 +1,12 @@
 //! Hosts report: who is believed, what a report moves, and what it does not (FLEET §5).
 
-mod enrolment;
 pub(crate) mod host;
 mod hostile;
 mod invented;
-mod lives;
 mod needs;
 mod rollout;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{Server, dir, rolling};
@@ -72,34 +70,6 @@ fn code(answer: &(u16, Value)) -> (u16, &str) {
 }
 
 #[test]
-fn a_report_is_shown_once_it_was_answered_also_after_a_kill() {
-    let (dir, server) = started();
-    let host = Host::new(1, "dev");
-    let epoch = epoch(&server);
-    let report = host.says(epoch, "1.0.0", Some(("rolled_back", "0.9.0", "unhealthy")));
-    assert_eq!(host.sends(server.addr, &report), (200, json!({ "state": "taken" })));
-    let shown = |server: &Server| {
-        let known = known(server, &host);
-        assert_eq!(known["known"]["version"], "1.0.0", "{known}");
-        assert_eq!(known["known"]["enrolled"], true);
-        assert_eq!(known["history"]["enrolled"], "open");
-        assert_eq!(known["history"]["report"]["kernel"], "6.1.0");
-        assert_eq!(known["history"]["changes"][0]["code"], "unhealthy");
-        assert_eq!(known["history"]["changes"].as_array().unwrap().len(), 1);
-    };
-    shown(&server);
-    server.kill();
-    let server = Server::start(dir.path());
-    shown(&server);
-    // The same epoch and key go on, and the last number is known.
-    assert_eq!(host::epoch(&server), epoch);
-    assert_eq!(code(&host.sends(server.addr, &report)), (409, "old_sequence"));
-    assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
-    let text = server.ok(&["host", &host.id]);
-    assert!(text.contains("Kernel: 6.1.0") && text.contains("1.0.0 -> 0.9.0  rolled_back (unhealthy)"), "{text}");
-}
-
-#[test]
 fn of_a_hosts_changes_the_last_fifty_are_kept_and_each_counts_once() {
     let (_dir, server) = started();
     let epoch = epoch(&server);
@@ -131,12 +101,4 @@ fn a_host_that_reports_too_often_is_told_when_to_come_again_and_no_other_host_is
     assert!(taken >= 6 && refused >= 1, "{answers:?}");
     let other = Host::new(2, "dev");
     assert_eq!(other.sends(server.addr, &other.says(epoch, "1.0.0", None)).0, 200);
-}
-
-#[test]
-fn a_server_that_takes_no_reports_asks_for_none() {
-    let (_dir, server) = started_with(&["--plain", "--report-interval-seconds", "0"]);
-    assert_eq!(server.json("/v1/webapi/find?group=dev")["fleet"]["report"], Value::Null);
-    let host = Host::new(1, "dev");
-    assert_eq!(code(&host.sends(server.addr, &host.says(1, "1.0.0", None))), (404, "not_wanted"));
 }

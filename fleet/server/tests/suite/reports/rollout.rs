@@ -26,30 +26,6 @@ fn a_host_is_told_only_where_it_signed_its_question_and_the_answer_is_the_same()
     assert_eq!(state(&server, &host), "updated");
 }
 
-#[test]
-fn failures_halt_a_group_and_say_how_many_and_with_which_code() {
-    let (_dir, server, hosts, epoch) = told(5);
-    // Invented hosts report the same failure: none of them was there when the group started, so none counts.
-    for number in 100..110 {
-        let invented = Host::new(number, "dev");
-        let lie = invented.says(epoch, "1.0.0", Some(("rolled_back", "1.1.0", "lie")));
-        assert_eq!(invented.sends(server.addr, &lie).0, 200);
-    }
-    let failed = hosts[0].says(epoch, "1.0.0", Some(("rolled_back", "1.1.0", "unhealthy")));
-    assert_eq!(hosts[0].sends(server.addr, &failed).0, 200);
-    // 10 % of five are exceeded by one.
-    server.until("the group halts", || server.group("dev")["state"] == "halted");
-    let halted = server.group("dev");
-    assert_eq!(halted["why"]["code"], "halted", "{halted}");
-    assert_eq!((&halted["why"]["rule"], &halted["why"]["count"]), (&json!("failed_threshold"), &json!(1)));
-    assert_eq!((&halted["why"]["of"], &halted["why"]["error"]), (&json!(5), &json!("unhealthy")), "{halted}");
-    let next = &hosts[1];
-    assert_eq!(server.group("prod")["state"], "unstarted");
-    assert_eq!(state(&server, next), "told");
-    let late = Host::new(50, "dev");
-    assert_eq!(late.asks(&server, None), ("1.0.0".to_owned(), false));
-}
-
 /// A report that was lost, or came too often, is sent again later: perhaps when somebody has said `run` in between.
 #[test]
 fn a_failure_of_an_earlier_attempt_that_comes_late_counts_in_no_later_one() {
