@@ -4,8 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use fleet_engine::fleet::Fleet;
 use fleet_engine::resource::Kind;
-use fleet_store::{Change, EnrolledHost, EnrolmentChanges, Error, StoredReport, StoredResource, StoredToken};
-use fleet_wire::api::Role;
+use fleet_store::{Change, EnrolledHost, EnrolmentChanges, StoredReport, StoredResource};
 use protocol::report::Key;
 
 use crate::support::*;
@@ -63,20 +62,6 @@ fn all_that_is_written_comes_back_after_a_restart() {
     assert_eq!(store.audit(0, 10).unwrap(), committed.entries);
     assert_eq!(store.audit(1, 10).unwrap(), committed.entries[1..]);
     assert_eq!(store.audit(0, 1).unwrap(), committed.entries[..1]);
-}
-
-#[test]
-fn numbers_of_128_bits_survive_in_hosts_and_book() {
-    let bed = Bed::new();
-    let mut store = bed.open();
-    let book = book(1);
-    store.commit(&Change { book: Some(&book), hosts: vec![host(u128::MAX, "1.0.0")], ..Change::default() }).unwrap();
-    let state = store.load().unwrap();
-    assert_eq!((state.hosts[0].id, state.hosts[0].update_id), (u128::MAX, u128::MAX));
-    let rollout = state.book.unwrap().rollout.unwrap();
-    assert_eq!(rollout.id, u128::MAX);
-    assert_eq!(rollout.groups[0].canaries[0].updater_id, u128::MAX);
-    assert_eq!(rollout.groups[0].cursor.unwrap().id, u128::MAX);
 }
 
 #[test]
@@ -157,47 +142,6 @@ fn hosts_go_to_the_engine_without_a_list_of_all_of_them() {
 }
 
 #[test]
-fn a_change_computed_from_another_revision_writes_nothing() {
-    let bed = Bed::new();
-    let mut store = bed.open();
-    let (old, new) = (book(1), book(2));
-    assert_eq!(write_book(&mut store, &old), 1);
-    let change = Change {
-        expected: 0,
-        book: Some(&new),
-        resources: vec![(Kind::Channel, "c".to_owned(), Some(("r".to_owned(), "y".to_owned())))],
-        hosts: vec![host(1, "1.0.0")],
-        arrivals: 5,
-        records: vec![record("x")],
-        request: Some(("id".to_owned(), "{}".to_owned())),
-        ..Change::default()
-    };
-    assert!(matches!(store.commit(&change), Err(Error::Mismatch(_))));
-    let state = store.load().unwrap();
-    assert_eq!((state.revision, state.book, state.arrivals), (1, Some(old), 0));
-    assert!(state.hosts.is_empty() && state.resources.is_empty());
-    assert!(store.audit(0, 10).unwrap().is_empty());
-    assert_eq!(store.outcome("id").unwrap(), None);
-    assert_eq!(store.commit(&Change { expected: 1, ..change }).unwrap().revision, 2, "the store goes on");
-}
-
-#[test]
-fn a_request_that_was_answered_acts_only_once() {
-    let bed = Bed::new();
-    let mut store = bed.open();
-    let request = Some(("id".to_owned(), "first".to_owned()));
-    store.commit(&Change { request, records: vec![record("x")], ..Change::default() }).unwrap();
-    let again = Change {
-        request: Some(("id".to_owned(), "second".to_owned())),
-        records: vec![record("x")],
-        ..Change::default()
-    };
-    assert!(matches!(store.commit(&again), Err(Error::Mismatch(_))));
-    assert_eq!(store.outcome("id").unwrap().as_deref(), Some("first"));
-    assert_eq!(store.audit(0, 10).unwrap().len(), 1);
-}
-
-#[test]
 fn outcomes_are_forgotten_after_a_week_and_not_before() {
     let bed = Bed::new();
     let mut store = bed.open();
@@ -220,47 +164,6 @@ fn outcomes_are_forgotten_after_a_week_and_not_before() {
 }
 
 #[test]
-fn only_decisions_make_a_new_revision() {
-    let bed = Bed::new();
-    let mut store = bed.open();
-    let hosts = Change { hosts: vec![host(1, "1.0.0")], records: vec![record("x")], ..Change::default() };
-    assert_eq!(store.commit(&hosts).unwrap().revision, 0);
-    let resource = (Kind::Channel, "c".to_owned(), Some(("r".to_owned(), "y".to_owned())));
-    assert_eq!(store.commit(&Change { resources: vec![resource], ..Change::default() }).unwrap().revision, 1);
-    assert_eq!(store.revision().unwrap(), 1);
-}
-
-#[test]
-fn resources_and_hosts_are_replaced_and_removed() {
-    let bed = Bed::new();
-    let mut store = bed.open();
-    let put = |name: &str, revision: &str| {
-        (Kind::Channel, name.to_owned(), Some((revision.to_owned(), format!("yaml of {revision}"))))
-    };
-    let change = Change {
-        resources: vec![put("a", "1"), put("b", "2")],
-        hosts: vec![host(1, "1.0.0"), host(2, "1.0.0")],
-        arrivals: 8,
-        ..Change::default()
-    };
-    store.commit(&change).unwrap();
-    let change = Change {
-        expected: 1,
-        resources: vec![put("a", "3"), (Kind::Channel, "b".to_owned(), None)],
-        hosts: vec![host(1, "2.0.0")],
-        forgotten: vec![2],
-        arrivals: 3,
-        ..Change::default()
-    };
-    store.commit(&change).unwrap();
-    let state = store.load().unwrap();
-    assert_eq!(state.hosts, [host(1, "2.0.0")]);
-    let resources: Vec<_> = state.resources.iter().map(|kept| (kept.name.as_str(), kept.yaml.as_str())).collect();
-    assert_eq!(resources, [("a", "yaml of 3")]);
-    assert_eq!(state.arrivals, 8, "arrivals never go back");
-}
-
-#[test]
 fn a_rollout_that_the_book_has_no_more_is_kept_as_it_was_last() {
     let bed = Bed::new();
     let mut store = bed.open();
@@ -277,28 +180,4 @@ fn a_rollout_that_the_book_has_no_more_is_kept_as_it_was_last() {
     assert_eq!(store.rollouts(None, 10).unwrap(), past);
     assert_eq!(store.rollouts(Some(2), 10).unwrap(), past[1..]);
     assert_eq!(store.reader().unwrap().rollouts(None, 1).unwrap(), past[..1]);
-}
-
-#[test]
-fn tokens_are_kept_replaced_and_removed_with_their_records() {
-    let bed = Bed::new();
-    let mut store = bed.open();
-    let token = |digest: &str| StoredToken {
-        name: "ci".to_owned(),
-        digest: digest.to_owned(),
-        role: Role::Operator,
-        created: second(1_700_000_000),
-        expires: Some(second(1_800_000_000)),
-    };
-    let mut write = |token: Option<StoredToken>| {
-        let change = Change { tokens: vec![("ci".to_owned(), token)], records: vec![record("x")], ..Change::default() };
-        store.commit(&change).unwrap();
-        store.reopen().unwrap();
-        store.load().unwrap().tokens
-    };
-    assert_eq!(write(Some(token("1"))), [token("1")]);
-    let forever = StoredToken { expires: None, ..token("2") };
-    assert_eq!(write(Some(forever.clone())), [forever]);
-    assert_eq!(write(None), []);
-    assert_eq!(store.audit(0, 9).unwrap().len(), 3);
 }

@@ -14,7 +14,6 @@ mod backup;
 mod contract;
 mod crash;
 mod doctor;
-mod figures;
 mod golden;
 mod model;
 mod place_in_log;
