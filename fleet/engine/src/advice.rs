@@ -96,10 +96,15 @@ impl RolloutState {
         Command::Run { groups: group.into_iter().map(str::to_owned).collect(), all: group.is_none() }
     }
 
-    /// What of it would not be refused.
+    /// What of it would not be refused; a start in a freeze says so.
     fn accepted(&self, advice: Advice, fleet: &Fleet, now: Timestamp) -> Option<Advice> {
         let is_accepted = match &advice {
-            Advice::Command(command) => self.clone().command(command, fleet, now).is_ok(),
+            Advice::Command(command) if self.clone().command(command, fleet, now).is_ok() => true,
+            Advice::Command(Command::Start { groups, force, ignore_blackout: false }) => {
+                let start = Command::Start { groups: groups.clone(), force: *force, ignore_blackout: true };
+                return self.accepted(Advice::Command(start), fleet, now);
+            }
+            Advice::Command(_) => false,
             Advice::Edit(resources) => !resources.is_empty(),
             _ => true,
         };
