@@ -129,7 +129,7 @@ proptest! {
                 let in_flight = number(group, "in_flight");
                 let state = group["state"].as_str().unwrap();
                 let start = (key.0, key.1, group["start_time"].to_string());
-                let (cap, is_rated) = (caps[key.1], scenario.groups[key.1].rate.is_some());
+                let (cap, is_rated) = (caps[key.1], scenario.groups[key.1].keys.contains_key("rate"));
                 let all = members(group) + number(group, "excluded");
                 // Who was there when it started may have moved since, before anybody looked.
                 let here = all.max(earlier.insert(key, all).unwrap_or(0)).max(number(group, "initial"));
@@ -274,7 +274,7 @@ proptest! {
                 let now = (number(group, "let_go"), group["state"].as_str().unwrap().to_owned());
                 let before = before.insert((rollout, its), now.clone());
                 let Some(before) = before.filter(|_| !is_on && !was_on) else { continue };
-                let is_capped = caps[its] < 100 || scenario.groups[its].rate.is_some();
+                let is_capped = caps[its] < 100 || scenario.groups[its].keys.contains_key("rate");
                 hold!(!is_capped || now.0 <= before.0, rendered, "{} were let go, and now {}: {group}", before.0, now.0);
                 let by_hand = matches!(line.kind, Kind::Command(..));
                 let stays = by_hand || now.1 == before.1 || ["halted", "rolledback"].contains(&now.1.as_str());
@@ -379,7 +379,8 @@ fn peaceful() -> impl Strategy<Value = Scenario> {
     let dialect = select(vec![Dialect::Rfd0169, Dialect::HaltOnError]);
     (dialect, prop::collection::vec(spec(), 1..4), 1_u8..8).prop_map(|(dialect, mut groups, crowd)| {
         for group in &mut groups {
-            (group.cap, group.rate, group.soak) = (group.cap.max(15), None, 0);
+            group.cap = group.cap.max(15);
+            group.keys.retain(|key, _| !["rate", "soak_hours"].contains(&key.as_str()));
         }
         Scenario { dialect, groups, crowd, breaks: 0, ops: Vec::new() }
     })
@@ -422,7 +423,9 @@ proptest! {
         let mut scenario = scenario;
         scenario.breaks = 100;
         for group in &mut scenario.groups {
-            (group.max_failed, group.canaries, group.rolls_back) = (Some(0), group.canaries.min(1), false);
+            group.keys.remove("on_halt");
+            group.keys.insert("max_failed_before_halt".to_owned(), 0.into());
+            group.keys.entry("canary_count").and_modify(|count| *count = 1.into());
         }
         let mut rendered = quiet(&scenario);
         let end: Timestamp = "2026-01-06T12:00:00Z".parse().unwrap();

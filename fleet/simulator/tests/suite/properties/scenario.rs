@@ -6,7 +6,7 @@ use std::fmt::Write;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// When the policy is written, and when things begin to happen: five minutes before the earliest window.
 pub(super) const WRITTEN: &str = "2026-01-05T08:00:00Z";
@@ -17,21 +17,9 @@ pub(super) const NAMED: usize = 8;
 #[derive(Debug, Clone)]
 pub(super) struct GroupSpec {
     pub(super) cap: u8,
-    pub(super) hour: u8,
-    pub(super) canaries: u8,
-    pub(super) rate: Option<(u8, u8)>,
     pub(super) requires: Vec<Index>,
-    pub(super) max_failed: Option<u8>,
-    pub(super) max_timeout: Option<u8>,
-    pub(super) failure_seconds: u16,
-    pub(super) soak: u8,
-    pub(super) rolls_back: bool,
-    /// It needs an approval.
-    pub(super) approval: bool,
-    /// A freeze lasts from 12:30 to 15:00 of the first day.
-    pub(super) is_frozen: bool,
-    /// Hours of `window_duration`.
-    pub(super) hours: Option<u8>,
+    /// What else it has, as it is written.
+    pub(super) keys: Map<String, Value>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,21 +38,48 @@ pub(super) enum Mode {
 
 #[derive(Debug, Clone)]
 pub(super) enum Op {
-    Hosts { count: u8, group: Index, breaks: u8, update_in: u16 },
-    Report { host: usize, group: Index, version: u8, outcome: Option<&'static str> },
-    Find { host: usize },
-    Start { group: Index, force: bool },
-    MarkDone { group: Index },
-    Rollback { group: Option<Index> },
-    Halt { group: Option<Index> },
-    Run { group: Option<Index> },
-    Approve { group: Index },
-    Block { is_blocked: bool },
-    Cap { group: Index, cap: u8 },
+    Hosts {
+        count: u8,
+        group: Index,
+        breaks: u8,
+        update_in: u16,
+    },
+    Report {
+        host: usize,
+        group: Index,
+        version: u8,
+        outcome: Option<&'static str>,
+    },
+    Find {
+        host: usize,
+    },
+    /// Without a group: of all of them, where the verb can.
+    Command {
+        verb: &'static str,
+        group: Option<Index>,
+        force: bool,
+    },
+    Block {
+        is_blocked: bool,
+    },
+    Cap {
+        group: Index,
+        cap: u8,
+    },
     Mode(Mode),
-    Target { patch: u8, schedule: &'static str },
-    Exclude { host: usize, way: usize, is_out: bool },
-    Assign { host: usize, group: Option<Index> },
+    Target {
+        patch: u8,
+        schedule: &'static str,
+    },
+    Exclude {
+        host: usize,
+        way: usize,
+        is_out: bool,
+    },
+    Assign {
+        host: usize,
+        group: Option<Index>,
+    },
     Wait,
 }
 
@@ -78,44 +93,39 @@ pub(super) struct Scenario {
     pub(super) ops: Vec<(u32, Op)>,
 }
 
+/// A key that a group has with this probability.
+fn key<V: Into<Value> + std::fmt::Debug>(
+    share: f64,
+    name: &'static str,
+    values: impl Strategy<Value = V> + 'static,
+) -> BoxedStrategy<Option<(String, Value)>> {
+    prop::option::weighted(share, values.prop_map(move |value| (name.to_owned(), value.into()))).boxed()
+}
+
 pub(super) fn spec() -> impl Strategy<Value = GroupSpec> {
-    let pace = (
-        prop_oneof![2 => Just(100_u8), 5 => 1_u8..60, 1 => Just(0_u8)],
-        select(vec![12_u8, 13, 20]),
-        prop_oneof![3 => Just(0_u8), 1 => 1_u8..4],
-        prop_oneof![5 => Just(None), 1 => (1_u8..4, 1_u8..4).prop_map(Some)],
-    );
-    let proof = (
-        prop_oneof![1 => Just(None), 2 => (0_u8..=100).prop_map(Some)],
-        prop_oneof![1 => Just(None), 2 => (0_u8..=100).prop_map(Some)],
-        prop_oneof![2 => Just(0_u16), 1 => 1_u16..900],
-        prop_oneof![4 => Just(0_u8), 1 => 1_u8..30],
-        prop::bool::weighted(0.2),
-    );
-    let requires = prop::collection::vec(any::<Index>(), 0..3);
-    (pace, requires, proof).prop_map(|(pace, requires, proof)| {
-        let (cap, hour, canaries, rate) = pace;
-        let (max_failed, max_timeout, failure_seconds, soak, rolls_back) = proof;
-        GroupSpec {
-            cap,
-            hour,
-            canaries,
-            rate,
-            requires,
-            max_failed,
-            max_timeout,
-            failure_seconds,
-            soak,
-            rolls_back,
-            approval: false,
-            is_frozen: false,
-            hours: None,
-        }
+    let rate =
+        (1_u8..4, 1_u8..4).prop_map(|(base, factor)| json!({ "base": base, "factor": factor, "maximum": base * 4 }));
+    let keys = vec![
+        key(0.25, "canary_count", 1_u8..4),
+        key(0.16, "rate", rate),
+        key(0.66, "max_failed_before_halt", 0_u8..=100),
+        key(0.66, "max_timeout_before_halt", 0_u8..=100),
+        key(0.33, "failure_seconds", 1_u16..900),
+        key(0.2, "soak_hours", 1_u8..30),
+        key(0.2, "on_halt", Just("rollback")),
+    ];
+    let cap = prop_oneof![2 => Just(100_u8), 5 => 1_u8..60, 1 => Just(0_u8)];
+    let hour = select(vec![12_u8, 13, 20]).prop_map(|hour| Some(("start_hour".to_owned(), hour.into())));
+    (cap, prop::collection::vec(any::<Index>(), 0..3), hour, keys).prop_map(|(cap, requires, hour, keys)| GroupSpec {
+        cap,
+        requires,
+        keys: keys.into_iter().chain([hour]).flatten().collect(),
     })
 }
 
 pub(super) fn op() -> impl Strategy<Value = Op> {
     let host = 0..NAMED;
+    let verbs = vec!["start", "start", "mark_done", "rollback", "halt", "halt", "run", "run"];
     let some = || prop_oneof![1 => Just(None), 3 => any::<Index>().prop_map(Some)];
     let outcome = select(vec![
         None,
@@ -132,11 +142,7 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
         8 => (host.clone(), any::<Index>(), 0_u8..4, outcome)
             .prop_map(|(host, group, version, outcome)| Op::Report { host, group, version, outcome }),
         8 => host.clone().prop_map(|host| Op::Find { host }),
-        2 => (any::<Index>(), any::<bool>()).prop_map(|(group, force)| Op::Start { group, force }),
-        1 => any::<Index>().prop_map(|group| Op::MarkDone { group }),
-        1 => some().prop_map(|group| Op::Rollback { group }),
-        2 => some().prop_map(|group| Op::Halt { group }),
-        2 => some().prop_map(|group| Op::Run { group }),
+        8 => (select(verbs), some(), any::<bool>()).prop_map(|(verb, group, force)| Op::Command { verb, group, force }),
         2 => (any::<Index>(), 0_u8..=100).prop_map(|(group, cap)| Op::Cap { group, cap }),
         1 => select(vec![Mode::Enabled, Mode::Suspended, Mode::Disabled]).prop_map(Op::Mode),
         1 => (0_u8..4, select(vec!["regular", "regular", "regular", "critical", "immediate"]))
@@ -162,16 +168,20 @@ pub(super) fn scenario() -> impl Strategy<Value = Scenario> {
 
 /// The same with everything that keeps a group: approvals, freezes, hours, blocked releases.
 pub(super) fn gated() -> impl Strategy<Value = Scenario> {
-    let gate =
-        (prop::bool::weighted(0.3), prop::bool::weighted(0.3), prop_oneof![3 => Just(None), 1 => Just(Some(1_u8))]);
+    let blackout = json!([{ "from": "2026-01-05T12:30:00Z", "to": "2026-01-05T15:00:00Z", "reason": "sale" }]);
+    let gate = vec![
+        key(0.3, "approval", Just("operator")),
+        key(0.3, "blackout", Just(blackout)),
+        key(0.25, "window_duration", Just("1h")),
+    ];
     let more = prop_oneof![
-        2 => any::<Index>().prop_map(|group| Op::Approve { group }),
+        2 => any::<Index>().prop_map(|group| Op::Command { verb: "approve", group: Some(group), force: false }),
         1 => any::<bool>().prop_map(|is_blocked| Op::Block { is_blocked }),
     ];
     let more = prop::collection::vec((any::<Index>(), 0_u32..2400, more), 0..4);
     (scenario(), prop::collection::vec(gate, 3), more).prop_map(|(mut scenario, gates, more)| {
-        for (group, (approval, is_frozen, hours)) in scenario.groups.iter_mut().zip(gates) {
-            (group.approval, group.is_frozen, group.hours) = (approval, is_frozen, hours);
+        for (group, gate) in scenario.groups.iter_mut().zip(gates) {
+            group.keys.extend(gate.into_iter().flatten());
         }
         for (place, later, op) in more {
             scenario.ops.insert(place.index(scenario.ops.len()), (later, op));
@@ -241,38 +251,14 @@ pub(super) fn policy(scenario: &Scenario, caps: &[u8], mode: Mode) -> Value {
     let mut groups = Vec::new();
     for (index, spec) in scenario.groups.iter().enumerate() {
         let requires: Vec<String> = required(scenario, index).into_iter().map(name).collect();
-        let mut group =
-            json!({ "name": name(index), "start_hour": spec.hour, "days": ["*"], "max_in_flight": caps[index] });
-        if let Some(most) = spec.max_failed {
-            group["max_failed_before_halt"] = most.into();
-        }
-        if let Some(most) = spec.max_timeout {
-            group["max_timeout_before_halt"] = most.into();
-        }
-        if let Some((base, factor)) = spec.rate {
-            group["rate"] = json!({ "base": base, "factor": factor, "maximum": base * 4 });
-        }
-        if spec.failure_seconds > 0 {
-            group["failure_seconds"] = spec.failure_seconds.into();
-        }
-        if spec.canaries > 0 && scenario.dialect != Dialect::TimeBased {
-            group["canary_count"] = spec.canaries.into();
-        }
-        if spec.rolls_back {
-            group["on_halt"] = "rollback".into();
-        }
-        if spec.approval {
-            group["approval"] = "operator".into();
-        }
-        if spec.is_frozen {
-            group["blackout"] =
-                json!([{ "from": "2026-01-05T12:30:00Z", "to": "2026-01-05T15:00:00Z", "reason": "sale" }]);
-        }
-        if let Some(hours) = spec.hours.filter(|_| scenario.dialect != Dialect::TimeBased) {
-            group["window_duration"] = format!("{hours}h").into();
-        }
-        if spec.soak > 0 && !requires.is_empty() {
-            group["soak_hours"] = spec.soak.into();
+        let mut group = json!({ "name": name(index), "days": ["*"], "max_in_flight": caps[index] });
+        let is_known = |key: &str| match key {
+            "canary_count" | "window_duration" => scenario.dialect != Dialect::TimeBased,
+            "soak_hours" => !requires.is_empty(),
+            _ => true,
+        };
+        for (key, value) in spec.keys.iter().filter(|(key, _)| is_known(key)) {
+            group[key] = value.clone();
         }
         if scenario.dialect == Dialect::Rfd0169 {
             group["agents"] = json!({ "node_labels_expression": format!("labels[\"env\"] == \"{}\"", name(index)) });
@@ -349,11 +335,6 @@ pub(super) fn render(scenario: &Scenario) -> Rendered {
             out.line(now, crowd(scenario.crowd, group, scenario.breaks, 90), Kind::Act);
         }
     }
-    let groups = |group: &Index| (vec![group.index(count)], json!({ "groups": [name(group.index(count))] }));
-    let all = |group: &Option<Index>, all: &str| match group {
-        Some(group) => groups(group),
-        None => ((0..count).collect(), json!({ all: true })),
-    };
     for (later, op) in &scenario.ops {
         now = now.checked_add(SignedDuration::from_secs(i64::from(*later))).unwrap();
         let version = format!("2.0.{patch}");
@@ -388,30 +369,22 @@ pub(super) fn render(scenario: &Scenario) -> Rendered {
                 out.line(now, json!({ "find": find }), Kind::Find(*number));
                 (json!({ "explain": { "host": host(*number) } }), Kind::Explain)
             }
-            Op::Start { group, force } => {
-                let (indices, mut command) = groups(group);
-                command["force"] = (*force).into();
-                (json!({ "start": command }), Kind::Command("start", indices))
-            }
-            Op::MarkDone { group } => {
-                let (indices, command) = groups(group);
-                (json!({ "mark_done": command }), Kind::Command("mark_done", indices))
-            }
-            Op::Rollback { group } => {
-                let (indices, command) = all(group, "all_started");
-                (json!({ "rollback": command }), Kind::Command("rollback", indices))
-            }
-            Op::Halt { group } => {
-                let (indices, command) = all(group, "all");
-                (json!({ "halt": command }), Kind::Command("halt", indices))
-            }
-            Op::Run { group } => {
-                let (indices, command) = all(group, "all");
-                (json!({ "run": command }), Kind::Command("run", indices))
-            }
-            Op::Approve { group } => {
-                let indices = vec![group.index(count)];
-                (json!({ "approve": { "group": name(group.index(count)) } }), Kind::Command("approve", indices))
+            Op::Command { verb, group, force } => {
+                let all = match *verb {
+                    "rollback" => Some("all_started"),
+                    "halt" | "run" => Some("all"),
+                    _ => None,
+                };
+                let one = group.as_ref().map_or(0, |group| group.index(count));
+                let (groups, mut command) = match all.filter(|_| group.is_none()) {
+                    Some(all) => ((0..count).collect(), json!({ all: true })),
+                    None if *verb == "approve" => (vec![one], json!({ "group": name(one) })),
+                    None => (vec![one], json!({ "groups": [name(one)] })),
+                };
+                if *verb == "start" {
+                    command["force"] = (*force).into();
+                }
+                (json!({ *verb: command }), Kind::Command(verb, groups))
             }
             Op::Block { is_blocked } => {
                 let mut spec = json!({ "version": version });
