@@ -10,23 +10,20 @@ fn hosts_that_wait_and_groups_that_nobody_has_are_told_with_the_rollout() {
     let epoch = epoch(&server);
     let said = || server.parsed(&["autoupdate", "agents", "status"]);
     assert_eq!(said()["waiting_hosts"], json!(null));
-    for (number, group) in [(1, "stagign"), (2, "stagign"), (3, "dev"), (4, "pord")] {
-        let host = Host::new(number, group);
-        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 202);
-    }
+    let hosts =
+        [(1, "stagign"), (2, "stagign"), (3, "dev"), (4, "pord")].map(|(number, group)| Host::new(number, group));
+    let all_send =
+        |status| hosts.iter().all(|host| host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0 == status);
+    assert!(all_send(202));
     let waits =
         "4 hosts wait to be accepted, and no group counts what waits; to see them: teleport-fleet hosts --waiting";
     assert!(server.agents(&["status"]).contains(waits));
-    for number in 1..=4 {
-        let host = Host::new(number, "dev");
+    for host in &hosts {
         server.ok(&["host", &host.id, "accept"]);
         let omitted = server.agents(&["report"]);
         assert!(omitted.contains("has not reported since it was accepted"), "{omitted}");
     }
-    for (number, group) in [(1, "stagign"), (2, "stagign"), (3, "dev"), (4, "pord")] {
-        let host = Host::new(number, group);
-        assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200);
-    }
+    assert!(all_send(200));
     let status = server.agents(&["status"]);
     let unknown = "3 hosts declare groups that this rollout does not have: stagign (2), pord (1); they are in prod";
     assert!(status.contains(unknown) && !status.contains("wait to be accepted"), "{status}");
@@ -35,6 +32,6 @@ fn hosts_that_wait_and_groups_that_nobody_has_are_told_with_the_rollout() {
         (&json!([{ "group": "stagign", "hosts": 2 }, { "group": "pord", "hosts": 1 }]), &json!(null))
     );
     // Whom an operator has put somewhere is where he wanted him.
-    server.ok(&["host", &Host::new(4, "pord").id, "assign", "dev"]);
+    server.ok(&["host", &hosts[3].id, "assign", "dev"]);
     assert!(server.agents(&["status"]).contains("2 hosts declare groups that this rollout does not have: stagign (2)"));
 }
