@@ -250,7 +250,10 @@ mod tests {
             "Group a b is halted (release_blocked): nobody in it is allowed to update."
         );
         let ends = |text: String| text.split_once("; ").unwrap().1.to_owned();
-        assert_eq!(ends(of("soak_failed", false)), "to try again: teleport-fleet autoupdate agents run 'a b'");
+        assert!(
+            ends(of("soak_failed", false))
+                .starts_with("to see these hosts: teleport-fleet hosts --group 'a b' --failed; ")
+        );
         assert_eq!(
             ends(of("restored", true)),
             "to end the hold of everything: teleport-fleet autoupdate agents run --all"
