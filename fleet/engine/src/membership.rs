@@ -8,6 +8,9 @@ use crate::labels::Labelled;
 use crate::names::{Name, NameTable};
 use crate::policy::Members;
 
+/// Managed Updates' group where nobody wrote one.
+pub(crate) const DEFAULT_GROUP: &str = "default";
+
 /// Who belongs to which group, as a rollout had it while some of its groups were held.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Membership {

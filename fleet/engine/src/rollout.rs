@@ -1,6 +1,6 @@
 //! A rollout: one target, and how far each group is on its way there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Blackout, blackout_at};
 use crate::counts::Tally;
-use crate::fleet::Fleet;
 use crate::host::{GroupPlace, Host, HostId};
 use crate::listening::{Listening, ListeningClock};
 use crate::membership::{Membership, MembershipFacts, Rule};
@@ -17,7 +16,6 @@ use crate::moment::Moment;
 use crate::names::NameTable;
 use crate::policy::{GroupPolicy, Mode, Schedule, Strategy, Unassigned, Ungrouped};
 use crate::reason::{HaltRule, WaitReason, Why};
-use crate::rollout_state::DEFAULT_GROUP;
 
 named! { name[] self:
 /// State of a group, and of a rollout (Managed Updates v2, and `halted`).
@@ -358,24 +356,6 @@ impl Rollout {
         self.rest().and_then(|name| self.place_named(name)).unwrap_or(GroupPlace::Nowhere)
     }
 
-    /// Groups that `fleet` declares and no group of this rollout has for a name or by labels, with how many hosts declare each: they
-    /// are where hosts of no group are. Whom an operator has assigned is where that put it.
-    pub fn unknown_groups(&self, fleet: &Fleet) -> BTreeMap<String, u64> {
-        let mut unknown = BTreeMap::new();
-        if self.schedule == Schedule::Immediate {
-            return unknown;
-        }
-        let names = &fleet.names;
-        for host in fleet.hosts().iter().filter(|host| !host.is_expected() && host.assigned.is_none()) {
-            let group = names.text(host.declared);
-            let facts = MembershipFacts { group, labels: Some(&host.labels), names };
-            if !matches!(group, "" | DEFAULT_GROUP) && !self.groups.iter().any(|group| group.takes(&facts)) {
-                *unknown.entry(group.to_owned()).or_default() += 1;
-            }
-        }
-        unknown
-    }
-
     /// The group of hosts that belong to none.
     pub fn rest(&self) -> Option<&String> {
         match &self.unassigned {
@@ -404,7 +384,7 @@ fn index(number: usize) -> GroupPlace {
 }
 
 impl GroupStatus {
-    fn takes(&self, host: &MembershipFacts<'_>) -> bool {
+    pub(crate) fn takes(&self, host: &MembershipFacts<'_>) -> bool {
         host.is_member(&self.policy.name, self.policy.members.as_ref())
     }
 

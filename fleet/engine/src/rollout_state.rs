@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Days, WindowOpening, Zone};
 use crate::listening::{Listening, ListeningClock};
-use crate::membership::{Membership, Rule};
+use crate::membership::{DEFAULT_GROUP, Membership, Rule};
 use crate::moment::Moment;
 use crate::policy::{GroupPolicy, Members, Mode, Policy, RolloutTarget, Schedule, Strategy, Unassigned};
 use crate::reason::{HaltRule, Why};
@@ -318,9 +318,6 @@ impl RolloutState {
         self.last_step = Some(now);
     }
 }
-
-/// Managed Updates' group where nobody wrote one.
-pub(crate) const DEFAULT_GROUP: &str = "default";
 
 impl Policy {
     /// What holds where nobody wrote a configuration: Managed Updates' `default` group, Monday to Thursday at 12:00 UTC.

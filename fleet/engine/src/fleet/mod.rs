@@ -14,10 +14,11 @@ use protocol::report::DEFAULT_INTERVAL;
 use crate::host::{ArrivalNumber, Flags, GroupPlace, Host, HostFailure, HostId, Last};
 use crate::index::Index;
 use crate::label_set::{LabelSets, Labels};
-use crate::membership::MembershipFacts;
+use crate::membership::{DEFAULT_GROUP, MembershipFacts};
 use crate::moment::Moment;
 use crate::names::{Name, NameTable};
 use crate::order;
+use crate::policy::Schedule;
 use crate::resource::counts_are_good;
 use crate::rollout::{GroupStatus, Rollout};
 use crate::tally::HostState;
@@ -108,6 +109,23 @@ struct HostCounts {
 }
 
 impl Fleet {
+    /// Groups that hosts declare and no group of `rollout` has for a name or by labels, with how many hosts declare each: they are
+    /// where hosts of no group are. Whom an operator has assigned is where that put it.
+    pub fn unknown_groups(&self, rollout: &Rollout) -> BTreeMap<String, u64> {
+        let mut unknown = BTreeMap::new();
+        if rollout.schedule == Schedule::Immediate {
+            return unknown;
+        }
+        for host in self.hosts().iter().filter(|host| !host.is_expected() && host.assigned.is_none()) {
+            let group = self.names.text(host.declared);
+            let facts = MembershipFacts { group, labels: Some(&host.labels), names: &self.names };
+            if !matches!(group, "" | DEFAULT_GROUP) && !rollout.groups.iter().any(|group| group.takes(&facts)) {
+                *unknown.entry(group.to_owned()).or_default() += 1;
+            }
+        }
+        unknown
+    }
+
     /// Every host, in the order of their first arrival.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts

@@ -55,7 +55,7 @@ pub(crate) fn stops(tx: &Tx<'_>) -> StopsAlone {
 fn needs(state: &CoreState) -> Needs {
     let waiting = u64::try_from(state.enrolments.waiting()).unwrap_or(u64::MAX);
     let rollout = state.rollouts.rollout.as_ref();
-    let unknown = rollout.map(|rollout| rollout.unknown_groups(&state.fleet)).unwrap_or_default();
+    let unknown = rollout.map(|rollout| state.fleet.unknown_groups(rollout)).unwrap_or_default();
     let mut unknown_groups: Vec<_> = unknown.into_iter().map(|(group, hosts)| UnknownGroup { group, hosts }).collect();
     unknown_groups.sort_by_key(|unknown| Reverse(unknown.hosts));
     let unknown_groups_in = rollout.filter(|_| !unknown_groups.is_empty()).and_then(|rollout| rollout.rest().cloned());

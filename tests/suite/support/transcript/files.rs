@@ -15,7 +15,8 @@ use super::super::{Image, Signer, names, sql_of};
 /// * `sql FILE STATEMENTS`, `select FILE COLUMNS… ROWS` (what stands there);
 /// * of `updates.yaml`: `set LINES` below `spec`, `settings LINES` in place of all, `window EXPRESSION`, `edit FROM TO`, `config has|lacks TEXT`.
 pub(super) fn is_of_files(image: &Image, verb: &str, words: &[&str]) -> bool {
-    let at = |file: &str| image.path(file);
+    // Of an image also a place outside of it, such as the mirror.
+    let at = |file: &str| if image.live.is_none() { image.root().join(file) } else { image.path(file) };
     match (verb, words) {
         ("write", [file, text]) => std::fs::write(at(file), text).unwrap(),
         ("write", [file, text, mode]) => {
