@@ -1,9 +1,10 @@
+# shellcheck shell=bash
 # What tests of the rollout server's package call in its bed.
 
 # As an operator writes it: the certificate's key is for the server's group alone.
 configure() {
     mkdir -p /etc/teleport-fleet
-    cd /etc/teleport-fleet
+    cd /etc/teleport-fleet || return
     openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=fleet -keyout key.pem -out request 2>/dev/null
     echo 'subjectAltName = IP:127.0.0.1' >names
     openssl x509 -req -in request -signkey key.pem -days 2 -extfile names -out fullchain.pem 2>/dev/null
