@@ -207,7 +207,9 @@ impl Desk<'_> {
         let is_named = self.rollout.find(&group.policy.name).is_some();
         let run = self.state.end_of_hold(is_named.then_some(group.policy.name.as_str()));
         match &group.reason.why {
-            Why::Halted { rule, error, .. } => end_of_halt(&group.policy.name, *rule, error.as_deref(), run),
+            Why::Halted { rule, error, .. } => {
+                end_of_halt(&group.policy.name, *rule, error.as_deref(), self.rollout.goes_back(), run)
+            }
             _ => Advice::Command(run),
         }
     }
@@ -266,16 +268,15 @@ impl Desk<'_> {
     }
 }
 
-/// What ends a halt of `group` by `rule`; `run` ends it with the same version, which comes last where hosts did not bear that one, and
-/// not at all where their commonest `error` can only be the release's.
-pub fn end_of_halt(group: &str, rule: HaltRule, error: Option<&str>, run: Command) -> Advice {
+/// What ends a halt of `group` by `rule`; `back`: its hosts can be sent back. `run` ends it with the same version, which comes last
+/// where hosts did not bear that one, and not at all where their commonest `error` can only be the release's.
+pub fn end_of_halt(group: &str, rule: HaltRule, error: Option<&str>, back: bool, run: Command) -> Advice {
     let is_late = rule == HaltRule::TimeoutThreshold;
     if !rule.is_of_failures() && !is_late {
         return Advice::Command(run);
     }
     let mut steps = vec![Advice::Look(group.to_owned()), edit(Kind::Version)];
-    // An immediate rollout has no groups to send back.
-    if !group.is_empty() {
+    if back {
         let groups = vec![group.to_owned()];
         steps.push(Advice::Command(Command::Rollback { groups, all_started: false, at_once: false }));
     }

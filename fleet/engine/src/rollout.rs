@@ -356,6 +356,11 @@ impl Rollout {
         self.rest().and_then(|name| self.place_named(name)).unwrap_or(GroupPlace::Nowhere)
     }
 
+    /// Whether a group of it can be sent back by hand.
+    pub fn goes_back(&self) -> bool {
+        self.takes_commands() && self.start_block.is_none()
+    }
+
     /// The group of hosts that belong to none.
     pub fn rest(&self) -> Option<&String> {
         match &self.unassigned {

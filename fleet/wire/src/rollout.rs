@@ -147,15 +147,27 @@ pub struct Stops {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Needs {
-    /// Hosts whose key nobody has accepted: they are in no count of a group.
+    /// Hosts with a key that waits for an admin; absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_hosts: Option<u64>,
-    /// Groups that hosts declare and the rollout does not have; the largest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unknown_groups: Vec<UnknownGroup>,
-    /// Where these hosts are; absent: in no group.
+    /// Groups that hosts declare and the rollout does not have; absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unknown_groups_in: Option<String>,
+    pub unknown_groups: Option<UnknownGroups>,
+}
+
+/// Groups that hosts declare and the rollout does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct UnknownGroups {
+    /// How many hosts declare one of them.
+    pub hosts: u64,
+    /// How many groups they are.
+    pub groups: u64,
+    /// The first few; those that most hosts declare first.
+    pub largest: Vec<UnknownGroup>,
+    /// The group in which these hosts are; absent: in none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
 }
 
 /// A group that hosts declare and the rollout does not have.
@@ -163,7 +175,7 @@ pub struct Needs {
 #[serde(default)]
 pub struct UnknownGroup {
     /// Its name.
-    pub group: String,
+    pub name: String,
     /// How many hosts declare it.
     pub hosts: u64,
 }

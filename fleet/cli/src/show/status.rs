@@ -154,8 +154,7 @@ pub(crate) fn value(rollout: &AgentRollout, said: &Value) -> Value {
 /// Adds what `GET /v1/fleet/holds` said, which has the keys of what is held beside the others.
 pub(crate) fn add_stops(value: &mut Value, said: &Value) {
     let keys = said.as_object().cloned().unwrap_or_default();
-    const OTHERS: [&str; 5] =
-        ["store_unavailable", "stop_waits", "waiting_hosts", "unknown_groups", "unknown_groups_in"];
+    const OTHERS: [&str; 4] = ["store_unavailable", "stop_waits", "waiting_hosts", "unknown_groups"];
     let (others, holds) = keys.into_iter().partition(|(key, _)| OTHERS.contains(&key.as_str()));
     let others: Map<String, Value> = others;
     others.into_iter().for_each(|(key, said)| value[key] = said);

@@ -109,18 +109,19 @@ struct HostCounts {
 }
 
 impl Fleet {
-    /// Groups that hosts declare and no group of `rollout` has for a name or by labels, with how many hosts declare each: they are
-    /// where hosts of no group are. Whom an operator has assigned is where that put it.
-    pub fn unknown_groups(&self, rollout: &Rollout) -> BTreeMap<String, u64> {
+    /// Groups that hosts declare and `rollout` does not have, with how many of those for whom `is_there` declare each: they are where
+    /// hosts of no group are. Whom an operator assigned, or a group takes by labels, is where he should be.
+    pub fn unknown_groups(&self, rollout: &Rollout, is_there: impl Fn(&Host) -> bool) -> BTreeMap<&str, u64> {
         let mut unknown = BTreeMap::new();
         if rollout.schedule == Schedule::Immediate {
             return unknown;
         }
-        for host in self.hosts().iter().filter(|host| !host.is_expected() && host.assigned.is_none()) {
+        for host in self.hosts().iter().filter(|host| host.assigned.is_none()) {
             let group = self.names.text(host.declared);
             let facts = MembershipFacts { group, labels: Some(&host.labels), names: &self.names };
-            if !matches!(group, "" | DEFAULT_GROUP) && !rollout.groups.iter().any(|group| group.takes(&facts)) {
-                *unknown.entry(group.to_owned()).or_default() += 1;
+            let is_known = || rollout.find(group).is_some() || rollout.groups.iter().any(|group| group.takes(&facts));
+            if !matches!(group, "" | DEFAULT_GROUP) && !is_known() && is_there(host) {
+                *unknown.entry(group).or_default() += 1;
             }
         }
         unknown

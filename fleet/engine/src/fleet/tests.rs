@@ -9,6 +9,8 @@ use serde_json::json;
 use super::*;
 use crate::fleet::{HostChange, HostReport};
 use crate::host::{HostId, Outcome};
+use crate::labels::Expression;
+use crate::policy::{GroupPolicy, Members};
 use crate::record::HostRecord;
 use crate::resource_set::ResourceSet;
 use crate::rollout::Rollout;
@@ -281,4 +283,18 @@ fn a_host_that_changes_its_update_id_with_each_question_fills_no_memory() {
     assert!(slots <= MOST_LEFT_BEHIND + 5, "{slots} slots");
     let found = |id| fleet.by_update_id(id).map(|host| host.id);
     assert_eq!((found(7), found(300_999), found(300_998)), (Some(1), Some(2), Some(2)));
+}
+
+#[test]
+fn a_group_whose_labels_a_host_does_not_have_is_no_unknown_group() {
+    let (mut fleet, mut rollout) = (Fleet::default(), rollout());
+    let node = Some(Expression::parse("labels[\"env\"] == \"prod\"").unwrap());
+    rollout.groups[0].policy =
+        GroupPolicy { name: "prod".into(), members: Some(Members { node, instance: None }), ..GroupPolicy::default() };
+    for (host, group) in [(1, "prod"), (2, "pord")] {
+        let report = HostReport { host, group: Some(group.to_owned()), ..HostReport::default() };
+        fleet.report(&report, None, Timestamp::UNIX_EPOCH);
+    }
+    assert_eq!(fleet.unknown_groups(&rollout, |_| true), [("pord", 1)].into());
+    assert_eq!(fleet.unknown_groups(&rollout, |_| false), [].into());
 }

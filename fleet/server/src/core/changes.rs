@@ -49,7 +49,7 @@ pub(super) fn records(before: &RolloutState, after: &RolloutState, at: Timestamp
             records.push(record(
                 action,
                 format!("group {}", group.policy.name),
-                of_group(group, is_everything(after, group)),
+                of_group(group, is_everything(after, group), new.is_some_and(Rollout::goes_back)),
             ));
         }
     }
@@ -88,10 +88,11 @@ fn is_everything(rollouts: &RolloutState, group: &GroupStatus) -> bool {
     (rollouts.holds.all && is_of_hold && !rollouts.holds.groups.contains(name)) || !is_named
 }
 
-fn of_group(group: &GroupStatus, all: bool) -> Value {
+fn of_group(group: &GroupStatus, all: bool, back: bool) -> Value {
     match &group.halt {
         Some(halt) => json!({
             "rule": halt.rule, "count": halt.count, "of": halt.of, "error": halt.error, "sample": halt.sample, "all": all,
+            "back": back,
         }),
         None => json!({ "reason": group.last_update_reason }),
     }

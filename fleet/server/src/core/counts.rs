@@ -93,8 +93,7 @@ fn owned(names: BTreeSet<&str>) -> BTreeSet<String> {
 /// The hosts of the inventory. Whoever left it long ago is in no count.
 fn census(state: &CoreState, now: Timestamp) -> Census {
     let mut census = Census::default();
-    let is_gone = |host: &&Host| host.is_expected() || is_unheard_for(state, host, DEPARTED_AFTER, now);
-    for host in state.fleet.hosts().iter().filter(|host| !is_gone(host)) {
+    for host in state.fleet.hosts().iter().filter(|host| !is_gone(state, host, now)) {
         match omission(state, host, now) {
             Some(reason) => census.omit(reason, 1),
             None => {
@@ -106,6 +105,11 @@ fn census(state: &CoreState, now: Timestamp) -> Census {
         }
     }
     census
+}
+
+/// Whether the host never came, or left long ago.
+pub(super) fn is_gone(state: &CoreState, host: &Host, now: Timestamp) -> bool {
+    host.is_expected() || is_unheard_for(state, host, DEPARTED_AFTER, now)
 }
 
 /// Whether the host said nothing for more than so many seconds in which the server listened.

@@ -8,10 +8,13 @@ use fleet_engine::host::GroupPlace;
 use fleet_engine::tally::{HostState, TallyContext};
 use fleet_wire::api::{ApiError, Code, HoldsView};
 use fleet_wire::reason::Reason;
-use fleet_wire::rollout::{AgentRollout, Needs, Stops, StopsAlone, UnknownGroup};
+use fleet_wire::rollout::{AgentRollout, Needs, Stops, StopsAlone, UnknownGroup, UnknownGroups};
 
-use super::CoreState;
 use super::tx::Tx;
+use super::{CoreState, counts};
+
+/// Unknown groups that are named: anybody may declare any.
+const UNKNOWN_GROUPS: usize = 5;
 
 /// A group, as its page shows it.
 pub(crate) struct GroupLook {
@@ -53,13 +56,22 @@ pub(crate) fn stops(tx: &Tx<'_>) -> StopsAlone {
 }
 
 fn needs(state: &CoreState) -> Needs {
-    let waiting = u64::try_from(state.enrolments.waiting()).unwrap_or(u64::MAX);
-    let rollout = state.rollouts.rollout.as_ref();
-    let unknown = rollout.map(|rollout| state.fleet.unknown_groups(rollout)).unwrap_or_default();
-    let mut unknown_groups: Vec<_> = unknown.into_iter().map(|(group, hosts)| UnknownGroup { group, hosts }).collect();
-    unknown_groups.sort_by_key(|unknown| Reverse(unknown.hosts));
-    let unknown_groups_in = rollout.filter(|_| !unknown_groups.is_empty()).and_then(|rollout| rollout.rest().cloned());
-    Needs { waiting_hosts: Some(waiting).filter(|waiting| *waiting > 0), unknown_groups, unknown_groups_in }
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let waiting = count(state.enrolments.waiting());
+    let unknown_groups = state.rollouts.rollout.as_ref().and_then(|rollout| {
+        let now = state.now();
+        let unknown = state.fleet.unknown_groups(rollout, |host| !counts::is_gone(state, host, now));
+        let mut largest: Vec<_> = unknown.iter().map(|(name, hosts)| (Reverse(*hosts), *name)).collect();
+        largest.sort_unstable();
+        let named = |(Reverse(hosts), name): (Reverse<u64>, &str)| UnknownGroup { name: name.to_owned(), hosts };
+        (!unknown.is_empty()).then(|| UnknownGroups {
+            hosts: unknown.values().sum(),
+            groups: count(unknown.len()),
+            largest: largest.into_iter().take(UNKNOWN_GROUPS).map(named).collect(),
+            place: rollout.rest().cloned(),
+        })
+    });
+    Needs { waiting_hosts: Some(waiting).filter(|waiting| *waiting > 0), unknown_groups }
 }
 
 /// The present rollout with its number, as those that are past.

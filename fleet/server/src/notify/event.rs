@@ -172,7 +172,9 @@ fn way_on(entry: &AuditEntry) -> Option<String> {
     }
     let Why::Halted { rule, .. } = why else { return None };
     let run = Command::Run { groups: if all { Vec::new() } else { vec![group.to_owned()] }, all };
-    let end = end_of_halt(group, rule, entry.detail["error"].as_str(), run);
+    // A record of before does not say it.
+    let back = entry.detail["back"].as_bool().unwrap_or(false);
+    let end = end_of_halt(group, rule, entry.detail["error"].as_str(), back, run);
     Some(advice::text(&end, &why, ReasonSubject::Group(group)))
 }
 
@@ -250,7 +252,8 @@ mod tests {
             "Group a b is halted (release_blocked): nobody in it is allowed to update."
         );
         let ends = |text: String| text.split_once("; ").unwrap().1.to_owned();
-        assert!(ends(of("soak_failed", false)).starts_with("to see these hosts: "));
+        let way = ends(of("soak_failed", false));
+        assert!(way.starts_with("to see these hosts: ") && !way.contains("rollback"), "not said to go back: {way}");
         assert_eq!(
             ends(of("restored", true)),
             "to end the hold of everything: teleport-fleet autoupdate agents run --all"

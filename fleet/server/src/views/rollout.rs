@@ -1,6 +1,8 @@
 //! `/`: the rollout as a line of groups, and why each of them waits.
 
 use askama::Template;
+use fleet_engine::advice::Advice;
+use fleet_engine::command::Command;
 use fleet_engine::reason::Why;
 use fleet_wire::api::HoldsView;
 use fleet_wire::lenient::Lenient;
@@ -153,7 +155,10 @@ fn actions(group: &RolloutGroup) -> Vec<PageAction> {
     let on = |verb, label| PageAction::on_group(verb, label, &group.name);
     let approve = || PageAction { digest: group.approval_digest.clone(), ..on("approve", "Approve") };
     let reason = group.reason();
-    let is_frozen = matches!(reason.code, Lenient::Known(Why::Blackout { .. }));
+    let advised = reason.advice.as_ref().and_then(Option::as_ref);
+    let is_frozen = advised.is_some_and(|advice| {
+        matches!(advice, Lenient::Known(Advice::Command(Command::Start { ignore_blackout: true, .. })))
+    });
     let is_bad = matches!(&reason.code, Lenient::Known(why @ Why::Halted { .. }) if !why.is_stopped_by_decision());
     let start = |label| {
         let in_freeze = PageAction { ignore_blackout: true, ..on("start", "Start in spite of the freeze") };
@@ -283,8 +288,12 @@ mod tests {
             let why = Some(Reason::read(&why));
             Card::of(&RolloutGroup { state: state.to_owned(), why, ..RolloutGroup::default() }).actions
         };
-        let freeze = serde_json::json!({ "code": "blackout", "reason": "sale" });
-        assert!(["unstarted", "active"].iter().all(|state| actions(state, freeze.clone())[0].ignore_blackout));
+        let start = |ignore_blackout| {
+            let start = Command::Start { groups: vec!["prod".to_owned()], force: false, ignore_blackout };
+            serde_json::json!({ "code": "outside_window", "advice": Advice::Command(start) })
+        };
+        let first = |state: &str, ignore| actions(state, start(ignore))[0].ignore_blackout;
+        assert!(["unstarted", "active", "rolledback"].iter().all(|state| first(state, true) && !first(state, false)));
         let halt = |rule| serde_json::json!({ "code": "halted", "rule": rule, "count": 1, "of": 2, "error": null });
         assert_eq!(actions("halted", halt("failed_threshold")).last().unwrap().verb, "run");
         assert_eq!(actions("halted", halt("manual_halt"))[0].verb, "run");

@@ -11,40 +11,27 @@ use crate::text::{clean, hosts};
 /// What is said while a stop waits for the store (FLEET §3).
 pub const STOP_WAITS: &str = "a stop waits for the store: until it is decided, no host is allowed to update";
 
-/// Most unknown groups that are named.
-const NAMED: usize = 5;
-
-/// A line for each thing that waits for a person, with the command that shows it.
+/// A line for each thing that waits for a person.
 pub fn needs(needs: &Needs) -> Vec<String> {
-    let mut lines = Vec::new();
-    if let Some(waiting) = needs.waiting_hosts {
-        let verb = if waiting == 1 { "waits" } else { "wait" };
-        lines.push(format!(
-            "{} {verb} to be accepted, and no group counts what waits; to see them: teleport-fleet hosts --waiting",
-            hosts(waiting)
-        ));
-    }
-    if !needs.unknown_groups.is_empty() {
-        let groups = &needs.unknown_groups;
-        let name = |unknown: &UnknownGroup| format!("{} ({})", clean(&unknown.group), unknown.hosts);
-        let named: Vec<_> = groups.iter().take(NAMED).map(name).collect();
-        let more = match groups.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let place = match &needs.unknown_groups_in {
-            Some(group) => format!("they are in {}", clean(group)),
-            None => "they are in no group".to_owned(),
-        };
-        let all = groups.iter().map(|unknown| unknown.hosts).sum();
-        let verb = if all == 1 { "declares a group" } else { "declare groups" };
-        lines.push(format!(
-            "{} {verb} that this rollout does not have: {}{more}; {place}",
-            hosts(all),
-            named.join(", ")
-        ));
-    }
-    lines
+    let waiting = needs.waiting_hosts.map(|count| {
+        let verb = if count == 1 { "has" } else { "have" };
+        format!(
+            "{} {verb} a key that waits for an admin, and reports with it do not count; to see them: teleport-fleet hosts --waiting",
+            hosts(count)
+        )
+    });
+    let unknown = needs.unknown_groups.as_ref().map(|unknown| {
+        let name = |group: &UnknownGroup| format!("{} ({})", clean(&group.name), group.hosts);
+        let named: Vec<_> = unknown.largest.iter().map(name).collect();
+        let more = unknown.groups.saturating_sub(u64::try_from(named.len()).unwrap_or(u64::MAX));
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let place = unknown.place.as_deref().map_or("in no group".to_owned(), |group| format!("in {}", clean(group)));
+        let (verb, they) =
+            if unknown.hosts == 1 { ("declares a group", "it is") } else { ("declare groups", "they are") };
+        let (count, named) = (hosts(unknown.hosts), named.join(", "));
+        format!("{count} {verb} that this rollout does not have: {named}{more}; {they} {place}")
+    });
+    waiting.into_iter().chain(unknown).collect()
 }
 
 /// A line for each hold that no line of a group tells of; `is_shown` says which groups have one.

@@ -12,24 +12,8 @@ use super::{Stage, cluster, files, words_of};
 /// For what takes some seconds on an idle machine.
 const SOON: Duration = Duration::from_secs(60);
 
-/// What lines of shell may call: the agent's process, its program, this life of its unit, what a unit said, whether units are
-/// active, whether ours are enabled; a package's removal and version; a directory's files with all that makes them so.
-const SHELL: &str = r#"cd /
-no() { if "$@"; then return 1; fi; }
-pid() { cat /run/teleport.pid; }
-exe() { readlink /proc/$(pid)/exe; }
-life() { systemctl show -p InvocationID --value teleport; }
-said() { journalctl -o cat --no-pager -u "$1"; }
-active() { systemctl is-active "$@" || true; }
-units() { systemctl is-enabled teleport-update.timer teleport-update-recover.service || true; }
-has_rpm() { command -v rpm >/dev/null; }
-remove() { if has_rpm; then rpm -e --force-debian "$1"; else dpkg --remove "$1"; fi; }
-version() {
-    if has_rpm; then rpm -q --qf '%{VERSION}\n' "$1" | grep -v 'not installed' || true
-    else dpkg-query -s "$1" 2>/dev/null | sed -n '/^Status: .* installed$/,$s/^Version: //p'; fi
-}
-tree() { find "$@" -printf '%p %y %m %U:%G %l\n' | sort; find "$@" -type f ! -name '.lock' -exec sha256sum {} + | sort; }
-"#;
+/// What lines of shell may call, from the root directory.
+const SHELL: &str = concat!("cd /\n", include_str!("shell.sh"));
 
 /// Brings up the host of `host WORDS`; false, saying why, where this machine cannot host one. The words: `root:NAME` (of `root.sh`), `nspawn:ARG`,
 /// and in place of the updater alone `deb` or `rpm`, its package of 1.0.0; with `fleet` the server's; with `bare` nothing is installed.
