@@ -10,7 +10,7 @@ use super::*;
 use crate::fleet::{HostChange, HostReport};
 use crate::host::{HostId, Outcome};
 use crate::labels::Expression;
-use crate::policy::{GroupPolicy, Members};
+use crate::policy::Members;
 use crate::record::HostRecord;
 use crate::resource_set::ResourceSet;
 use crate::rollout::Rollout;
@@ -289,8 +289,8 @@ fn a_host_that_changes_its_update_id_with_each_question_fills_no_memory() {
 fn a_group_whose_labels_a_host_does_not_have_is_no_unknown_group() {
     let (mut fleet, mut rollout) = (Fleet::default(), rollout());
     let node = Some(Expression::parse("labels[\"env\"] == \"prod\"").unwrap());
-    rollout.groups[0].policy =
-        GroupPolicy { name: "prod".into(), members: Some(Members { node, instance: None }), ..GroupPolicy::default() };
+    rollout.groups[0].policy.name = "prod".into();
+    rollout.groups[0].policy.members = Some(Members { node, instance: None });
     for (host, group) in [(1, "prod"), (2, "pord")] {
         let report = HostReport { host, group: Some(group.to_owned()), ..HostReport::default() };
         fleet.report(&report, None, Timestamp::UNIX_EPOCH);

@@ -12,8 +12,9 @@ use super::{Stage, cluster, files, words_of};
 /// For what takes some seconds on an idle machine.
 const SOON: Duration = Duration::from_secs(60);
 
-/// What lines of shell may call, from the root directory.
-const SHELL: &str = concat!("cd /\n", include_str!("shell.sh"));
+/// What lines of shell may call: the agent's process, its program, this life of its unit, what a unit said, whether units are
+/// active, whether ours are enabled; a package's removal and version; a directory's files with all that makes them so.
+const SHELL: &str = include_str!("bed.sh");
 
 /// Brings up the host of `host WORDS`; false, saying why, where this machine cannot host one. The words: `root:NAME` (of `root.sh`), `nspawn:ARG`,
 /// and in place of the updater alone `deb` or `rpm`, its package of 1.0.0; with `fleet` the server's; with `bare` nothing is installed.
