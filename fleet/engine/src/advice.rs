@@ -28,8 +28,13 @@ pub enum Advice {
     Edit(Vec<String>),
     /// A resource of this kind to write, as there is none.
     Write(String),
-    /// Hosts of this group to look at: those by which it was halted.
-    Look(String),
+    /// Hosts to look at: those by which a group was halted.
+    Look {
+        /// The group; empty: that of an immediate rollout.
+        group: String,
+        /// Those that took too long; else those that failed.
+        timed_out: bool,
+    },
     /// Several, the first to do first.
     Steps(Vec<Advice>),
     /// A decision on the host.
@@ -275,7 +280,7 @@ pub fn end_of_halt(group: &str, rule: HaltRule, error: Option<&str>, back: bool,
     if !rule.is_of_failures() && !is_late {
         return Advice::Command(run);
     }
-    let mut steps = vec![Advice::Look(group.to_owned()), edit(Kind::Version)];
+    let mut steps = vec![Advice::Look { group: group.to_owned(), timed_out: is_late }, edit(Kind::Version)];
     if back {
         let groups = vec![group.to_owned()];
         steps.push(Advice::Command(Command::Rollback { groups, all_started: false, at_once: false }));

@@ -253,7 +253,7 @@ mod tests {
         );
         let ends = |text: String| text.split_once("; ").unwrap().1.to_owned();
         let way = ends(of("soak_failed", false));
-        assert!(way.starts_with("to see these hosts: ") && !way.contains("rollback"), "not said to go back: {way}");
+        assert!(way.starts_with("to see the hosts that failed: ") && !way.contains("rollback"), "{way}");
         assert_eq!(
             ends(of("restored", true)),
             "to end the hold of everything: teleport-fleet autoupdate agents run --all"

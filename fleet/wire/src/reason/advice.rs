@@ -2,7 +2,7 @@
 
 use fleet_engine::advice::{Advice, OnAgent, OnHost};
 use fleet_engine::command::Command;
-use fleet_engine::reason::{HaltRule, Why};
+use fleet_engine::reason::Why;
 use fleet_engine::resource::Kind;
 
 use crate::reason::subject::ReasonSubject;
@@ -17,12 +17,9 @@ pub fn text(advice: &Advice, why: &Why, subject: ReasonSubject<'_>) -> String {
         Advice::Command(command) => format!("{}: {}", purpose(command, why, subject), words(command)),
         Advice::Edit(resources) => edit(resources, why),
         Advice::Write(kind) => format!("to begin one, write an {kind}: teleport-fleet create -f FILE"),
-        Advice::Look(group) => {
-            let state = match why {
-                Why::Halted { rule: HaltRule::TimeoutThreshold, .. } => "--state timed_out",
-                _ => "--failed",
-            };
-            format!("to see these hosts: teleport-fleet hosts{}{state}", of_group(group))
+        Advice::Look { group, timed_out } => {
+            let (what, state) = if *timed_out { ("timed out", "--state timed_out") } else { ("failed", "--failed") };
+            format!("to see the hosts that {what}: teleport-fleet hosts{}{state}", of_group(group))
         }
         Advice::Steps(steps) => steps.iter().map(|step| text(step, why, subject)).collect::<Vec<_>>().join("; "),
         Advice::Host(decision) => on_host(*decision, subject),
@@ -108,8 +105,9 @@ fn edit(resources: &[String], why: &Why) -> String {
         Why::Disabled | Why::Suspended => "to go on, write mode enabled",
         Why::Blackout { .. } => "to change the freeze",
         Why::OutsideWindow => "to change its window_duration",
-        Why::RolledBack | Why::Halted { .. } => "to give another target",
         Why::VersionBlocked { .. } => "to name another start_version",
+        // Also of a group that waits for one that was halted.
+        _ if resources == [Kind::Version.as_str()] => "to give another target",
         _ => "to change the pace",
     };
     let commands: Vec<String> =

@@ -406,15 +406,14 @@ pub(crate) mod tests {
             "code": "halted", "rule": "failed_threshold", "count": 3, "of": 40, "error": "unhealthy",
             "since": "2025-01-15T02:00:00Z", "until": null, "who": "operator",
             "advice": { "steps": [
-                { "look": "prod" },
-                { "edit": ["autoupdate_version"] },
+                { "look": { "group": "prod", "timed_out": false } }, { "edit": ["autoupdate_version"] },
                 { "command": { "rollback": { "groups": ["prod"], "all_started": false, "at_once": false } } },
             ] },
         });
         assert_eq!(
             line(why),
             "halted (failed_threshold): 3 of 40 hosts failed, more than allowed; most often: unhealthy, since \
-             2025-01-15 02:00:00 UTC; to see these hosts: teleport-fleet hosts --group prod --failed; to give another target: \
+             2025-01-15 02:00:00 UTC; to see the hosts that failed: teleport-fleet hosts --group prod --failed; to give another target: \
              teleport-fleet edit autoupdate_version; to go back: teleport-fleet autoupdate agents rollback prod"
         );
     }
