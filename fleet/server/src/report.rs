@@ -132,15 +132,16 @@ fn checked(report: &mut Report) -> Result<HostId, String> {
         return Err(format!("epoch and sequence are at most {MAX_NUMBER}"));
     }
     labels(report)?;
-    let Report { versions, time, group, edition, updater, arch, os, kernel, .. } = report;
+    let Report { hostname, versions, time, group, edition, updater, arch, os, kernel, .. } = report;
     let version = [&mut versions.installed, &mut versions.running, &mut versions.previous, &mut versions.desired];
     for (name, text) in ["installed", "running", "previous", "desired"].into_iter().zip(version) {
         if !text.is_empty() && text.parse::<Version>().is_err() {
             return Err(format!("versions.{name} is no version"));
         }
     }
-    let texts = [time, group, edition, updater, arch, os, kernel];
-    for (name, text) in ["time", "group", "edition", "updater", "arch", "os", "kernel"].into_iter().zip(texts) {
+    let texts = [hostname, time, group, edition, updater, arch, os, kernel];
+    let names = ["hostname", "time", "group", "edition", "updater", "arch", "os", "kernel"];
+    for (name, text) in names.into_iter().zip(texts) {
         bound(name, text, MAX_TEXT)?;
     }
     last(report)?;

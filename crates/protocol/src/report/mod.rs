@@ -39,6 +39,9 @@ pub struct Report {
     /// The agent's host UUID.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "uuid")))]
     pub host: String,
+    /// The host's name, as its kernel has it; empty: it has none. A label `hostname` counts in its place.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hostname: String,
     /// The updater's own id, a UUID.
     pub update_id: String,
     /// The server's epoch, as it was last told.
