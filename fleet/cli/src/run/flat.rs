@@ -5,12 +5,12 @@ use fleet_engine::resource::Kind;
 use fleet_wire::api::WriteResult;
 use yaml::{Node, Value};
 
-use super::{agents, swap};
+use super::{agents, resources, swap};
 use crate::args::{FlatStatus, FlatUpdate};
 use crate::client::{Answer, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
-use crate::show::{acted, flat, status as whole, value, written};
+use crate::show::{acted, flat, status as whole, value};
 
 /// What `update` answers.
 const UPDATED: &str = "Automatic updates configuration has been updated.";
@@ -69,7 +69,7 @@ pub(super) fn said(
 ) -> Result<(), Failure> {
     value::show(screen, done, |out, _| {
         writeln!(out, "{}", if dry_run { "Nothing was changed (--dry-run)." } else { sentence })?;
-        done.iter().try_for_each(|written| written::text(out, written, dry_run))?;
+        done.iter().try_for_each(|written| resources::text(out, written, dry_run, &resources::line))?;
         if done.is_empty() {
             writeln!(out, "Nothing was different: nothing was written.")?;
         }

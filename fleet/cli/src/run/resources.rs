@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::file::{read_open, read_text};
 use fleet_engine::resource::{self, Kind};
-use fleet_wire::api::{Code, How, KeptResource, WriteResult};
+use fleet_wire::api::{Code, How, KeptResource, Unwise, WriteResult};
+use fleet_wire::words::written;
 use serde_json::Value;
 
 use super::swap::{self, RESOURCES};
@@ -14,7 +15,7 @@ use crate::args::{Create, Files, Get, PrintFormat, Rm, UpdateFile};
 use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
-use crate::show::{text, value, written};
+use crate::show::{text, value};
 
 /// Largest text of resources, bytes: what the server's YAML reader takes.
 const MAX_FILE: u64 = yaml::MAX_BYTES as u64;
@@ -122,9 +123,7 @@ fn write(
 ) -> Result<(), Failure> {
     let joined = JoinedText::read(files, screen)?;
     let written = swap::write(client, joined.text.clone(), how, is_dry).map_err(|failure| joined.named(failure))?;
-    value::show(screen, &written, |out, _| {
-        written::text_of(out, &written, is_dry, &|unwise| joined.place(unwise.line?))
-    })
+    value::show(screen, &written, |out, _| text(out, &written, is_dry, &|unwise| joined.place(unwise.line?)))
 }
 
 /// `rm`.
@@ -141,7 +140,22 @@ pub(super) fn remove(rm: &Rm, client: &ApiClient, screen: &mut Screen<'_, '_>) -
 
 /// What a write did.
 pub(super) fn show(written: &Answer<WriteResult>, is_dry: bool, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    value::show(screen, written, |out, _| written::text(out, written, is_dry))
+    value::show(screen, written, |out, _| text(out, written, is_dry, &line))
+}
+
+/// Where something unwise stands in the only text.
+pub(super) fn line(unwise: &Unwise) -> Option<String> {
+    unwise.line.map(|line| format!("line {line}"))
+}
+
+/// The same for people; `place` says where in a file something unwise stands.
+pub(super) fn text(
+    out: &mut dyn io::Write,
+    written: &WriteResult,
+    is_dry: bool,
+    place: &dyn Fn(&Unwise) -> Option<String>,
+) -> Result<(), Failure> {
+    written::lines(written, is_dry, place).iter().try_for_each(|line| Ok(writeln!(out, "{line}")?))
 }
 
 /// Several files as one text.

@@ -10,7 +10,6 @@ pub(crate) mod report;
 pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod value;
-pub(crate) mod written;
 
 pub(crate) use fleet_wire::words::reported;
 pub(crate) use fleet_wire::{reason, rollout, text};

@@ -6,6 +6,7 @@ pub(crate) mod counts;
 mod enrolments;
 pub(crate) mod hosts;
 mod publish;
+pub(crate) mod release;
 mod repeats;
 pub(crate) mod reports;
 pub(crate) mod resources;

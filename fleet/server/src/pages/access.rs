@@ -54,7 +54,7 @@ pub(super) fn from(parts: &Parts) -> String {
 }
 
 /// The values of a form.
-pub(super) struct FormFields(Vec<(String, String)>);
+pub(super) struct FormFields(pub(super) Vec<(String, String)>);
 
 impl FormFields {
     /// The first value of this name; empty: there is none.

@@ -1,63 +1,82 @@
 //! What people do: a form leads to a page that says what would happen, and that page's form does it.
 
-use crate::views::confirm::Confirm;
+use crate::views::confirm::{Confirm, ConfirmPage};
 use crate::views::done::Done;
 use axum::extract::State;
 use axum::http::StatusCode;
 use fleet_engine::command::Command;
 use fleet_wire::api::{Act, ApiError, Code, Decided, Role};
-use fleet_wire::words::effects;
+use fleet_wire::words::{effects, written};
 
 use super::access::{FormFields, Posted};
 use super::page::{PageResult, frame, page, refuse};
 use super::session::Session;
 use super::wanted::FormAction;
 use crate::app::App;
+use crate::core::release::{self, NextRelease};
 use crate::core::{Actor, Tx, commands, hosts, rollouts};
 
 /// `/confirm`: says what would happen. Nothing changes.
 pub(super) async fn confirm(State(app): State<App>, Posted { session, fields }: Posted) -> PageResult {
     session.needs(&app, Role::Operator, "POST /confirm").await?;
     let refused = |wrong| refuse(&app, Some(&session), wrong, &FormAction::back(&fields));
-    let confirm = shown(&app, &session, &fields).await.map_err(refused)?;
-    Ok(page(StatusCode::OK, &confirm))
+    let asked = shown(&app, &session, &fields).await.map_err(refused)?;
+    Ok(page(StatusCode::OK, &ConfirmPage { frame: frame(&app, Some(&session)), asked }))
 }
 
-async fn shown(app: &App, session: &Session, fields: &FormFields) -> Result<Confirm, ApiError> {
+/// What would happen.
+///
+/// # Errors
+/// Why nothing would.
+pub(super) async fn shown(app: &App, session: &Session, fields: &FormFields) -> Result<Confirm, ApiError> {
     let wanted = FormAction::read(fields)?;
     // The request's id is that of the second form: sent twice, it acts once.
     let id = uuid::Uuid::new_v4().to_string();
     let (actor, command) = (session.actor.clone(), wanted.clone());
-    let tried = app.core.run(move |tx| {
-        let acted = match command {
-            FormAction::Host(..) => None,
-            FormAction::Command(command) => {
-                let id = uuid::Uuid::new_v4().to_string();
-                Some(commands::act(tx, &actor, &Act { id, command, dry_run: true })?)
-            }
-        };
-        Ok((rollouts::number(tx), acted))
-    });
-    let (number, acted) = tried.await?;
+    let tried = app.core.run(move |tx| Ok((rollouts::number(tx), tried(tx, &actor, command)?)));
+    let (number, Tried { groups, touches, more }) = tried.await?;
     let mut sent = FormAction::fields(fields);
     sent.extend([("id", id), ("rollout", number.to_string())]);
-    if let (FormAction::Command(Command::Approve { groups, digest: None }), Some(acted)) = (&wanted, &acted) {
-        let seen = acted.rollout.iter().flat_map(|rollout| &rollout.status.groups);
-        let digest = seen.filter(|group| groups.contains(&group.name)).find_map(|group| group.approval_digest.clone());
-        sent.extend(digest.map(|digest| ("digest", digest)));
-    }
-    let (groups, effects) = acted.map(|acted| (acted.groups, acted.effects)).unzip();
+    sent.extend(more);
     Ok(Confirm {
-        frame: frame(app, Some(session)),
         title: wanted.title(),
         means: wanted.means().to_owned(),
-        groups: groups.unwrap_or_default(),
-        effects,
+        groups,
+        touches,
         fields: sent,
         is_stop: wanted.is_stop(),
         is_urgent: wanted.is_halt(),
         back: FormAction::back(fields),
     })
+}
+
+/// What an action would do: to which groups, to how many hosts, and what its form sends besides.
+struct Tried {
+    groups: Vec<String>,
+    touches: Vec<String>,
+    more: Option<(&'static str, String)>,
+}
+
+fn tried(tx: &mut Tx<'_>, actor: &Actor, wanted: FormAction) -> Result<Tried, ApiError> {
+    let id = uuid::Uuid::new_v4().to_string();
+    match wanted {
+        FormAction::Host(..) => Ok(Tried { groups: Vec::new(), touches: vec!["1 host".to_owned()], more: None }),
+        FormAction::Release(release) => {
+            let release = NextRelease { revision: release::revision(tx), ..release };
+            let written = release::write(tx, actor, &release, (id, true))?;
+            let touches = written::lines(&written, true, |_| None);
+            Ok(Tried { groups: Vec::new(), touches, more: Some(("revision", release.revision)) })
+        }
+        FormAction::Command(command) => {
+            let is_approval = matches!(command, Command::Approve { digest: None, .. });
+            let acted = commands::act(tx, actor, &Act { id, command, dry_run: true })?;
+            let seen = acted.rollout.iter().flat_map(|rollout| &rollout.status.groups);
+            let mut seen = seen.filter(|group| is_approval && acted.groups.contains(&group.name));
+            let digest = seen.find_map(|group| group.approval_digest.clone());
+            let (groups, touches) = (acted.groups, vec![effects::effects(&acted.effects)]);
+            Ok(Tried { groups, touches, more: digest.map(|digest| ("digest", digest)) })
+        }
+    }
 }
 
 /// `/act`: does it, as the API would.
@@ -88,6 +107,10 @@ fn carry_out(
         FormAction::Command(command) => {
             let acted = commands::act(tx, actor, &Act { id, command: command.clone(), dry_run: false })?;
             Ok((effects::done(command, &acted), effects::effects(&acted.effects)))
+        }
+        FormAction::Release(release) => {
+            let written = release::write(tx, actor, release, (id, false))?;
+            Ok((format!("{}: done.", wanted.title()), effects::effects(&written.effects)))
         }
         FormAction::Host(host, decision) => {
             hosts::decide(tx, actor, *host, &Decided { id, decision: decision.clone() })?;

@@ -1,18 +1,21 @@
-//! `/simulate`: the engine with a virtual clock, on this server's configuration.
+//! `/simulate`: the next release, by the engine with a virtual clock on this server's configuration.
 
 use crate::views::simulate::{SimulateInput, SimulatePage, SimulateResult};
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
-use axum::response::Response;
+use fleet_engine::resource::{self, Kind};
 use fleet_simulator::forecast::{self, ForecastPlan, HostShare, HostSource};
-use fleet_wire::api::ApiError;
+use fleet_wire::api::{ApiError, Role};
 use jiff::SignedDuration;
 
-use super::page::{self, frame, page};
+use super::access::FormFields;
+use super::act;
+use super::page::{self, PageResult, frame, page, refuse};
 use super::session::Session;
 use crate::app::App;
 use crate::clock;
 use crate::core;
+use crate::core::release::{self, NextRelease};
 use crate::simulation::{KINDS, MADE_UP, known};
 
 /// Most hosts: some seconds of one core.
@@ -27,28 +30,37 @@ const EVERY: SignedDuration = SignedDuration::from_mins(10);
 const SIZE: u64 = 180_000_000;
 
 /// The form, and what would happen.
-pub(super) async fn simulate(session: Session, State(app): State<App>, uri: Uri) -> Response {
+pub(super) async fn simulate(session: Session, State(app): State<App>, uri: Uri) -> PageResult {
     let field = |name: &str, empty: &str| {
         let found = page::asked(&uri, name).map(|value| value.trim().to_owned());
         found.filter(|value| !value.is_empty()).unwrap_or_else(|| empty.to_owned())
     };
     let asked = SimulateInput {
         to: field("to", ""),
+        start: field("start", ""),
         hosts: field("hosts", ""),
         bad: field("bad", "0%"),
         vanish: field("vanish", "0%"),
         seed: field("seed", "0"),
     };
+    let start = app.core.run(|tx| Ok(release::start(tx))).await;
+    let start = start.map_err(|wrong| refuse(&app, Some(&session), wrong, "/"))?.unwrap_or_default();
     let mut status = StatusCode::OK;
-    let mut told = None;
+    let (mut told, mut begin) = (None, None);
     if uri.query().is_some_and(|query| !query.is_empty()) {
         let (code, what) = match tell(&app, &asked).await {
             Ok(what) => (StatusCode::OK, Ok(what)),
             Err((code, why)) => (code, Err(why)),
         };
+        if what.is_ok() && !asked.to.is_empty() && session.actor.role >= Role::Operator {
+            let fields = [("do", "begin"), ("target", &asked.to), ("start", &asked.start)];
+            let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let shown = act::shown(&app, &session, &FormFields(fields.into())).await;
+            begin = Some(shown.map_err(|wrong| wrong.message));
+        }
         (status, told) = (code, Some(what));
     }
-    page(status, &SimulatePage { frame: frame(&app, Some(&session)), asked, told })
+    Ok(page(status, &SimulatePage { frame: frame(&app, Some(&session)), asked, told, begin, start }))
 }
 
 async fn tell(app: &App, asked: &SimulateInput) -> Result<SimulateResult, (StatusCode, String)> {
@@ -56,13 +68,23 @@ async fn tell(app: &App, asked: &SimulateInput) -> Result<SimulateResult, (Statu
     let unavailable = |wrong: ApiError| (StatusCode::SERVICE_UNAVAILABLE, wrong.message);
     let mut plan = read(asked).map_err(bad)?;
     let is_known = asked.hosts.is_empty();
+    let typed = NextRelease { target: asked.to.clone(), start: asked.start.clone(), revision: String::new() };
     let of_server = app.core.run(move |tx| {
         let most = usize::try_from(MOST).unwrap_or(usize::MAX);
         let hosts = if is_known { core::hosts::inventory(tx, most) } else { Some(Vec::new()) };
-        Ok((core::resources::of_kinds(tx, &KINDS), hosts))
+        // Where no start version is known, one is made up.
+        let release = Some(typed).filter(|typed| !typed.target.is_empty());
+        let release = release.and_then(|typed| release::document(tx, &typed).ok());
+        Ok((core::resources::of_kinds(tx, &KINDS), release, hosts))
     });
-    let (resources, inventory) = of_server.await.map_err(unavailable)?;
+    let (resources, release, inventory) = of_server.await.map_err(unavailable)?;
     plan.resources = resources;
+    if let Some(release) = release {
+        let release = resource::read(&release).map_err(|faults| bad(faults.to_string()))?;
+        plan.resources.retain(|resource| resource.kind() != Kind::Version);
+        plan.resources.extend(release);
+        plan.to = None;
+    }
     let inventory = inventory.ok_or_else(|| bad(format!("more than {MOST} hosts are known: say how many")))?;
     if !inventory.is_empty() {
         plan.hosts = HostSource::Known(inventory.into_iter().map(known).collect());

@@ -6,6 +6,7 @@ use fleet_wire::answers::ids;
 use fleet_wire::api::{ApiError, Code, Decision};
 
 use super::access::FormFields;
+use crate::core::release::NextRelease;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,10 +15,12 @@ pub(super) enum FormAction {
     Command(Command),
     /// To a host.
     Host(HostId, Decision),
+    /// To begin a rollout.
+    Release(NextRelease),
 }
 
 /// The names of the form's values by which [`FormAction::read`] knows what is asked for.
-const FIELDS: [&str; 7] = ["do", "group", "host", "force", "ignore_blackout", "at_once", "digest"];
+const FIELDS: [&str; 9] = ["do", "group", "host", "force", "ignore_blackout", "at_once", "digest", "target", "start"];
 
 impl FormAction {
     /// Of a form.
@@ -37,6 +40,11 @@ impl FormAction {
                 _ => Decision::Assign(groups.into_iter().next()),
             };
             return Ok(Self::Host(id, decision));
+        }
+        if verb == "begin" {
+            let text = |name: &str| fields.get(name).trim().to_owned();
+            let (target, start, revision) = (text("target"), text("start"), text("revision"));
+            return Ok(Self::Release(NextRelease { target, start, revision }));
         }
         if all && matches!(verb, "start" | "mark_done" | "approve") {
             return Err(bad(format!("{verb} needs a group")));
@@ -73,9 +81,9 @@ impl FormAction {
         matches!(self, Self::Command(Command::Halt { .. }))
     }
 
-    /// Never refused because something changed meanwhile: a stop.
+    /// Not refused because another rollout began meanwhile: a stop never is, and a release has the revision that was looked at.
     pub(super) fn holds_for_every_rollout(&self) -> bool {
-        self.is_halt() || matches!(self, Self::Host(..))
+        self.is_halt() || matches!(self, Self::Host(..) | Self::Release(_))
     }
 
     /// Where it leads back to.
@@ -105,6 +113,7 @@ impl FormAction {
                 Command::Rollback { groups, .. } => format!("Roll back {}", of(groups)),
                 Command::Gate { group, .. } => format!("Answer for group {group}"),
             },
+            Self::Release(release) => format!("Begin the rollout of {}", release.target),
             Self::Host(host, decision) => {
                 let host = ids::text(*host);
                 match decision {
@@ -146,6 +155,9 @@ impl FormAction {
                 Command::Rollback { .. } => "Hosts that were allowed to update are sent back to the start version.",
                 Command::Gate { .. } => "",
             },
+            Self::Release(_) => {
+                "A new rollout begins with its first group: each host gets the version when its group's turn comes."
+            }
             Self::Host(_, Decision::Hold) => "The host is not allowed to update until somebody releases it.",
             Self::Host(_, Decision::Release) => "The host is allowed to update when its turn comes.",
             Self::Host(_, Decision::Forget) => "If the host comes back it is new, and enrols as new hosts do.",

@@ -1,25 +1,30 @@
 //! `/confirm`: what a change would do, before it is made.
 
 use askama::Template;
-use fleet_wire::api::Effects;
-use fleet_wire::words::effects;
 
 use super::frame::Frame;
 
-/// What is asked for, and what it would do.
+/// What is asked for, on a page of its own.
 #[derive(Debug, Clone, Template)]
 #[template(path = "confirm.html")]
-pub(crate) struct Confirm {
+pub(crate) struct ConfirmPage {
     /// What is around it.
     pub(crate) frame: Frame,
+    /// What is asked for.
+    pub(crate) asked: Confirm,
+}
+
+/// What is asked for, what it would do, and the form that does it.
+#[derive(Debug, Clone)]
+pub(crate) struct Confirm {
     /// `Halt group prod`.
     pub(crate) title: String,
     /// What it means, a sentence.
     pub(crate) means: String,
     /// The groups that it would be carried out on.
     pub(crate) groups: Vec<String>,
-    /// How many hosts; `None`: it is about one host.
-    pub(crate) effects: Option<Effects>,
+    /// What it would do, and to how many hosts.
+    pub(crate) touches: Vec<String>,
     /// What the form sends: names and values.
     pub(crate) fields: Vec<(&'static str, String)>,
     /// It stops or takes back.
@@ -28,10 +33,4 @@ pub(crate) struct Confirm {
     pub(crate) is_urgent: bool,
     /// The path behind `Cancel`.
     pub(crate) back: String,
-}
-
-impl Confirm {
-    fn touches(&self) -> String {
-        self.effects.as_ref().map_or_else(|| "1 host".to_owned(), effects::effects)
-    }
 }

@@ -1,7 +1,8 @@
-//! `/simulate`: what a release would do to this fleet.
+//! `/simulate`: what the next release would do to this fleet, and the button that begins it.
 
 use askama::Template;
 
+use super::confirm::Confirm;
 use super::frame::Frame;
 
 /// What is assumed, and what would become of it.
@@ -14,6 +15,10 @@ pub(crate) struct SimulatePage {
     pub(crate) asked: SimulateInput,
     /// `None`: nothing was asked yet. An error: why it cannot be simulated.
     pub(crate) told: Option<Result<SimulateResult, String>>,
+    /// What beginning it would do; an error: why it cannot begin. `None`: nobody who may asked for a version that can be simulated.
+    pub(crate) begin: Option<Result<Confirm, String>>,
+    /// The start version where none is typed; empty: there is none.
+    pub(crate) start: String,
 }
 
 /// What was typed.
@@ -21,6 +26,8 @@ pub(crate) struct SimulatePage {
 pub(crate) struct SimulateInput {
     /// The release; empty: the target of the resources.
     pub(crate) to: String,
+    /// What hosts run before their turn; empty: what the present rollout says.
+    pub(crate) start: String,
     /// How many hosts; empty: those that the server knows.
     pub(crate) hosts: String,
     /// On how many of them the release breaks: `2%`.

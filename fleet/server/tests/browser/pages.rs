@@ -126,7 +126,7 @@ fn without_scripts_everything_can_be_done() {
     };
     assert!(assign("prod") && !assign(""), "it is put into a group, and taken out of it");
     for (page, has) in
-        [("/versions", "autoupdate_version"), ("/audit", "group rolled back"), ("/simulate", "<h1>Simulation</h1>")]
+        [("/versions", "autoupdate_version"), ("/audit", "group rolled back"), ("/simulate", "<h1>Next release</h1>")]
     {
         browser.open(&format!("http://{}{page}", server.addr));
         browser.until(has);

@@ -136,6 +136,9 @@ impl Stage {
     #[allow(clippy::too_many_lines, reason = "an arm a kind of step")]
     fn act(&mut self, line: &str, below: &str) {
         let words = words(line);
+        if self.answer.body.contains("action=\"/act\"") {
+            self.form = self.answer.form("/act");
+        }
         self.answered(200, String::new());
         match &words[..] {
             ["serve", words @ ..] => {
@@ -172,9 +175,6 @@ impl Stage {
                 let fields = fields.iter().filter_map(|field| field.split_once('='));
                 let fields: Vec<_> = fields.chain([("csrf", csrf.as_str())]).collect();
                 self.answer = self.browse(who, |visitor| visitor.post(path, &fields));
-                if self.answer.body.contains("action=\"/act\"") {
-                    self.form = self.answer.form("/act");
-                }
             }
             ["send", "as", who] => {
                 let form = self.form.clone();

@@ -6,3 +6,4 @@ pub mod effects;
 pub mod holds;
 pub mod host;
 pub mod reported;
+pub mod written;

@@ -1,47 +1,26 @@
-//! What a write did: when it takes effect, how many hosts it lets go, and how many go down (FLEET §2).
+//! What a write did: when it takes effect, how many hosts it allows to update, and how many downgrade (FLEET §2).
 
-use std::io::Write;
+use crate::api::{Changed, Takes, Unwise, WriteResult};
+use crate::lenient::{Lenient, word};
+use crate::text::clean;
 
-use fleet_wire::api::{Changed, Takes, Unwise, WriteResult};
-use fleet_wire::lenient::{Lenient, word};
-use fleet_wire::words::effects::effects;
+use super::effects::effects;
 
-use super::text::clean;
-use crate::failure::Failure;
-
-/// A line for each resource, with what it does to the fleet in the last.
-///
-/// # Errors
-/// Those of `out`.
-pub(crate) fn text(out: &mut dyn Write, written: &WriteResult, is_dry: bool) -> Result<(), Failure> {
-    text_of(out, written, is_dry, &|unwise| unwise.line.map(|line| format!("line {line}")))
-}
-
-/// The same; `place` says where in a file something unwise stands.
-///
-/// # Errors
-/// Those of `out`.
-pub(crate) fn text_of(
-    out: &mut dyn Write,
-    written: &WriteResult,
-    is_dry: bool,
-    place: &dyn Fn(&Unwise) -> Option<String>,
-) -> Result<(), Failure> {
+/// A line for each resource, with what it does to the fleet in the last; then a line for each advice. `is_dry`: nothing was written.
+/// `place` says where in a file something unwise stands.
+pub fn lines(written: &WriteResult, is_dry: bool, place: impl Fn(&Unwise) -> Option<String>) -> Vec<String> {
     let would = if is_dry { "would be " } else { "" };
-    if let [changed] = written.changed.as_slice() {
-        writeln!(out, "{would}{}; {}", line(changed), effects(&written.effects))?;
-    } else {
-        for changed in &written.changed {
-            writeln!(out, "{would}{}", line(changed))?;
-        }
-        writeln!(out, "together: {}", effects(&written.effects))?;
+    let mut lines: Vec<String> = written.changed.iter().map(|changed| format!("{would}{}", line(changed))).collect();
+    match lines.as_mut_slice() {
+        [only] => *only = format!("{only}; {}", effects(&written.effects)),
+        _ => lines.push(format!("together: {}", effects(&written.effects))),
     }
-    for unwise in &written.advice {
+    lines.extend(written.advice.iter().map(|unwise| {
         let place = place(unwise).map(|place| format!("{place}: ")).unwrap_or_default();
         let Unwise { key, code, what, advice, .. } = unwise;
-        writeln!(out, "advice: {}", clean(&format!("{place}{key}: {what}: {advice} [{code}]")))?;
-    }
-    Ok(())
+        format!("advice: {}", clean(&format!("{place}{key}: {what}: {advice} [{code}]")))
+    }));
+    lines
 }
 
 fn line(changed: &Changed) -> String {
@@ -68,9 +47,8 @@ fn line(changed: &Changed) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fleet_wire::api::Effects;
-
     use super::*;
+    use crate::api::Effects;
 
     fn written(changed: &[(&str, bool, Takes)], effects: Effects, is_dry: bool) -> String {
         let changed = changed.iter().map(|(revision, was_there, takes)| Changed {
@@ -80,9 +58,8 @@ mod tests {
             was_there: *was_there,
             takes: (*takes).into(),
         });
-        let mut out = Vec::new();
-        text(&mut out, &WriteResult { changed: changed.collect(), effects, advice: Vec::new() }, is_dry).unwrap();
-        String::from_utf8(out).unwrap()
+        let written = WriteResult { changed: changed.collect(), effects, advice: Vec::new() };
+        lines(&written, is_dry, |_| None).join("\n")
     }
 
     #[test]
@@ -90,7 +67,7 @@ mod tests {
         let effects = Effects { lets_go: 12, goes_down: 0, stops: 0, halted_before: false };
         assert_eq!(
             written(&[("r", false, Takes::NextRollout)], effects, false),
-            "created autoupdate_config/autoupdate-config, takes effect with the next rollout; 12 hosts may update now, 0 downgrade\n"
+            "created autoupdate_config/autoupdate-config, takes effect with the next rollout; 12 hosts may update now, 0 downgrade"
         );
     }
 
@@ -101,7 +78,7 @@ mod tests {
             written(&[("r", true, Takes::NewRollout), ("", true, Takes::NextStep)], effects, true),
             "would be updated autoupdate_config/autoupdate-config, begins a new rollout, from its first group\n\
              would be removed autoupdate_config/autoupdate-config, takes effect within two seconds\n\
-             together: 1 host may update now, 1 downgrades; this version was halted here before\n"
+             together: 1 host may update now, 1 downgrades; this version was halted here before"
         );
     }
 }
