@@ -1,5 +1,5 @@
 #!/bin/bash
-# setup.sh GROUP..   installs what a group (build, lint, beds, packages, selinux, vm, arm64, sbom, fuzz, mutants, bench, fleet-bench, browser, monitoring) lacks, one line for each thing done; silent if none.
+# setup.sh GROUP..   installs what a group (build, lint, beds, packages, selinux, vm, arm64, sbom, fuzz, mutants, bench, fleet-bench, browser, monitoring, api) lacks, one line for each thing done; silent if none.
 #
 # Debian packages are installed when root. Otherwise they are named: those of `build` are then an error; without those of
 # `beds` the tests that need a bed are skipped; without those of `lint` their check is left out.
@@ -11,6 +11,7 @@ cyclonedx=0.5.9
 fuzz=0.13.2
 mutants=27.1.0
 axe_core=4.14.1
+schemathesis=4.32.5
 
 say() { echo "setup: $*" >&2; }
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -88,8 +89,23 @@ take_promtool() {
     rm -rf "$parts"
 }
 
+# Below the target directory, as nobody else's Python.
+take_schemathesis() {
+    local folder=${CARGO_TARGET_DIR:-$(dirname "${BASH_SOURCE[0]}")/../target}/schemathesis log
+    if [ -x "$folder/bin/schemathesis" ]; then return; fi
+    say "pip install schemathesis $schemathesis"
+    log=$(mktemp)
+    if ! { python3 -m venv "$folder" && "$folder/bin/pip" install --quiet "schemathesis==$schemathesis"; } >"$log" 2>&1; then
+        tail -n 20 "$log" >&2
+        say "no schemathesis: the API is not questioned by its document"
+        rm -rf "$folder"
+    fi
+    rm -f "$log"
+}
+
 fatal=
 axe=
+api=
 for group in "$@"; do
     case $group in
     build)
@@ -188,8 +204,12 @@ for group in "$@"; do
     monitoring)
         has promtool || take_promtool
         ;;
+    api)
+        python3 -c 'import venv, ensurepip' 2>/dev/null || packages+=(python3 python3-venv)
+        api=yes
+        ;;
     *)
-        echo "usage: setup.sh build|lint|beds|packages|selinux|vm|arm64|sbom|fuzz|mutants|bench|fleet-bench|browser|monitoring.." >&2
+        echo "usage: setup.sh build|lint|beds|packages|selinux|vm|arm64|sbom|fuzz|mutants|bench|fleet-bench|browser|monitoring|api.." >&2
         exit 2
         ;;
     esac
@@ -223,3 +243,4 @@ if [ -n "$axe" ] && has npm; then
             say "npm failed: pages are not looked at by axe-core"
     fi
 fi
+if [ -n "$api" ]; then take_schemathesis; fi

@@ -21,6 +21,7 @@ pub enum Command {
     /// Starts groups before their time; in a freeze only with `force` or `ignore_blackout`.
     Start {
         /// Names of groups.
+        #[schemars(length(min = 1), inner(length(min = 1, max = 255)))]
         groups: Vec<String>,
         /// Without canaries, and although a freeze lasts.
         force: bool,
@@ -31,11 +32,13 @@ pub enum Command {
     /// Calls groups done.
     MarkDone {
         /// Names of groups.
+        #[schemars(length(min = 1), inner(length(min = 1, max = 255)))]
         groups: Vec<String>,
     } = "mark_done",
     /// Sends hosts back to the start version.
     Rollback {
         /// Names of groups; none with `all_started`.
+        #[schemars(inner(length(min = 1, max = 255)))]
         groups: Vec<String>,
         /// Every group that has started.
         all_started: bool,
@@ -45,6 +48,7 @@ pub enum Command {
     /// Stops groups until `run`.
     Halt {
         /// Names of groups; none with `all`.
+        #[schemars(inner(length(min = 1, max = 255)))]
         groups: Vec<String>,
         /// Every group, also of rollouts to come.
         all: bool,
@@ -53,6 +57,7 @@ pub enum Command {
     /// the hold of everything, and no halt that has a name or a reason of its own.
     Run {
         /// Names of groups; none with `all`.
+        #[schemars(inner(length(min = 1, max = 255)))]
         groups: Vec<String>,
         /// What stopped everything.
         all: bool,
@@ -60,6 +65,7 @@ pub enum Command {
     /// Approves groups of this rollout.
     Approve {
         /// Names of groups.
+        #[schemars(length(min = 1), inner(length(min = 1, max = 255)))]
         groups: Vec<String>,
         /// What was seen of them; absent: as they are.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,6 +74,7 @@ pub enum Command {
     /// What an external check said of a group.
     Gate {
         /// Its name.
+        #[schemars(length(min = 1, max = 255))]
         group: String,
         /// The answer.
         answer: GateAnswer,

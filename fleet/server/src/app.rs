@@ -8,7 +8,7 @@ use fleet_wire::answers::install_script::InstallScript;
 use crate::core::Core;
 use crate::dashboard::Dashboard;
 use crate::forwards::Forwards;
-use crate::load::Load;
+use crate::load::{Load, RequestMeter};
 use crate::notify::Meter;
 use crate::tokens::TokenSet;
 
@@ -29,6 +29,8 @@ pub(crate) struct AppState {
     pub(crate) forwards: Forwards,
     /// What the listener has in work.
     pub(crate) load: Load,
+    /// What it answered.
+    pub(crate) requests: RequestMeter,
     /// The server is ending.
     pub(crate) ending: tokio::sync::watch::Receiver<bool>,
     /// How far the receiver of notifications was told; `None`: there is none.

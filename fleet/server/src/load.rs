@@ -8,6 +8,11 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use prometheus::process_collector::ProcessCollector;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
 use crate::failure::ApiFailure;
 
@@ -89,10 +94,57 @@ pub(crate) struct Overloaded {
     after: u32,
 }
 
+/// Upper bounds of how long an answer takes, seconds: a host's 1 ms, a page's 50 ms (FLEET §11), and what somebody gives up on.
+const SECONDS: [f64; 8] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
+
+/// What the requests came to, and what this process needs.
+#[derive(Clone)]
+pub(crate) struct RequestMeter {
+    /// All of it.
+    pub(crate) registry: Registry,
+    answered: IntCounterVec,
+    seconds: HistogramVec,
+}
+
+impl RequestMeter {
+    /// Nothing was asked yet.
+    ///
+    /// # Errors
+    /// Two have the same name.
+    pub(crate) fn new() -> prometheus::Result<Self> {
+        let answered = Opts::new("teleport_fleet_requests_total", "Requests that were answered");
+        let answered = IntCounterVec::new(answered, &["kind", "status"])?;
+        let seconds = HistogramOpts::new("teleport_fleet_request_seconds", "How long answers took");
+        let seconds = HistogramVec::new(seconds.buckets(SECONDS.to_vec()), &["kind"])?;
+        let registry = Registry::new();
+        registry.register(Box::new(answered.clone()))?;
+        registry.register(Box::new(seconds.clone()))?;
+        registry.register(Box::new(ProcessCollector::for_self()))?;
+        Ok(Self { registry, answered, seconds })
+    }
+
+    /// A request of `kind` was answered after so long.
+    pub(crate) fn note(&self, kind: RequestKind, status: StatusCode, after: Duration) {
+        self.answered.with_label_values(&[kind.name(), status.as_str()]).inc();
+        self.seconds.with_label_values(&[kind.name()]).observe(after.as_secs_f64());
+    }
+}
+
 impl RequestKind {
     /// Its body is read before it takes a place: anybody may send one, as slowly as he likes, and others wait for the same places.
     pub(crate) fn waits_for_its_body(self) -> bool {
         matches!(self, Self::Report | Self::Page)
+    }
+
+    /// As metrics name it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Health => "health",
+            Self::Admin => "admin",
+            Self::Report => "report",
+            Self::Page => "page",
+            Self::Public => "public",
+        }
     }
 
     /// It is on record in the log, with an id that its answer has.

@@ -4,15 +4,29 @@ use std::fmt::Write;
 
 use fleet_engine::rollout::{Rollout, State};
 use fleet_wire::lenient::word;
+use prometheus::TextEncoder;
 
 use crate::core::Snapshot;
+use crate::load::RequestMeter;
 use crate::notify::{Meter, WEBHOOK};
 
 /// Of the text format.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All of them. No label has a text that a host chose.
-pub(crate) fn text(snapshot: &Snapshot, meter: Option<&Meter>) -> String {
+/// All of them; `versions` are how many hosts run which. No other label has a text that a host chose.
+pub(crate) fn text(
+    snapshot: &Snapshot,
+    meter: Option<&Meter>,
+    requests: &RequestMeter,
+    versions: &[(String, u64)],
+) -> String {
+    let mut text = of_fleet(snapshot, meter, versions);
+    // A string takes whatever is written to it.
+    let _ = TextEncoder::new().encode_utf8(&requests.registry.gather(), &mut text);
+    text
+}
+
+fn of_fleet(snapshot: &Snapshot, meter: Option<&Meter>, versions: &[(String, u64)]) -> String {
     let (public, hosts, is_good) = (snapshot.public(), snapshot.hosts().by_id.len(), snapshot.is_good());
     let mut text = String::new();
     let mut add = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
@@ -22,8 +36,13 @@ pub(crate) fn text(snapshot: &Snapshot, meter: Option<&Meter>) -> String {
             let _ = writeln!(text, "{name}{labels} {value}");
         }
     };
-    let one = |value: f64| vec![(String::new(), value)];
     let (hosts, lost) = (count(u64::try_from(hosts).unwrap_or(u64::MAX)), count(snapshot.lost.get()));
+    let one = |value: f64| vec![(String::new(), value)];
+    let build = vec![(labels(&[("version", env!("CARGO_PKG_VERSION"))]), 1.0)];
+    add("teleport_fleet_build_info", "gauge", "The version of this server", &build);
+    let versions = versions.iter().map(|(version, hosts)| (labels(&[("version", version)]), count(*hosts)));
+    let help = "Hosts by the version that they run: the most frequent ones, and all others as one";
+    add("teleport_fleet_hosts_by_version", "gauge", help, &versions.collect::<Vec<_>>());
     add("teleport_fleet_store_available", "gauge", "1 while the store confirms what is answered", &one(flag(is_good)));
     add("teleport_fleet_hosts", "gauge", "Hosts that are known", &one(hosts));
     let waiting = one(count(snapshot.waiting.get()));
@@ -57,11 +76,9 @@ pub(crate) fn text(snapshot: &Snapshot, meter: Option<&Meter>) -> String {
     );
     let held = public.rollouts.holds.all || !public.rollouts.holds.groups.is_empty();
     add("teleport_fleet_held", "gauge", "1 while an operator's halt lasts", &one(flag(held)));
-    let Some(rollout) = &public.rollouts.rollout else {
-        add("teleport_fleet_rollout", "gauge", "Number of the rollout; 0: none", &one(0.0));
-        return text;
-    };
-    add("teleport_fleet_rollout", "gauge", "Number of the rollout; 0: none", &one(count(rollout.number)));
+    let number = public.rollouts.rollout.as_ref().map_or(0, |rollout| rollout.number);
+    add("teleport_fleet_rollout", "gauge", "Number of the rollout; 0: none", &one(count(number)));
+    let Some(rollout) = &public.rollouts.rollout else { return text };
     add("teleport_fleet_group_state", "gauge", "1 for the state that a group has", &states(rollout));
     add(
         "teleport_fleet_group_waits_seconds",

@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::dashboard::Dashboard;
 use crate::forwards::Forwards;
 use crate::gates;
-use crate::load::Load;
+use crate::load::{Load, RequestMeter};
 use crate::notify;
 use crate::outbound::Outbound;
 use crate::routes;
@@ -58,10 +58,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), String> {
 }
 
 async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> Result<(), String> {
-    let tls = match &settings.tls {
-        Some((cert, key)) => Some(Tls::load(cert, key)?),
-        None => None,
-    };
+    let tls = settings.tls.as_ref().map(|(cert, key)| Tls::load(cert, key)).transpose()?;
     let (main, metrics) = (bind(settings.listen, tls.clone(), "--listen")?, bind(settings.metrics, None, "--metrics")?);
     let local = bind_socket(&settings.admin_socket)?;
     let address = |tcp: &Tcp| tcp.local_addr().map_err(|error| error.to_string());
@@ -77,6 +74,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
         install_script: settings.install_script.clone(),
         forwards: Forwards::new(outbound.clone()),
         load: Load::new(),
+        requests: RequestMeter::new().map_err(|error| error.to_string())?,
         meter,
         tokens,
         dashboard: dashboard(settings, &outbound)?,

@@ -260,10 +260,10 @@ pub(crate) fn describe(now: Timestamp, action: &str, from: &str, detail: serde_j
     }
 }
 
-/// The newest record of a decision that a person made; 0: there is none.
+/// The newest record of a decision that a person made, and that was not refused; 0: there is none.
 fn last_decision(connection: &Connection, path: &Path) -> Result<u64> {
     let seq = connection
-        .query_row("SELECT coalesce(max(seq), 0) FROM audit WHERE who <> 'engine'", [], |row| row.get(0))
+        .query_row("SELECT coalesce(max(seq), 0) FROM audit WHERE who <> 'engine' AND done = 1", [], |row| row.get(0))
         .sql(path)?;
     unsigned(path, seq)
 }

@@ -32,12 +32,15 @@ pub(crate) fn act(tx: &mut Tx<'_>, actor: &Actor, act: &Act) -> Result<Acted, Ap
         rollouts.command(command, fleet, now).map_err(wrong)?;
         tx.step(now);
         let (state, rollouts) = (tx.state(), tx.rollouts());
+        let mut effects = changes::effects(&before, rollouts, &state.fleet, now);
+        // A stop repeats nothing that was halted.
+        effects.halted_before &= !matches!(command, Command::Halt { .. } | Command::Rollback { .. });
         Ok(Acted {
             groups: touched(&states, tx, command),
             started: started(&states, tx, command),
             rollout: AgentRollout::present(rollouts, &state.resources, &state.fleet, now),
             holds: HoldsView::of(&rollouts.holds),
-            effects: changes::effects(&before, rollouts, &state.fleet, now),
+            effects,
         })
     });
     let is_halt = matches!(command, Command::Halt { .. }) && !is_dry;

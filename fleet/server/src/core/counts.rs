@@ -1,9 +1,10 @@
 //! How many hosts of each group run which version, as Managed Updates v2 counts (FLEET §5).
 
 use fleet_engine::plain::is_unsafe;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fleet_engine::host::Host;
+use fleet_engine::names::Name;
 use fleet_engine::resource::{Kind, MOST_GROUPS, MOST_VERSIONS, Resource, counts_are_good};
 use fleet_engine::tally::{DEPARTED_AFTER, silent_after};
 use fleet_wire::api::{CountOf, KeptResource, Omission, StateCounts};
@@ -19,6 +20,8 @@ pub(super) const OWN_REPORT: &str = "teleport-fleet";
 const DEFAULT_GROUP: &str = "default";
 /// After that a report is of the past (Managed Updates v2).
 const EXPIRES_AFTER: SignedDuration = SignedDuration::from_hours(1);
+/// Most versions of hosts that metrics show.
+const MOST_SHOWN: usize = 20;
 /// Longest name of a group in a report, bytes.
 const MAX_GROUP: usize = 255;
 
@@ -164,6 +167,22 @@ pub(crate) fn counts(tx: &Tx<'_>) -> StateCounts {
     let counts = counted.into_iter().map(|((group, version), count)| CountOf { group, version, count }).collect();
     let omitted = omitted.into_iter().map(|(reason, count)| Omission { count, reason }).collect();
     StateCounts { at: Some(now), reports, expired, counts, omitted }
+}
+
+/// How many hosts run which version, the most frequent first; all beyond [`MOST_SHOWN`] as one, `other`. A host that says none is in
+/// none. What a host says is a label of a metric: there may not be many.
+pub(crate) fn versions(tx: &Tx<'_>) -> Vec<(String, u64)> {
+    let (state, mut counted) = (tx.state(), HashMap::<Name, u64>::new());
+    for host in state.fleet.hosts().iter().filter(|host| !host.version.is_none()) {
+        *counted.entry(host.version).or_default() += 1;
+    }
+    let mut all: Vec<(String, u64)> =
+        counted.into_iter().map(|(name, hosts)| (state.fleet.names.text(name).to_owned(), hosts)).collect();
+    all.sort_by(|(version, hosts), (other, more)| more.cmp(hosts).then_with(|| version.cmp(other)));
+    let others: u64 = all.iter().skip(MOST_SHOWN).map(|(_, hosts)| hosts).sum();
+    all.truncate(MOST_SHOWN);
+    all.extend((others > 0).then(|| ("other".to_owned(), others)));
+    all
 }
 
 /// Our own `autoupdate_agent_report`, made from the inventory; `None`: no host is known.

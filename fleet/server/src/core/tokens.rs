@@ -3,9 +3,10 @@
 use fleet_store::{Fixed, JoinTokenRecord, StoredToken};
 use fleet_wire::api::{ApiError, Code, JoinToken, MadeToken, NewJoinToken, NewToken, Token};
 use jiff::Timestamp;
+use protocol::report::{MAX_LABELS, MAX_NUMBER};
 use serde_json::json;
 
-use super::tx::{RequestedAction, Tx};
+use super::tx::{RequestedAction, Tx, own_id};
 use super::{Actor, CoreState};
 use crate::tokens;
 
@@ -30,6 +31,7 @@ pub(crate) fn make(tx: &mut Tx<'_>, actor: &Actor, new: &NewToken) -> Result<Mad
     let NewToken { name, role, expires, .. } = new;
     let (action, subject) = ("token_made", format!("token {name}"));
     tx.decide(&RequestedAction { actor, action, subject: &subject, is_dry: false }, None, |tx| {
+        own_id(&new.id)?;
         check(tx.state(), name, *expires)?;
         is_free(tx.state().tokens.all().iter().all(|token| token.name != *name), &subject)?;
         let (secret, created) = (tokens::new(), tx.state().now());
@@ -50,12 +52,13 @@ pub(crate) fn make_join(tx: &mut Tx<'_>, actor: &Actor, new: &NewJoinToken) -> R
     let NewJoinToken { name, expires, uses, group, labels, .. } = new;
     let (action, subject) = ("join_token_made", format!("join token {name}"));
     tx.decide(&RequestedAction { actor, action, subject: &subject, is_dry: false }, None, |tx| {
+        own_id(&new.id)?;
         check(tx.state(), name, *expires)?;
         let bad = |message: &str| Err(ApiError::new(Code::BadRequest, message));
-        if *uses == Some(0) {
-            return bad("a join token has at least one use");
+        if uses.is_some_and(|uses| !(1..=MAX_NUMBER).contains(&uses)) {
+            return bad(&format!("a join token has 1 to {MAX_NUMBER} uses"));
         }
-        if labels.len() > protocol::report::MAX_LABELS {
+        if labels.len() > MAX_LABELS {
             return bad("a host has at most 64 labels");
         }
         is_free(tx.state().enrolments.joins().iter().all(|token| token.name != *name), &subject)?;
@@ -115,7 +118,8 @@ fn check(state: &CoreState, name: &str, expires: Option<Timestamp>) -> Result<()
         return bad(format!("a token's name has 1 to {MAX_NAME} letters, digits, `.`, `_` or `-`"));
     }
     if expires.is_some_and(|expires| expires <= state.now()) {
-        return bad("the token would have expired already".to_owned());
+        let what = format!("the token would have expired already: it is {} now", state.now());
+        return Err(ApiError::new(Code::Conflict, what));
     }
     Ok(())
 }

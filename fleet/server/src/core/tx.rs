@@ -50,6 +50,15 @@ const LONGEST_SUBJECT: usize = 1024;
 const UNDECIDED: &str =
     "the stop is not decided yet: the server tries until it is, and lets nobody new update meanwhile";
 
+/// The id of a request that changes something.
+///
+/// # Errors
+/// It has none of its own.
+pub(super) fn own_id(id: &str) -> Result<uuid::Uuid, ApiError> {
+    let message = "id is not a UUID: each request that changes something has its own";
+    uuid::Uuid::parse_str(id).map_err(|_| ApiError::new(Code::BadRequest, message))
+}
+
 /// Who decides something, and from where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Actor {
@@ -415,10 +424,7 @@ impl<'a> Tx<'a> {
         request: &impl fmt::Debug,
         decide: impl FnOnce(&mut Self) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
-        let Ok(id) = uuid::Uuid::parse_str(id) else {
-            let message = "id is not a UUID: each request that changes something has its own";
-            return Err(ApiError::new(Code::BadRequest, message));
-        };
+        let id = own_id(id)?;
         let digest = tokens::digest(&format!("{request:?}"));
         let before = self.ledger.store()?.outcome(&id.to_string());
         let before = before.map_err(|error| ApiError::new(Code::StoreUnavailable, error.to_string()))?;

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use fleet_engine::resource::Kind;
 use fleet_store::Finding;
 use fleet_wire::answers::find::{Flat, Nested};
 use fleet_wire::answers::graph::{GraphError, UpdateGraph};
@@ -16,13 +17,15 @@ use fleet_wire::api::{
 use fleet_wire::rollout::{AgentRollout, StopsAlone};
 use protocol::report::Report;
 use schemars::generate::{Contract, SchemaSettings};
-use schemars::transform::RecursiveTransform;
+use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::report::{ReportRefused, ReportTaken};
 
 const JSON: &str = "application/json";
+/// A `format` is a hint; a pattern is a rule. The nil UUID is nobody's.
+const UUID: &str = "^(?!0{8}(-0{4}){3}-0{12}$)[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$";
 const TEXT: &str = "text/plain";
 /// Of everything that is done.
 const DONE: &str = "Done.";
@@ -34,17 +37,13 @@ const FIND: Parameters = &[
     "query? host: UUID of the host. What is no UUID counts as no host.",
     "query? group: The group that the host declares.",
     "query? update_id: UUID of the updater, for canaries.",
-    "query? dry_run boolean: `true`: nobody updates by the answer. It is the same, and the host does not count as seen.",
+    "query? dry_run any: `true`: nobody updates by the answer. It is the same, and the host does not count as seen.",
 ];
 const GRAPH: Parameters = &[
-    "query? channel: OpenShift's.",
+    "query channel channel: The channel.",
     "query? arch: Architecture.",
-    "query? version: The version that the client runs.",
+    "query? version version: The version that the client runs.",
     "query? id: Of a cluster.",
-    "query? stream: Fedora CoreOS's channel.",
-    "query? basearch: Fedora CoreOS's architecture.",
-    "query? rollout_wariness: 0 (first) to 1; not finite: 400.",
-    "query? node_uuid: Of the node.",
 ];
 const SCHEDULE: Parameters = &["query kind systemd_timer|kube_controller: Another: 400.", "query? group: The group."];
 const SCRIPT: Parameters = &["query? group: Letters, digits, `.`, `_` and `-`."];
@@ -52,16 +51,22 @@ const REPORT: Parameters = &[
     "header teleport-fleet-signature: `v1`, the key and the signature in lower-case hex, with a blank between.",
     "header? teleport-fleet-join: A join token.",
 ];
+const TAGS: [(&str, &str); 4] = [
+    ("hosts", "What hosts ask and report."),
+    ("public", "What else anybody may ask."),
+    ("fleet", "The rollout, its hosts and its resources."),
+    ("administration", "Tokens, and the data."),
+];
 /// What stands in paths.
 const PLACES: [(&str, &str); 4] = [
-    ("{kind}", "path kind: Such as `autoupdate_config`; the plural does as well."),
+    ("{kind}", "path kind kind: The plural does as well."),
     ("{name}", "path name: Its name. Of a `fleet_channel` it may contain `/`."),
     ("{id}", "path id uuid: The host's UUID; one that was never seen is answered too."),
     ("{channel}", "path channel: Its name; it may contain `/`."),
 ];
 
-const GRAPH_NOTE: &str = "OpenShift's clients send `channel`; errors are `{\"kind\",\"value\"}`. Fedora CoreOS's send `stream` and \
-                          `basearch`; without one of them: 400 with an empty body.";
+const GRAPH_NOTE: &str = "Described for OpenShift's clients; errors are `{\"kind\",\"value\"}`. Fedora CoreOS's send `stream` and `basearch` in \
+                          place of `channel`, `node_uuid` and `rollout_wariness` (0, first, to 1); errors have an empty body.";
 const SCHEDULES: &str = "`systemd_timer`: an OnCalendar expression; `kube_controller`: windows of four weeks.";
 const FORWARD_NOTE: &str =
     "502 `forward_failed` where the server it is forwarded from has given no usable answer within an hour.";
@@ -80,6 +85,7 @@ pub(super) async fn document() -> Response {
 
 /// What hosts ask and say.
 fn hosts(of: &mut Document) {
+    of.tag = "hosts";
     of.add(None, "get /v1/webapi/find", "findFlat", "What a host shall run (RFD 0169)")
         .note("404 `no_rollout` where no rollout ever named a version. Nothing in the query is an error.")
         .takes(FIND)
@@ -116,6 +122,7 @@ fn hosts(of: &mut Document) {
 fn public(of: &mut Document) {
     const V1: &str = "/v1/{channel}";
     const WEBAPI: &str = "/webapi/automaticupgrades/channel/{channel}";
+    of.tag = "public";
     of.add(None, "get /scripts/install.sh", "installScript", "The install script")
         .note("404 where `public_addr` is not configured.")
         .takes(SCRIPT)
@@ -142,6 +149,7 @@ fn public(of: &mut Document) {
 
 /// The admin API.
 fn fleet(of: &mut Document) {
+    of.tag = "fleet";
     let [viewer, operator, _] = Role::ALL.map(Some);
     of.add(operator, "post /v1/fleet/resources", "writeResources", "Write resources, all of them or none")
         .body::<Write>()
@@ -188,6 +196,7 @@ fn fleet(of: &mut Document) {
 
 /// What others may do, and the data.
 fn admin(of: &mut Document) {
+    of.tag = "administration";
     let admin = Some(Role::Admin);
     let whole = "A SQLite database. It holds digests of tokens, and no TLS keys.";
     of.add(admin, "get /v1/fleet/backup", "backup", "A consistent copy of the data").answer::<String>(
@@ -220,10 +229,49 @@ struct Document {
     /// Schemas of what is taken: what has a default may be absent.
     taken: SchemaGenerator,
     paths: Map<String, Value>,
+    /// Of the operations that are added next.
+    tag: &'static str,
+}
+
+/// The names of kinds of resources, and their plurals; those of `is_change` are written by people.
+fn kinds(is_change: bool) -> Vec<String> {
+    let all = Kind::ALL.into_iter().filter(|kind| !is_change || kind.is_made_here().is_none());
+    all.flat_map(|kind| [kind.to_string(), format!("{kind}s")]).collect()
+}
+
+/// What a derived schema of something that is taken does not say: that a command is about groups or about all.
+fn of_groups_or_all(schema: &mut Schema) {
+    // What is added below has no type.
+    let properties = schema.get("type").and_then(|_| schema.get("properties"));
+    let has = |name: &str| properties.is_some_and(|all| all.get(name).is_some());
+    let all = ["all", "all_started"].into_iter().find(|all| has(all) && has("groups"));
+    if let Some(all) = all {
+        let some = json!({ "properties": { "groups": { "minItems": 1 }, all: { "const": false } } });
+        let every = json!({ "properties": { "groups": { "maxItems": 0 }, all: { "const": true } } });
+        schema.insert("anyOf".to_owned(), json!([some, every]));
+    }
+}
+
+/// What a derived schema does not say: how far a number goes, and how a UUID is written.
+fn bound(schema: &mut Schema) {
+    // What an older server leaves out means nothing here.
+    schema.remove("default");
+    if schema.get("format").is_some_and(|format| format == "uuid") {
+        schema.insert("pattern".to_owned(), UUID.into());
+    }
+    let most = match schema.get("format").and_then(Value::as_str) {
+        Some("uint32") => u64::from(u32::MAX),
+        Some("uint64") => u64::MAX,
+        _ => 0,
+    };
+    if most > 0 && schema.get("maximum").is_none() {
+        schema.insert("maximum".to_owned(), most.into());
+    }
 }
 
 /// An operation of the document.
 struct Operation<'a> {
+    is_change: bool,
     given: &'a mut SchemaGenerator,
     taken: &'a mut SchemaGenerator,
     said: &'a mut Value,
@@ -235,25 +283,34 @@ impl Document {
             let mut settings = SchemaSettings::draft2020_12();
             settings.definitions_path = "/components/schemas".into();
             settings.meta_schema = None;
+            if matches!(contract, Contract::Deserialize) {
+                settings.transforms.push(Box::new(RecursiveTransform(of_groups_or_all)));
+            }
             settings.contract = contract;
-            // What an older server leaves out means nothing here.
-            let without_default = RecursiveTransform(|schema: &mut Schema| drop(schema.remove("default")));
-            settings.with_transform(without_default).into_generator()
+            settings.with_transform(RecursiveTransform(bound)).into_generator()
         };
-        Self { given: generator(Contract::Serialize), taken: generator(Contract::Deserialize), paths: Map::new() }
+        Self {
+            given: generator(Contract::Serialize),
+            taken: generator(Contract::Deserialize),
+            paths: Map::new(),
+            tag: "",
+        }
     }
 
     /// An operation for callers of this role; `None`: for anybody.
     fn add(&mut self, role: Option<Role>, route: &str, id: &str, summary: &str) -> Operation<'_> {
         let (method, path) = route.split_once(' ').unwrap_or_default();
-        let mut said = json!({ "operationId": id, "summary": summary, "security": [] });
+        let mut said = json!({
+            "operationId": id, "summary": summary, "description": summary, "tags": [self.tag], "security": [],
+        });
         if let Some(role) = role {
             said["x-role"] = json!(role);
             said["security"] = json!([{ "token": [] }]);
         }
         let methods = self.paths.entry(path).or_insert_with(|| json!({}));
         methods[method] = said;
-        let mut operation = Operation { given: &mut self.given, taken: &mut self.taken, said: &mut methods[method] };
+        let (given, taken, is_change) = (&mut self.given, &mut self.taken, method != "get");
+        let mut operation = Operation { is_change, given, taken, said: &mut methods[method] };
         let is_watched = matches!(path, "/healthz" | "/readyz" | "/metrics" | "/v1/openapi.json");
         if !is_watched {
             operation = operation.answer::<ErrorAnswer>("default", "Refused; nothing was changed.", JSON);
@@ -277,9 +334,11 @@ impl Document {
                 "summary": "Tells every host of a fleet which version to run, and everybody why.",
                 "description": "What hosts and updaters ask needs no credentials. Everything below /v1/fleet/ needs a token of the role \
                                 in `x-role` or a higher one, or the admin socket, whose users may do everything. See docs/fleet-api.md.",
+                "contact": { "name": "The operators of this server" },
                 "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
             },
             "servers": [{ "url": "https://fleet.example.com" }],
+            "tags": TAGS.map(|(name, description)| json!({ "name": name, "description": description })),
             "paths": self.paths,
             "components": {
                 "securitySchemes": { "token": {
@@ -318,7 +377,13 @@ impl Operation<'_> {
             let mut word = || words.next().unwrap_or("string");
             let (place, name) = (word(), word());
             let schema = match word() {
-                "uuid" => json!({ "type": "string", "format": "uuid" }),
+                "any" => json!({}),
+                "channel" => json!({ "type": "string", "pattern": "^[A-Za-z0-9]+([._/-][A-Za-z0-9]+)*$" }),
+                "version" => {
+                    json!({ "type": "string", "pattern": "^((0|[1-9][0-9]{0,8})(\\.(0|[1-9][0-9]{0,8})){2})?$" })
+                }
+                "kind" => json!({ "enum": kinds(operation.is_change) }),
+                "uuid" => json!({ "type": "string", "format": "uuid", "pattern": UUID }),
                 words if words.contains('|') => json!({ "enum": words.split('|').collect::<Vec<_>>() }),
                 kind => json!({ "type": kind }),
             };
@@ -329,7 +394,9 @@ impl Operation<'_> {
 
     /// Each field is a parameter of the query.
     fn query<T: JsonSchema>(self) -> Self {
-        let schema = T::json_schema(self.taken).to_value();
+        let mut schema = T::json_schema(self.taken);
+        RecursiveTransform(bound).transform(&mut schema);
+        let schema = schema.to_value();
         let is_needed = |name: &String| schema["required"].as_array().is_some_and(|all| all.contains(&json!(name)));
         schema["properties"].as_object().into_iter().flatten().fold(self, |operation, (name, field)| {
             let mut field = field.clone();

@@ -1,5 +1,7 @@
 //! For whoever watches the server.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -7,8 +9,12 @@ use axum::response::{IntoResponse, Response};
 use fleet_wire::api::{ApiError, Code};
 
 use crate::app::App;
+use crate::core::counts;
 use crate::failure::ApiFailure;
 use crate::metrics;
+
+/// Longest wait for the number of hosts of each version: a scrape ends after ten seconds.
+const COUNTED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The server answers.
 pub(super) async fn alive() -> &'static str {
@@ -26,6 +32,9 @@ pub(super) async fn ready(State(app): State<App>) -> Response {
 
 /// Numbers, as Prometheus reads them.
 pub(super) async fn metrics(State(app): State<App>) -> Response {
-    let text = metrics::text(app.core.snapshot(), app.meter.as_deref());
+    // A core that is busy for long has other numbers to show.
+    let versions = tokio::time::timeout(COUNTED_WITHIN, app.core.run(|tx| Ok(counts::versions(tx)))).await;
+    let versions = versions.ok().and_then(Result::ok).unwrap_or_default();
+    let text = metrics::text(app.core.snapshot(), app.meter.as_deref(), &app.requests, &versions);
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }

@@ -9,6 +9,8 @@ mod reply;
 mod report;
 mod request;
 
+use std::time::Instant;
+
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -88,11 +90,18 @@ async fn gathered(request: Request<Body>) -> Request<Body> {
     Request::from_parts(parts, body)
 }
 
-/// Gives each request its place, or refuses it; those of the admin API also an id, which answer and log have. Of hosts' questions
-/// there are too many for the log.
+/// Counts each request, and how long its answer took.
 async fn note(State(app): State<App>, request: Request<Body>, next: axum::middleware::Next) -> Response {
+    let (kind, begun) = (kind(request.uri().path()), Instant::now());
+    let response = placed(&app, kind, request, next).await;
+    app.requests.note(kind, response.status(), begun.elapsed());
+    response
+}
+
+/// Gives a request its place, or refuses it; those of the admin API also an id, which answer and log have. Of hosts' questions there
+/// are too many for the log.
+async fn placed(app: &App, kind: RequestKind, request: Request<Body>, next: axum::middleware::Next) -> Response {
     const ID: &str = "x-request-id";
-    let kind = kind(request.uri().path());
     let mut request = if kind.waits_for_its_body() { gathered(request).await } else { request };
     if app.is_behind_proxy {
         caller::see_through(&mut request);

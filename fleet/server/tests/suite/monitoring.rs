@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use yaml::Node;
 
+use crate::reports::host::{Host, epoch};
 use crate::support::{Server, dir, groups, request, version, write_secret};
 
 const ALERTS: &str = include_str!("../../../monitoring/alerts.yaml");
@@ -18,7 +19,11 @@ const OPERATIONS: &str = include_str!("../../../../docs/fleet-operations.md");
 fn names(text: &str) -> BTreeSet<String> {
     let is_part = |char: char| char.is_ascii_alphanumeric() || char == '_';
     let words = text.split(|char: char| !is_part(char)).filter(|word| word.starts_with("teleport_fleet_"));
-    words.map(str::to_owned).collect()
+    // A histogram has three names.
+    let of = |word: &str| {
+        ["_bucket", "_sum", "_count"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word).to_owned()
+    };
+    words.map(of).collect()
 }
 
 /// What a server shows that has a rollout, and a receiver; and the values of each label of it.
@@ -28,10 +33,12 @@ fn shown() -> (BTreeSet<String>, String) {
     let webhook = ["--webhook-url", "http://127.0.0.1:1/", "--webhook-secret-file", &secret];
     let server = Server::with(dir.path(), &[&["--plain"], &webhook[..]].concat());
     server.create(&format!("{}---\n{}", groups(&["dev", "prod"]), version("1.0.0", "1.1.0", "regular")));
+    let host = Host::with_key(1, "dev", 1);
+    assert_eq!(host.sends(server.addr, &host.says(epoch(&server), "1.0.0", None)).0, 200);
     let (status, text) = request(server.metrics, "GET", "/metrics", "", "");
     assert_eq!(status, 200);
     let typed = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
-    let typed = typed.map(str::to_owned).collect();
+    let typed = typed.filter(|name| !name.starts_with("process_")).map(str::to_owned).collect();
     let values = text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
     assert_eq!(names(&values), typed, "a metric without a value, or without a type");
     (typed, values)

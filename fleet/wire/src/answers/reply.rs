@@ -19,7 +19,7 @@ const HEADERS: &[(&str, &str)] = &[("cache-control", "no-store")];
 pub struct Reply {
     /// The status code.
     pub status: u16,
-    /// The value of `content-type`.
+    /// The value of `content-type`; empty: of an empty body.
     pub content_type: &'static str,
     /// The other headers, names in lower case.
     pub headers: &'static [(&'static str, &'static str)],

@@ -85,5 +85,6 @@ pub struct AuditRange {
 #[serde(deny_unknown_fields)]
 pub struct KnownHead {
     /// A hash that was stored elsewhere, 64 hex digits: it must be in the chain.
+    #[schemars(regex(pattern = "^[0-9A-Fa-f]{64}$"))]
     pub head: Option<String>,
 }

@@ -38,6 +38,7 @@ pub struct HostsQuery {
     #[serde(default)]
     pub waiting: bool,
     /// Behind this UUID.
+    #[schemars(extend("format" = "uuid"))]
     pub after: Option<String>,
     /// How many; at most 1,000, and 100 where it is absent.
     pub limit: Option<u32>,

@@ -6,7 +6,8 @@ use std::fmt;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::lenient::{Lenient, word};
 
@@ -59,6 +60,7 @@ pub struct NewToken {
     #[schemars(extend("format" = "uuid"))]
     pub id: String,
     /// Its name: letters, digits, `.`, `_` and `-`; unique.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9._-]{1,64}$"))]
     pub name: String,
     /// What it may do.
     pub role: Role,
@@ -91,16 +93,29 @@ pub struct NewJoinToken {
     #[schemars(extend("format" = "uuid"))]
     pub id: String,
     /// Its name: letters, digits, `.`, `_` and `-`; unique.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9._-]{1,64}$"))]
     pub name: String,
     /// When it ends; null: never.
     pub expires: Option<Timestamp>,
     /// How many hosts may enrol with it; null: any number.
+    #[serde(default, deserialize_with = "whole")]
+    #[schemars(range(min = 1, max = protocol::report::MAX_NUMBER))]
     pub uses: Option<u64>,
     /// The group of hosts that enrol with it, whatever they declare; null: their own.
     pub group: Option<String>,
     /// Labels of theirs, whatever they say of these.
     #[serde(default)]
+    #[schemars(extend("maxProperties" = protocol::report::MAX_LABELS))]
     pub labels: BTreeMap<String, String>,
+}
+
+/// A whole number, also as other writers of JSON spell it: `3.0`.
+fn whole<'de, D: Deserializer<'de>>(number: D) -> Result<Option<u64>, D::Error> {
+    let Some(number) = Option::<f64>::deserialize(number)? else { return Ok(None) };
+    if number.fract() != 0.0 || number < 0.0 {
+        return Err(D::Error::custom(format!("{number} is no whole number")));
+    }
+    Ok(Some(number as u64))
 }
 
 /// A token that was made. It is shown this once.

@@ -262,7 +262,7 @@ fn what_a_report_says_is_text_and_reaches_no_terminal_as_anything_else() {
         assert!(!text.contains(|char: char| char.is_control() && char != '\n'), "{words:?}: {text:?}");
     }
     let metrics = server.metrics();
-    assert!(!metrics.contains("script") && !metrics.contains('\u{1b}'), "an unknown code is no label: {metrics}");
+    assert!(!metrics.contains("<script") && !metrics.contains('\u{1b}'), "an unknown code is no label: {metrics}");
     assert!(!server.log().contains('\u{1b}'));
 }
 

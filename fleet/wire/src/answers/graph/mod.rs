@@ -18,7 +18,7 @@ pub use catalogue::Catalogue;
 pub use question::{GraphArch, GraphDialect, GraphFault, GraphQuestion};
 pub use view::{GraphNode, UpdateGraph};
 
-use crate::answers::reply::{JSON, Reply, TEXT};
+use crate::answers::reply::{JSON, Reply};
 use crate::api::Code;
 
 /// What the query behind the path (without its `?`) is answered at `now`. `accept`: the header of that name, where it was sent.
@@ -60,6 +60,6 @@ fn refused(dialect: GraphDialect, fault: &GraphFault) -> Reply {
         GraphDialect::OpenShift => {
             Reply::json(fault.status(), &GraphError { kind: fault.kind(), value: fault.to_string() })
         }
-        GraphDialect::CoreOs => Reply::with(400, TEXT, Vec::new()),
+        GraphDialect::CoreOs => Reply::with(400, "", Vec::new()),
     }
 }

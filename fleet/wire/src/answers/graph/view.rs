@@ -23,6 +23,7 @@ pub struct UpdateGraph {
     pub nodes: Vec<GraphNode>,
     /// From and to, as indexes of `nodes`: upwards, but where a release names a later one in `requires_from`. No cycle comes of that: from
     /// there nothing leads upwards.
+    #[schemars(with = "Vec<[usize; 2]>")]
     pub edges: Vec<(usize, usize)>,
 }
 
