@@ -24,7 +24,9 @@ fn main() -> Result<()> {
     for shell in clap_complete::Shell::value_variants() {
         let mut script = Vec::new();
         clap_complete::generate(*shell, &mut cli::Cli::command(), "teleport-update", &mut script);
-        keep(&shell.to_string(), &script)?;
+        // clap_complete 4.6 writes the name of a program with a hyphen in two ways for bash, and completes no option then.
+        let script = String::from_utf8_lossy(&script).replace("teleport__subcmd__update", "teleport__update");
+        keep(&shell.to_string(), script.as_bytes())?;
     }
     Ok(())
 }
