@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use protocol::ParseError;
 use protocol::find::{Digests, Directive, PATHS, Question};
+use protocol::reason::Told;
 use protocol::report::{QUESTION_HEADER, Rollout};
 
 use super::ProxyAddr;
@@ -21,6 +22,8 @@ pub(crate) struct Found {
     pub directive: Directive,
     /// What a rollout server adds to it.
     pub fleet: Option<Rollout>,
+    /// Why it tells that.
+    pub told: Option<Told>,
     /// The digests that it knows of the version's archives.
     pub digests: Digests,
 }
@@ -63,7 +66,8 @@ pub(crate) fn find(
                 Ok(read) => {
                     let place = |error: ParseError| Error::from(error).during(format!("{url} (200)"));
                     let (directive, digests) = (read.map_err(place)?, Digests::parse(&answer.body).map_err(place)?);
-                    return Ok(Found { directive, fleet: Rollout::parse(&answer.body), digests });
+                    let (fleet, told) = (Rollout::parse(&answer.body), Told::parse(&answer.body));
+                    return Ok(Found { directive, fleet, told, digests });
                 }
                 Err(_) => refused.push(told(&format!(", but the body is not JSON: {:?}", excerpt(&answer.body)))),
             },

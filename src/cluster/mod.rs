@@ -3,6 +3,7 @@
 mod calendar;
 mod channel;
 pub(crate) mod find;
+mod fleet_reason;
 pub(crate) mod fuzz;
 mod graph;
 pub(crate) mod proxy_addr;
@@ -15,6 +16,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 pub(crate) use channel::{ask as ask_channel, schedule};
 pub(crate) use find::{Found, find, origin};
+pub(crate) use fleet_reason::FleetReason;
 pub(crate) use graph::{Choice, ask as ask_graph};
 pub use proxy_addr::ProxyAddr;
 pub(crate) use release_file::{ask as read_file, floor as file_floor};

@@ -136,7 +136,10 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
     }
     let updates = with_new_attempt(context, updates, &wanted.revision)?;
     if is_current(context, &updates, &wanted.revision) {
-        context.report.info(&format!("{} is active, nothing to do", wanted.revision));
+        context.report.info(&match wanted.terms.held() {
+            Some(held) => format!("nothing to do: {held}"),
+            None => format!("{} is active, nothing to do", wanted.revision),
+        });
         return Ok(Some(0));
     }
     let open = wanted.in_window || args.now;

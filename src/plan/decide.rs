@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::facts::{Facts, Refusal};
+use crate::cluster::FleetReason;
 use crate::report::{Code, Error};
 use protocol::find::Digests;
 use protocol::{Revision, Version};
@@ -57,8 +58,17 @@ pub(crate) struct Terms {
     pub urgent: bool,
     /// Why the version may be installed now, or not; `None`: the cluster's window decides.
     pub reason: Option<String>,
+    /// What a rollout server says of it.
+    pub fleet: Option<FleetReason>,
     /// Why its window, which is closed, may never open again.
     pub stale: Option<String>,
+}
+
+impl Terms {
+    /// That a rollout server holds a version back, and why.
+    pub(crate) fn held(&self) -> Option<String> {
+        self.fleet.as_ref()?.held()
+    }
 }
 
 /// What helps where no window comes any more.
@@ -92,9 +102,14 @@ pub(crate) fn decide(facts: &Facts, ask: &Request, min_version: Option<&Version>
             let what = format!("{} is not installed: {why}", ask.wanted);
             return Decision::Refuse(Error::new(Code::ScheduleStale, what).advise(OF_STALE));
         }
-        return Decision::Wait(match &ask.terms.reason {
-            Some(reason) => format!("{} waits: {reason}", ask.wanted),
-            None => format!("{} waits for the cluster's update window", ask.wanted),
+        let wanted = &ask.wanted;
+        return Decision::Wait(match (ask.terms.held(), &ask.terms.reason) {
+            (Some(held), _) => held,
+            (None, _) if facts.active.as_ref() == Some(wanted) => {
+                format!("{wanted} is active, and the update window is closed")
+            }
+            (None, Some(reason)) => format!("{wanted} waits: {reason}"),
+            (None, None) => format!("{wanted} waits for the cluster's update window"),
         });
     }
     match facts.refused.iter().find(|refusal| refusal.revision == ask.wanted) {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use protocol::find::{Directive, Question};
 use protocol::{Edition, Revision};
 
-use crate::cluster::{self, Choice, Found, ProxyAddr, Said, Source, Way, Window, Word};
+use crate::cluster::{self, Choice, FleetReason, Found, ProxyAddr, Said, Source, Way, Window, Word};
 use crate::config::{Spec, Updates};
 use crate::context::Context;
 use crate::context::heard::Heard;
@@ -259,11 +259,16 @@ fn find(context: &Context, asking: &Asking<'_>, server: &ProxyAddr) -> Result<An
     let (client, deadline) = (asking.client, asking.deadline);
     let found = cluster::find(client, &origin, &question, signature, deadline, &|| context.signals.cancelled());
     context.talk.is_deaf.set(found.is_err());
-    let Found { mut directive, fleet, digests } = found?;
+    let Found { mut directive, fleet, told, digests } = found?;
     let (version, acts, client) = (directive.version.clone(), !dry_run, client.clone());
     let result = fleet.and_then(|_| fleet::last_result(context));
     *context.talk.heard.borrow_mut() = Some(Heard { origin, fleet, version, acts, result, client });
-    let mut terms = Terms { digests, ..Terms::default() };
+    let fleet_reason = told.map(|mut told| {
+        let named = told.target.take().unwrap_or_else(|| directive.version.clone());
+        let is_held = !directive.in_window && asking.active.is_none_or(|active| active.version != named);
+        FleetReason::new(server.to_string(), told, is_held.then_some(named))
+    });
+    let mut terms = Terms { digests, fleet: fleet_reason, ..Terms::default() };
     let now = context.host.now();
     if let Some(window) = window.filter(|window| directive.in_window && !window.is_open(now)) {
         directive.in_window = false;

@@ -21,6 +21,9 @@ use crate::tally::{HostState, TallyContext};
 pub struct HostAnswer {
     /// The version to install, and to update to where `update` is true.
     pub version: Version,
+    /// The rollout's target, where that is another version: it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Version>,
     /// Whether to update now.
     pub update: bool,
     /// Longest random wait before that, seconds.
@@ -66,6 +69,7 @@ impl RolloutState {
             let reason = WaitReason { why, since: now, until: None };
             return Some(HostAnswer {
                 version,
+                target: None,
                 update: false,
                 jitter: 0,
                 rollout: 0,
@@ -233,6 +237,7 @@ impl Rollout {
         let update = why == Why::LetGo;
         let answer = HostAnswer {
             version: self.target.clone(),
+            target: None,
             update,
             jitter: window.map_or(0, |window| window.jitter),
             rollout: self.number,
@@ -254,10 +259,11 @@ impl HostAnswer {
     /// one, where there is one, and is told why: who updates by the version alone must not go down to it.
     fn with_start(self, rollout: &Rollout, is_new: bool) -> Self {
         let block = rollout.start_block.as_ref().filter(|_| is_new);
-        let Some(block) = block else { return Self { version: rollout.start.clone(), ..self } };
-        let version = block.instead.as_ref().unwrap_or(&rollout.start).clone();
+        let version = block.and_then(|block| block.instead.as_ref()).unwrap_or(&rollout.start).clone();
+        let target = Some(rollout.target.clone()).filter(|target| *target != version);
+        let Some(block) = block else { return Self { version, target, ..self } };
         let why = Why::VersionBlocked { reason: block.reason.clone() };
-        Self { version, update: false, reason: WaitReason { why, until: None, ..self.reason }, ..self }
+        Self { version, target, update: false, reason: WaitReason { why, until: None, ..self.reason }, ..self }
     }
 }
 
@@ -354,6 +360,7 @@ impl MemberAnswer {
         };
         let answer = HostAnswer {
             version: rollout.target.clone(),
+            target: None,
             update: self.update,
             jitter: group.policy.pace.jitter,
             rollout: rollout.number,

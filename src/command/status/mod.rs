@@ -49,6 +49,7 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     let due = directive.as_ref().is_some_and(|directive| is_due(context, &updates, directive, &terms));
     let mut status = gather(context, &updates, directive.as_ref());
     status.source_reason = terms.reason;
+    status.fleet = terms.fleet;
     status.source_stale = terms.stale.or(status.source_stale);
     if !is_readable {
         status = StatusReport {
@@ -183,6 +184,7 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
         base_url: spec.base_url.as_deref().map(redact),
         pinned: Some(spec.pinned),
         in_window: directive.map(|directive| directive.in_window),
+        fleet: None,
         last_result: status.last_result.clone(),
         refused: Some(status.refused.clone()),
         delayed: Some(status.delayed.clone()),

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::cluster::FleetReason;
 use crate::config::status::{FailedUpdater, KeptDatabase, LastResult};
 use crate::plan::facts::Refusal;
 use crate::run::reexec::MAX_FAILURES;
@@ -29,6 +30,7 @@ pub(super) struct StatusReport {
     pub base_url: Option<String>,
     pub pinned: Option<bool>,
     pub in_window: Option<bool>,
+    pub fleet: Option<FleetReason>,
     pub last_result: Option<LastResult>,
     pub refused: Option<Vec<Refusal>>,
     pub delayed: Option<Vec<Refusal>>,
@@ -130,6 +132,7 @@ impl StatusReport {
     /// What waits, is no longer used, or is kept.
     fn waits(&self) -> Vec<Row> {
         let mut rows = Vec::new();
+        rows.extend(self.fleet.as_ref().and_then(FleetReason::held).map(|held| ("Held back", held)));
         for (list, label) in [(&self.refused, "Refused"), (&self.delayed, "Delayed")] {
             rows.extend(list.iter().flatten().map(|waiting| {
                 let Refusal { revision, reason, count, retry_at, .. } = waiting;

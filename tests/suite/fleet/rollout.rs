@@ -93,12 +93,41 @@ fn a_held_host_waits_and_a_halt_stops_those_that_were_not_told() {
     fleet.until_state(&first, "told");
     fleet.agents("halt", "dev");
     assert_eq!(fleet.state("dev"), "halted");
+    let plan = last.run(&["plan"]).ok().stdout;
+    assert!(plan.ends_with(" holds 2.0.0 back from this host: halted\n"), "{plan}");
     // Nobody new; and whoever went stays where it is.
     assert_eq!([last.update(), first.update(), held.update()], ["1.0.0", "2.0.0", "1.0.0"]);
     fleet.agents("run", "dev");
     assert_eq!([last.update(), held.update()], ["2.0.0", "1.0.0"]);
     fleet.ok(&["host", held.uuid(), "release"]);
     assert_eq!(held.update(), "2.0.0");
+}
+
+#[test]
+fn each_reason_of_a_server_is_said_in_the_servers_words() {
+    let image = Image::quiet("1.0.0");
+    let newer = ("moon\u{1b}[2J_phase", "moon2J_phase");
+    let known = protocol::reason::WORDS.map(|(code, ..)| (code, code));
+    for (code, shown) in known.into_iter().chain([newer]) {
+        let fleet = json!({"target": "1.1.0", "why": {"code": code}, "until": "2030-01-02T03:04:05Z"});
+        let answer = json!({"agent_version": "1.0.0", "server_edition": "oss", "fleet": fleet});
+        image.cluster.set_find_body(Some(answer.to_string().as_bytes()));
+        // That the server itself says these, `fleet/wire` tests.
+        let words = match protocol::reason::words(code, None) {
+            words if words.is_empty() || words == shown => shown.to_owned(),
+            words => format!("{words} ({shown})"),
+        };
+        let line = format!(
+            "{} holds 1.1.0 back from this host: {words}; until 2030-01-02T03:04:05Z at the earliest",
+            image.cluster.addr()
+        );
+        assert_eq!(image.run(&["plan"]).ok().stdout, format!("nothing to do: {line}\n"));
+        assert_eq!(image.run(&["update"]).ok().stderr, format!("nothing to do: {line}\n"));
+        let text = image.run(&["status", "--format", "text"]).ok().stdout;
+        assert!(text.contains(&format!("Held back    {line}\n")), "{text}");
+        let status = &image.status()["fleet"];
+        assert_eq!((&status["why"], &status["until"]), (&shown.into(), &"2030-01-02T03:04:05Z".into()), "{status}");
+    }
 }
 
 #[test]

@@ -546,6 +546,7 @@ mod tests {
         let reason = WaitReason { why: Why::LetGo, since: Timestamp::UNIX_EPOCH, until: None };
         let answer = HostAnswer {
             version: "1.0.0".parse().unwrap(),
+            target: None,
             update: true,
             jitter: 0,
             rollout: 1,

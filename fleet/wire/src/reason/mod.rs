@@ -149,70 +149,45 @@ pub(crate) fn codes(of: &mut SchemaGenerator) -> Schema {
 }
 
 /// The hosts cannot all be to blame.
-const FLEET_SILENT: &str = "most of the fleet stopped asking at once: look at this server, its network and its certificate; silence \
-                            counts against no host and no group meanwhile";
+const FLEET_SILENT: &str =
+    ": look at this server, its network and its certificate; silence counts against no host and no group meanwhile";
 
-/// A reason as a sentence. Every one has its arm: without it this does not compile.
+/// A reason as a sentence: the words of its code, which hosts know too, with names and numbers.
 pub fn sentence(why: &Why) -> String {
-    match why {
-        Why::NoRollout => "there is no rollout".to_owned(),
-        Why::Disabled => "the mode is disabled: no host is allowed to update".to_owned(),
-        Why::Suspended => "the mode is suspended: no group starts, and no host is allowed to update".to_owned(),
-        Why::OutsideWindow => "its window is closed".to_owned(),
-        Why::RolloutChangedDuringWindow => "the rollout began in its window: it waits for the next window".to_owned(),
-        Why::PreviousGroupsNotDone { group } => format!("group {} is not done", clean(group)),
-        Why::WaitHours { group } => format!("its wait_hours since the start of group {} are not over", clean(group)),
-        Why::SoakHours { group } => format!("its soak_hours since group {} was done are not over", clean(group)),
-        Why::Blackout { reason } if reason.is_empty() => "a freeze period lasts".to_owned(),
-        Why::Blackout { reason } => format!("a freeze period lasts ({})", clean(reason)),
-        Why::Approval { role } => format!("it needs the approval of the role {}", clean(role)),
-        Why::Gate { answer: None } => "its external check has not answered".to_owned(),
-        Why::Gate { answer: Some(answer) } => format!("its external check says {}", clean(answer)),
+    protocol::reason::words(why.code(), details(why).as_deref())
+}
+
+/// What the words of a reason leave open; `None` where they leave nothing open.
+fn details(why: &Why) -> Option<String> {
+    let bracketed = |text: &str| if text.is_empty() { String::new() } else { format!(" ({})", clean(text)) };
+    Some(match why {
+        Why::PreviousGroupsNotDone { group } | Why::WaitHours { group } | Why::SoakHours { group } => {
+            format!("group {}", clean(group))
+        }
+        Why::Blackout { reason } | Why::VersionBlocked { reason } => bracketed(reason),
+        Why::FailedHere { error } => bracketed(error.as_deref().unwrap_or_default()),
+        Why::Approval { role } => format!("the role {}", clean(role)),
+        Why::Gate { answer: None } => "has not answered".to_owned(),
+        Why::Gate { answer: Some(answer) } => format!("says {}", clean(answer)),
         Why::WaitingForCanaries { done, chosen, wanted } => canaries(*done, *chosen, *wanted),
-        Why::MaxInFlight { cap: 0, .. } => "max_in_flight is 0 %: no host is allowed to update".to_owned(),
+        Why::MaxInFlight { cap: 0, .. } => "is 0 %: no host is allowed to update".to_owned(),
         Why::MaxInFlight { in_flight, cap } => {
-            format!("{} in flight, and max_in_flight allows {cap} at the same time", hosts(*in_flight))
+            format!("allows {} at the same time, and {in_flight} are in flight", hosts(*cap))
         }
         Why::Rate { granted, allowed } => {
-            format!("its rate allows {} in this hour, and {granted} of them may update already", hosts(*allowed))
+            format!("{} in this hour, and {granted} of them may update already", hosts(*allowed))
         }
-        Why::UpdateInProgress { updated, of } => format!("{updated} of {} updated", hosts(*of)),
-        Why::NobodyOnTheWay { failed, of } => {
-            format!("no host is on its way: {failed} of {} failed or timed out, too few updated", hosts(*of))
-        }
-        Why::NoReports { hosts: count } => no_reports(*count),
+        Why::UpdateInProgress { updated, of } => format!("{updated} of {}", hosts(*of)),
+        Why::NobodyOnTheWay { failed, of } => format!("{failed} of {} failed or timed out", hosts(*of)),
+        Why::NoReports { hosts: count } => format!("{} {}", hosts(*count), if *count == 1 { "asks" } else { "ask" }),
         Why::FleetSilent => FLEET_SILENT.to_owned(),
-        Why::Empty => "the group has no hosts: it is done without any".to_owned(),
         Why::Shrunk { present, initial, excluded } => shrunk(*present, *initial, *excluded),
         Why::Halted { rule, count, of, error, sample, no_way_back } => {
             let back = if *no_way_back { "; it does not go back, as its start version is blocked" } else { "" };
             halted(*rule, *count, *of, error.as_deref(), sample) + back
         }
-        Why::RolledBack => "rolled back: its hosts go back to the start version".to_owned(),
-        Why::Done => "done".to_owned(),
-        Why::LetGo => "it may update now".to_owned(),
-        Why::Updated => "it runs the target".to_owned(),
-        Why::SentBack => "it goes back to the start version".to_owned(),
-        Why::WentBack => "it went back to the start version".to_owned(),
-        Why::NotYet => "it may not update yet".to_owned(),
-        Why::NextPass => "it came after this pass through its group began: it may update in the next one".to_owned(),
-        Why::Pinned => "its updater is pinned to a version".to_owned(),
-        Why::HostDisabled => "its updater is disabled, or it has none".to_owned(),
-        Why::Held => "an operator holds it".to_owned(),
-        Why::FailedHere { error: None } => "this version failed here".to_owned(),
-        Why::FailedHere { error: Some(error) } => format!("this version failed here ({})", clean(error)),
-        Why::TimedOut => "its update took too long".to_owned(),
-        Why::Unassigned => "it belongs to no group".to_owned(),
-        Why::VersionBlocked { reason } if reason.is_empty() => {
-            "the start version is blocked by its fleet_release".to_owned()
-        }
-        Why::VersionBlocked { reason } => {
-            format!("the start version is blocked by its fleet_release ({})", clean(reason))
-        }
-        Why::StoreUnavailable => {
-            "the server does not reach its store: until it does, no host is allowed to update".to_owned()
-        }
-    }
+        _ => return None,
+    })
 }
 
 fn canaries(done: u32, chosen: u32, wanted: u32) -> String {
@@ -225,11 +200,6 @@ fn canaries(done: u32, chosen: u32, wanted: u32) -> String {
     format!("{done} of {of} updated{lacks}")
 }
 
-fn no_reports(count: u64) -> String {
-    let verb = if count == 1 { "asks" } else { "ask" };
-    format!("{} {verb} and none reports: who is updated cannot be counted", hosts(count))
-}
-
 fn shrunk(present: u64, initial: u64, excluded: u64) -> String {
     let verb = if present == 1 { "is" } else { "are" };
     let without = match excluded {
@@ -237,7 +207,7 @@ fn shrunk(present: u64, initial: u64, excluded: u64) -> String {
         1 => " (1 is held, pinned or disabled)".to_owned(),
         excluded => format!(" ({excluded} are held, pinned or disabled)"),
     };
-    format!("only {present} of {} that were there at its start {verb} left{without}: it waits for 90 %", hosts(initial))
+    format!("only {present} of {} that were there at its start {verb} left{without}", hosts(initial))
 }
 
 fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>, sample: &[String]) -> String {
@@ -256,7 +226,7 @@ fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>, sample: &[St
     let error = error.map(|error| format!("; most often: {}", clean(error))).unwrap_or_default();
     let some: Vec<_> = sample.iter().map(|host| clean(host)).collect();
     let some = if some.is_empty() { String::new() } else { format!("; for example {}", some.join(", ")) };
-    format!("halted ({}): {what}{error}{some}", rule.name())
+    format!(" ({}): {what}{error}{some}", rule.name())
 }
 
 #[cfg(test)]
@@ -363,6 +333,7 @@ pub(crate) mod tests {
             }
         }
         assert_eq!(codes, names::<Why>(json!({ "code": "?" })));
+        assert_eq!(codes, protocol::reason::WORDS.map(|(code, ..)| code.to_owned()).into());
         assert_eq!(rules, names::<HaltRule>(json!("?")));
     }
 
@@ -375,6 +346,12 @@ pub(crate) mod tests {
             assert_eq!(reason.code, Lenient::Known(why.clone()));
             let sentence = reason.sentence();
             assert!(!sentence.is_empty(), "{json}");
+            let known = protocol::reason::words(why.code(), Some("…"));
+            let (before, after) = known.split_once('…').unwrap_or((&known, ""));
+            assert!(
+                sentence.starts_with(before) && sentence.ends_with(after),
+                "hosts say {known}, the server {sentence}"
+            );
             for value in json.as_object().unwrap().values().filter(|value| value.is_u64()) {
                 let is_said = sentence.contains(&value.to_string());
                 let is_of_the_operator = ["by an operator", "said stop", "by a restore", "by the server"]

@@ -22,6 +22,7 @@ fn text(reply: &Reply) -> &str {
 fn answer(version: &str, update: bool) -> HostAnswer {
     HostAnswer {
         version: version_of(version),
+        target: None,
         update,
         jitter: 60,
         rollout: 1,

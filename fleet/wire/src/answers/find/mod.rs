@@ -256,6 +256,9 @@ struct Ours<'a> {
     rollout: u64,
     /// After a new attempt, updaters forget that they refused this target.
     attempt: u32,
+    /// The version that waits; absent: it is `agent_version`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<&'a Version>,
     /// Why.
     why: BareCode,
     /// The earliest time at which that could change; null: the clock changes nothing.
@@ -268,11 +271,12 @@ struct Ours<'a> {
 }
 
 impl<'a> Ours<'a> {
-    fn of(answer: &HostAnswer, cluster: &'a Cluster, digests: &'a ArchiveDigests) -> Self {
+    fn of(answer: &'a HostAnswer, cluster: &'a Cluster, digests: &'a ArchiveDigests) -> Self {
         Self {
             report: cluster.reports.as_ref(),
             rollout: answer.rollout,
             attempt: answer.attempt,
+            target: answer.target.as_ref(),
             why: BareCode { code: answer.reason.why.code() },
             until: answer.reason.until.map(Second),
             digests: Archives(digests),

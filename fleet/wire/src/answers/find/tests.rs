@@ -14,6 +14,7 @@ fn at(text: &str) -> Timestamp {
 fn answer(version: &str, update: bool, jitter: u32, why: Why) -> HostAnswer {
     HostAnswer {
         version: version.parse().unwrap(),
+        target: None,
         update,
         jitter,
         rollout: 7,
@@ -65,6 +66,8 @@ fn to_strangers_a_reason_is_a_code_and_a_time_without_names_and_counts() {
             assert_eq!(told["fleet"]["why"], expected);
             assert_eq!(told["fleet"]["until"], "2026-01-05T12:00:00Z");
             let told = told.to_string();
+            let read = protocol::reason::Told::parse(told.as_bytes()).unwrap();
+            assert_eq!((read.code.as_str(), read.until.as_deref()), (why.code(), Some("2026-01-05T12:00:00Z")));
             assert!(!names.iter().chain(&["prod"]).any(|name| told.contains(&format!("\"{name}\""))), "{told}");
         }
     }
