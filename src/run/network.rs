@@ -12,7 +12,7 @@ use crate::host::durable;
 use crate::host::elf::{self, Elf};
 use crate::host::http::{self, Client, HttpSettings, Trace, trust};
 use crate::release::BaseUrl;
-use crate::report::{Code, Error, Result};
+use crate::report::{Code, Error, Report, Result};
 use protocol::Arch;
 
 /// Largest file of certificates that `enable` keeps, bytes: a whole system bundle is 220 kB.
@@ -33,8 +33,11 @@ pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
     settings.ca_pem = spec.ca.clone();
     settings.timeouts = spec.network.timeouts.clone();
     settings.retry = spec.network.retry.clone();
-    let report = Mutex::new(context.report.beside());
-    settings.trace = Trace::to(move |line| drop(report.lock().map(|report| report.debug(line))));
+    let trace = |say: fn(&Report, &str)| {
+        let report = Mutex::new(context.report.beside());
+        Trace::to(move |line| drop(report.lock().map(|report| say(&report, line))))
+    };
+    (settings.trace, settings.waits) = (trace(Report::debug), trace(Report::info));
     let kept = credentials(context, spec)?;
     let full = spec.clone().with_credentials(&kept);
     let proxies = &mut settings.proxies;

@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
-use ureq::unversioned::transport::DefaultConnector;
 
+use super::awaited::Awaited;
 use super::resolve::Names;
 use super::settings::HttpSettings;
 use super::trust::{self, Places};
@@ -17,6 +17,7 @@ const USER_AGENT: &str = concat!("teleport-update/", env!("CARGO_PKG_VERSION"));
 /// The agents of one client, and what they are made from.
 pub(super) struct Agents {
     pub settings: HttpSettings,
+    pub awaited: Awaited,
     own_roots: Vec<Certificate<'static>>,
     /// Believes the system's bundle.
     agent: OnceLock<Result<Agent>>,
@@ -31,7 +32,7 @@ impl Agents {
         let own_roots = settings.ca_pem.as_deref().map_or(Ok(Vec::new()), trust::certificates);
         let own_roots = own_roots.map_err(|error| error.during("spec.ca in updates.yaml"))?;
         let (agent, thorough) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { settings: settings.clone(), own_roots, agent, thorough })
+        Ok(Self { settings: settings.clone(), awaited: Awaited::default(), own_roots, agent, thorough })
     }
 
     /// The agent that believes most of those made so far.
@@ -75,7 +76,7 @@ impl Agents {
             .timeout_per_read(Some(timeouts.read))
             .timeout_per_write(Some(timeouts.send))
             .build();
-        let names = Names { trace: settings.trace.clone() };
-        Ok(Agent::with_parts(config, DefaultConnector::default(), names))
+        let names = Names { trace: settings.trace.clone(), awaited: self.awaited.clone() };
+        Ok(Agent::with_parts(config, self.awaited.connector(), names))
     }
 }

@@ -71,7 +71,7 @@ impl Client {
     /// Errors: [`Code::Network`] when there is no answer or it is too large; [`Code::Interrupted`].
     pub(crate) fn send(&self, post: &Request, cancelled: Cancelled<'_>) -> Result<Receipt> {
         let longest = post.deadline.unwrap_or(self.agents.settings.timeouts.question);
-        self.attempt(post, Some(Instant::now() + longest), cancelled, |stream, url| {
+        self.attempt(post, Instant::now(), Some(Instant::now() + longest), cancelled, |stream, url| {
             let Stream { status, headers, body } = stream;
             Ok(Receipt { status, retry_after: retry_after(&headers), body: whole(body, SHORT_BODY, url)? })
         })
@@ -89,14 +89,16 @@ impl Client {
         cancelled: Cancelled<'_>,
         finish: fn(Stream, &str) -> Result<T, Failure>,
     ) -> Result<T> {
-        let retry = &self.agents.settings.retry;
-        retry.until_answered(ask.deadline, cancelled, |end| self.attempt(ask, end, cancelled, finish))
+        let (retry, begun) = (&self.agents.settings.retry, Instant::now());
+        retry.until_answered(ask.deadline, cancelled, |end| self.attempt(ask, begun, end, cancelled, finish))
     }
 
-    /// One try, in a thread of its own: name look-ups and connects cannot be interrupted, but they can be left behind.
+    /// One try, in a thread of its own: name look-ups and connects cannot be interrupted, but they can be left behind. `begun`: the
+    /// first one of this request.
     fn attempt<T: Send + 'static>(
         &self,
         ask: &Request,
+        begun: Instant,
         end: Option<Instant>,
         cancelled: Cancelled<'_>,
         finish: fn(Stream, &str) -> Result<T, Failure>,
@@ -124,7 +126,14 @@ impl Client {
                 Err(mpsc::RecvTimeoutError::Timeout) if end.is_some_and(|end| Instant::now() >= end) => {
                     return Err(Failure::lasting(late(&ask.url).advise("check the network and the address")));
                 }
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    let Agents { settings, awaited, .. } = &*self.agents;
+                    if begun.elapsed() >= settings.timeouts.silence
+                        && let Some(what) = awaited.unsaid()
+                    {
+                        settings.waits.tell(&format!("waiting for {what}"));
+                    }
+                }
             }
         }
     }
@@ -184,6 +193,7 @@ impl Client {
         let way = proxy
             .as_ref()
             .map_or_else(String::new, |proxy| format!(" through the HTTP proxy {}:{}", proxy.host(), proxy.port()));
+        self.agents.awaited.begin(&uri, proxy.as_ref().map(|proxy| format!("{}:{}", proxy.host(), proxy.port())));
         let mut headers = ask.headers.clone();
         headers.push(("accept-encoding", "identity".to_owned()));
         headers.extend(ask.signature.clone().filter(|_| is_at_home));
@@ -249,6 +259,7 @@ fn whole(body: impl Read, most: u64, url: &str) -> Result<Vec<u8>, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::resolve::Trace;
     use super::super::test_server::{Reply, Server, client, never};
     use super::*;
     use std::time::Duration;
@@ -289,6 +300,30 @@ mod tests {
         assert_eq!(client.ask(&ask, &never).unwrap_err().code, Code::Network);
         assert_eq!(client.ask(&Request::get(server.url("/")), &|| true).unwrap_err().code, Code::Interrupted);
         assert!(start.elapsed() < HttpSettings::default().timeouts.answer, "the client's own limit");
+    }
+
+    #[test]
+    fn after_a_silence_it_is_said_once_what_is_waited_for() {
+        let server = Server::start(|_| Reply::silence());
+        // Nobody takes its connections.
+        let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let deaf = deaf.local_addr().unwrap();
+        let secure = format!("https://{deaf}/");
+        for (url, proxy, expected) in [
+            (server.url("/"), None, format!("the answer of {}", server.url("").replace("http://", ""))),
+            (secure.clone(), None, format!("the TLS handshake of {deaf}")),
+            (secure, Some(format!("http://{deaf}")), format!("the answer of the HTTP proxy {deaf}")),
+        ] {
+            let (sender, said) = mpsc::channel();
+            let client = client(|settings| {
+                settings.proxies.https = proxy;
+                settings.timeouts.silence = Duration::ZERO;
+                settings.waits = Trace::to(move |line| sender.send(line.to_owned()).unwrap());
+            });
+            client.ask(&Request::get(url).within(Some(Duration::from_millis(500))), &never).unwrap_err();
+            drop(client);
+            assert_eq!(said.iter().collect::<Vec<_>>(), [format!("waiting for {expected}")]);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! userinfo and query.
 
 mod agents;
+mod awaited;
 mod client;
 mod failure;
 mod host;

@@ -17,6 +17,7 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
+use super::awaited::Awaited;
 use crate::host::durable;
 
 /// How long the other family's answer is waited for, once there is an address that can be reached: far more than a resolver
@@ -40,6 +41,13 @@ pub(crate) struct Trace(Option<Arc<Tell>>);
 type Tell = dyn Fn(&str) + Send + Sync;
 
 impl Trace {
+    /// Says `line`.
+    pub(super) fn tell(&self, line: &str) {
+        if let Self(Some(tell)) = self {
+            tell(line);
+        }
+    }
+
     /// Each look-up is a line for `tell`.
     pub(crate) fn to(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(tell)))
@@ -56,6 +64,7 @@ impl fmt::Debug for Trace {
 #[derive(Debug)]
 pub(super) struct Names {
     pub(super) trace: Trace,
+    pub(super) awaited: Awaited,
 }
 
 impl Resolver for Names {
@@ -87,15 +96,14 @@ impl Resolver for Names {
 
 impl Names {
     fn look_up(&self, host: &str, longest: Duration) -> io::Result<Vec<IpAddr>> {
+        self.awaited.name(host);
         let mut search = Search::of(host, || {
             let conf = durable::read_limited(Path::new(RESOLV_CONF.0), RESOLV_CONF.1).ok().flatten();
             String::from_utf8_lossy(&conf.unwrap_or_default()).into_owned()
         });
         let found = search.run(longest, can_be_reached, ask);
         let told = search.told();
-        if let Trace(Some(tell)) = &self.trace {
-            tell(&format!("looked up {host}: {told}"));
-        }
+        self.trace.tell(&format!("looked up {host}: {told}"));
         found.ok_or_else(|| io::Error::other(format!("failed to lookup address information: {told}")))
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct HttpSettings {
     pub retry: Retry,
     /// Who is told which names were looked up.
     pub trace: Trace,
+    /// Who is told what a request waits for, once there was no answer for [`Timeouts::silence`].
+    pub waits: Trace,
 }
 
 impl HttpSettings {
@@ -80,6 +82,8 @@ pub struct Timeouts {
     pub read: Duration,
     /// A whole small answer, tries and waits included: a dripping one must not hold a run for ever.
     pub question: Duration,
+    /// Until it is said what is waited for.
+    pub silence: Duration,
 }
 
 impl Default for Timeouts {
@@ -93,6 +97,7 @@ impl Default for Timeouts {
             answer: seconds(30),
             read: seconds(30),
             question: seconds(120),
+            silence: seconds(5),
         }
     }
 }
