@@ -26,6 +26,8 @@ use crate::run::wanted::{self, Asking, Purpose};
 use protocol::find::Directive;
 use protocol::{Edition, ParseError, Revision, Version};
 
+/// Longest name of a group, bytes.
+const MAX_GROUP: usize = 255;
 /// Word that forgets a setting.
 const DEFAULT: &str = "default";
 /// Word for every binary of the archive.
@@ -105,7 +107,7 @@ fn once(
     settings(context, &args, &mut wanted)?;
     // Who enables without it wants updates installed.
     wanted.notify_only = args.notify_only || (wanted.notify_only && kind == Kind::Pin);
-    refuse_unused_version(given, &wanted)?;
+    refuse_unused(given, &wanted)?;
     let installed = inspect::installed_now(context, updates)?;
     let active = inspect::active(updates, &installed).or(foreign);
 
@@ -151,14 +153,21 @@ fn once(
     )
 }
 
-/// Errors: `usage` where a version is named that would not be installed.
-fn refuse_unused_version(given: &Install, wanted: &Spec) -> Result<()> {
-    if !wanted.notify_only || given.force_version.as_deref().is_none_or(str::is_empty) {
-        return Ok(());
-    }
-    let what = "--force-version has no effect on a host that only tells updates (--notify-only)";
+/// Errors: `usage` where a version or an edition is named that would not be installed.
+fn refuse_unused(given: &Install, wanted: &Spec) -> Result<()> {
+    let flags = [("--force-version", &given.force_version), ("--edition", &given.edition)];
+    let unused = flags.into_iter().find(|(_, value)| value.as_deref().is_some_and(|value| !value.is_empty()));
+    let Some((flag, _)) = unused.filter(|_| wanted.notify_only) else { return Ok(()) };
+    let what = format!("{flag} has no effect on a host that only tells updates (--notify-only)");
     Err(Error::new(Code::Usage, what)
         .advise("leave one of them out; `teleport-update enable` without --notify-only installs updates"))
+}
+
+/// Errors: `usage` where the source names another edition than the one that was given, and that one counts.
+fn refuse_other_edition(spec: &Spec, given: Option<Edition>, named: Edition) -> Result<()> {
+    let Some(given) = given.filter(|given| *given != named) else { return Ok(()) };
+    let what = format!("--edition {given} has no effect: {} names {named}", source::named(spec)?);
+    Err(Error::new(Code::Usage, what).advise(format!("leave it out, or have {given} named there")))
 }
 
 /// This host's id towards the cluster, where it can be made now.
@@ -212,6 +221,7 @@ fn target(
         }
         (Some(directive), None, _) => {
             let revision = wanted::revision(&directive, active, edition)?;
+            refuse_other_edition(spec, edition, revision.edition)?;
             match decide::too_low(active, &revision, &terms, None) {
                 Some(error) => Err(error),
                 None => Ok(Some((revision, terms))),
@@ -255,9 +265,20 @@ pub(crate) fn check_words(args: &Install) -> Result<()> {
     if let Some(source) = args.source.as_deref().map(str::trim).filter(|source| !matches!(*source, "" | DEFAULT)) {
         credentials::split_source(source).0.parse::<Source>().map_err(|error| error.during("--source"))?;
     }
+    check_group(args.group.as_deref().unwrap_or_default())?;
     check::<Version>("--force-version", args.force_version.as_ref())?;
     check::<Version>("--min-version", args.min_version.as_ref())?;
     check::<Edition>("--edition", args.edition.as_ref())
+}
+
+/// Errors: `usage` for a name that no group of a rollout server can have (`fleet/engine/src/resource/reader.rs`): its hosts would be in
+/// another group, and nobody would say so.
+fn check_group(name: &str) -> Result<()> {
+    if name.trim() == name && name.len() <= MAX_GROUP && !name.contains(char::is_control) {
+        return Ok(());
+    }
+    let what = format!("--group {name:?}: no group has such a name");
+    Err(Error::new(Code::Usage, what).advise(format!("give 1 to {MAX_GROUP} bytes without blanks around them")))
 }
 
 /// Flags, environment and `teleport.yaml` onto the settings. Credentials go apart: where they change they are the

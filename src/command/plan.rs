@@ -54,7 +54,8 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
                 &request.target,
                 network::arch(context),
                 &|| context.signals.cancelled(),
-            );
+            )
+            .unwrap_or_default();
         }
     }
     if plan.is_empty() {

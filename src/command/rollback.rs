@@ -8,6 +8,9 @@ use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
 use protocol::Revision;
 
+/// Why a version is refused that an operator left.
+pub(super) const BY_OPERATOR: &str = "rolled back by the operator";
+
 /// Runs the command.
 pub(crate) fn run(context: &mut Context) -> Result<u8> {
     // The version that the operator wants to be rid of, and where he goes: what a run that was at work makes active is another.
@@ -60,7 +63,7 @@ fn go(context: &mut Context, updates: &Updates, target: Revision, fetched: &mut 
         context,
         &RunRequest {
             change: &|spec| spec.follow(&version),
-            refuse_outgoing: Some("rolled back by the operator".into()),
+            refuse_outgoing: Some(BY_OPERATOR.into()),
             basis,
             ..RunRequest::new("rollback", target)
         },

@@ -207,7 +207,7 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
             // Its undo does not ask whether it is done; what it leaves for that is durable with the next intent.
             Ok(note) => journal.note(Record::Done { step: index, note }),
             Err(error) => {
-                site.report.failed(&step.describe());
+                site.report.failed(&step.describe_failure(&error));
                 let blame =
                     error.code == Code::Unhealthy || (is_service_step(step) && error.code == Code::ServiceFailed);
                 return Err(Undone { error, blame, begun: true, recorded: false, recovery: None });
@@ -294,7 +294,7 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Finished> {
                 step.said(begun.elapsed()).iter().for_each(|line| site.report.done(line));
             }
             Err(error) if matches!(step, Step::RemovePackage { .. } | Step::Reassert { .. }) => {
-                site.report.failed(&step.describe());
+                site.report.failed(&step.describe_failure(&error));
                 after.get_or_insert(error);
             }
             // The state is already the new one; a clean-up that fails is tried again by the next commit.

@@ -114,8 +114,11 @@ fn fetch(
     bytes: &Cell<u64>,
 ) -> Result<Staged> {
     let cancelled = || site.signals.cancelled();
-    let announced = release::archive_size(supply.client, supply.base, revision, supply.arch, &cancelled);
-    room::check(site, plan, Some(release::space::version(announced, supply.active_size)))?;
+    let size = release::archive_size(supply.client, supply.base, revision, supply.arch, &cancelled);
+    let announced = size.as_ref().ok().copied().flatten();
+    // Of an archive that is not there no size is guessed. Where there is room its download says so: some servers do not know HEAD.
+    room::check(site, plan, Some(release::space::version(announced, supply.active_size)))
+        .or_else(|full| size.and(Err(full)))?;
     let url = supply.base.join(&revision.archive_name(supply.arch));
     site.report.info(&format!("downloading {revision} from {url}"));
     let staging = publish::staging(&site.layout.versions, dir)?;

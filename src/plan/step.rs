@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::report::{Code, Error};
 use crate::store::VersionDir;
 use protocol::Revision;
 
@@ -227,6 +228,15 @@ impl Step {
             Step::EnableTimer { unit } => format!("enable {unit}"),
             Step::DisableUnit { unit } => format!("disable {unit}"),
             Step::Retire { dir } => format!("remove {dir}"),
+        }
+    }
+
+    /// That it failed with `error`, for people.
+    pub fn describe_failure(&self, error: &Error) -> String {
+        match self {
+            Step::Health { .. } if error.code == Code::Unhealthy => "the new version is not healthy".into(),
+            Step::Health { .. } => "could not find out whether the new version is healthy".into(),
+            _ => format!("could not {}", self.describe()),
         }
     }
 

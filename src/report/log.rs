@@ -111,7 +111,7 @@ impl Report {
         if self.terminal {
             self.line(&format!("{} {text}", self.paint("31", "✗")));
         } else {
-            self.say(Level::Warning, &format!("failed: {text}"), None);
+            self.say(Level::Warning, text, None);
         }
     }
 

@@ -51,6 +51,8 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     status.source_reason = terms.reason;
     status.fleet = terms.fleet;
     status.source_stale = terms.stale.or(status.source_stale);
+    let silent = updates.spec().enabled.then(|| inspect::silent_timer(context)).flatten();
+    status.attention = Some(status.complaints().chain(silent).chain(awaited(context)).collect());
     if !is_readable {
         status = StatusReport {
             agent_updates_enabled: None,
@@ -64,6 +66,7 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
             recovery_pending: None,
             update_in_progress: None,
             report: None,
+            attention: None,
             ..status
         };
     }
@@ -72,10 +75,7 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     let text = match format {
         OutputFormat::Json => format!("{:#}\n", json!(status)),
         OutputFormat::Yaml => yaml(&json!(status)),
-        OutputFormat::Text => {
-            let silent = updates.spec().enabled.then(|| inspect::silent_timer(context)).flatten();
-            status.text(silent.into_iter().chain(awaited(context)))
-        }
+        OutputFormat::Text => status.text(),
     };
     version::print(text.as_bytes())?;
     Ok(if args.err_if_should_update_now && due { UPDATE_DUE } else { 0 })
@@ -200,6 +200,7 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
         update_in_progress: run.map(|run| run.is_some() || is_downloading(context)),
         report: fleet::shown(context),
         lock_awaited_since: awaited::since(context).map(|since| since.to_string()),
+        attention: None,
         updater_version: env!("CARGO_PKG_VERSION"),
         updater_path: context.host.exe.clone(),
     }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::cluster::FleetReason;
+use crate::command::rollback::BY_OPERATOR;
 use crate::config::status::{FailedUpdater, KeptDatabase, LastResult};
 use crate::plan::facts::Refusal;
 use crate::run::reexec::MAX_FAILURES;
@@ -46,6 +47,7 @@ pub(super) struct StatusReport {
     pub update_in_progress: Option<bool>,
     pub report: Option<String>,
     pub lock_awaited_since: Option<String>,
+    pub attention: Option<Vec<String>>,
     pub updater_version: &'static str,
     pub updater_path: std::path::PathBuf,
 }
@@ -76,20 +78,23 @@ impl From<&FailedUpdater> for Updater {
 type Row = (&'static str, String);
 
 impl StatusReport {
-    /// The lines for people. `attention`: what an operator should look at, besides what is in the report.
-    pub(super) fn text(&self, attention: impl Iterator<Item = String>) -> String {
+    /// What an operator should look at, by what is in the report.
+    pub(super) fn complaints(&self) -> impl Iterator<Item = String> {
+        let interrupted = "a run was interrupted: run `teleport-update recover`, or wait for the next run";
+        let interrupted = self.recovery_pending.filter(|is_pending| *is_pending).map(|_| interrupted.to_owned());
+        let replaced = self
+            .agent_replaced_by
+            .as_ref()
+            .map(|by| format!("{by}: run `teleport-update enable` to replace it with the managed version"));
+        [interrupted, replaced].into_iter().flatten()
+    }
+
+    /// The lines for people.
+    pub(super) fn text(&self) -> String {
         let mut rows = self.state();
         rows.extend(self.last_result.as_ref().map(ended));
         rows.extend(self.waits());
-        if self.recovery_pending == Some(true) {
-            let what = "a run was interrupted: run `teleport-update recover`, or wait for the next run";
-            rows.push(("Attention", what.into()));
-        }
-        if let Some(by) = &self.agent_replaced_by {
-            let what = format!("{by}: run `teleport-update enable` to replace it with the managed version");
-            rows.push(("Attention", what));
-        }
-        rows.extend(attention.map(|why| ("Attention", why)));
+        rows.extend(self.attention.iter().flatten().map(|why| ("Attention", why.clone())));
         rows.push(("Updater", self.updater_version.into()));
         rows.into_iter().map(|(name, value)| format!("{name:<12} {value}\n")).collect()
     }
@@ -136,7 +141,8 @@ impl StatusReport {
         for (list, label) in [(&self.refused, "Refused"), (&self.delayed, "Delayed")] {
             rows.extend(list.iter().flatten().map(|waiting| {
                 let Refusal { revision, reason, count, retry_at, .. } = waiting;
-                (label, format!("{} ({reason}), failed {count} time(s), next attempt {retry_at}", revision.version))
+                let failed = if reason == BY_OPERATOR { String::new() } else { format!(", failed {}", times(*count)) };
+                (label, format!("{} ({reason}){failed}, next attempt {retry_at}", revision.version))
             }));
         }
         rows.extend(self.held.iter().flatten().map(|Held { version, until, .. }| {
@@ -146,7 +152,7 @@ impl StatusReport {
         let unused = self.failed_updaters.iter().flatten().filter(|updater| updater.passed_over);
         rows.extend(unused.map(|Updater { sha256, count, .. }| {
             let what = "and is no longer used; the package's own updater is used instead";
-            ("Not used", format!("the updater with SHA-256 {sha256} failed {count} time(s) {what}"))
+            ("Not used", format!("the updater with SHA-256 {sha256} failed {} {what}", times(*count)))
         }));
         rows.extend(self.kept_databases.iter().flatten().map(|KeptDatabase { revision, path }| {
             ("Kept data", format!("the database of {} from before its rollback is in {path}", revision.version))
@@ -158,9 +164,14 @@ impl StatusReport {
 fn ended(last: &LastResult) -> Row {
     let mut line = format!("{} at {}", last.outcome.to_string().replace('_', " "), last.time);
     if let Some(message) = last.message.as_deref().filter(|message| !message.is_empty()) {
-        line += &format!(": {message} [{}]", last.error_code.as_deref().unwrap_or_default());
+        line += &format!(": {message}");
+        line.extend(last.error_code.as_ref().map(|code| format!(" [{code}]")));
     }
     ("Last result", line)
+}
+
+fn times(count: u32) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
 fn unknown() -> String {

@@ -117,14 +117,20 @@ pub(crate) fn stage(
 }
 
 /// The archive's size in bytes for an estimate; `None` when it cannot be learned.
+///
+/// Errors: [`Code::ArchiveMissing`] where a server says that it is not there.
 pub(crate) fn archive_size(
     client: &Client,
     base: &BaseUrl,
     revision: &Revision,
     arch: Arch,
     cancelled: Cancelled<'_>,
-) -> Option<u64> {
-    origin(client, base, revision, arch)?.size(client, SIZE_WAIT, cancelled).ok().flatten()
+) -> Result<Option<u64>> {
+    let Some(origin) = origin(client, base, revision, arch) else { return Ok(None) };
+    match origin.size(client, SIZE_WAIT, cancelled) {
+        Err(error) if error.code != Code::ArchiveMissing => Ok(None),
+        size => size,
+    }
 }
 
 /// The digest that is announced for an archive now; `None` when it cannot be learned.

@@ -28,10 +28,13 @@ use download::{Order, Terms, download};
 use outcome::{note_failure, refuse_outgoing, say_done};
 pub(crate) use planned::{Planned, planned};
 use planned::{facts, replan, unreadable};
+use protocol::Revision;
 use refusals::preflight;
 pub(crate) use refusals::warn_of_running;
 pub(crate) use request::{Basis, RunRequest};
 
+/// The command that stays on its version.
+const PIN: &str = "pin";
 /// How often a command decides anew because the settings were changed while it had no lock. Each time it may download.
 const ROUNDS: u32 = 4;
 
@@ -95,6 +98,10 @@ pub(crate) fn apply(context: &mut Context, request: &RunRequest<'_>, fetched: &m
         }
     }
     Err(unreadable(context, request, "it was downloaded several times, but never matched the settings"))
+}
+
+fn pinned_to(target: &Revision) -> String {
+    format!("pinned to {}", target.version)
 }
 
 /// Writes what `change` makes of the settings, and leaves the host as it is. `None`: they are not those of `basis` any more.
@@ -220,6 +227,9 @@ fn execute(context: &Context, request: &RunRequest<'_>, plan: &Plan) -> Result<O
     match finished {
         Ok(finished) => {
             say_done(context, plan);
+            if request.command == PIN {
+                context.report.notice(&pinned_to(&request.target));
+            }
             match finished.after {
                 Some(error) => Err(error),
                 None if plan.is_watched() => Ok(Updates::read(&context.layout.config_file())?.status().watch.clone()),
@@ -319,6 +329,9 @@ fn commit_without_move(context: &Context, updates: &mut Updates, request: &RunRe
     } else if after != before || context.settings_disagree {
         durable::write(&context.layout.config_file(), after.as_bytes(), durable::FILE_MODE)?;
     }
-    context.report.notice(&format!("{} is active, nothing to do", request.target));
+    context.report.notice(&match request.command {
+        PIN => pinned_to(&request.target),
+        _ => format!("{} is active, nothing to do", request.target),
+    });
     Ok(())
 }

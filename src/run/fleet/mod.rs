@@ -11,6 +11,7 @@ mod talked;
 
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use protocol::report::{Outcome, SignedQuestion, question_message};
 
 use crate::cli::Command;
@@ -147,7 +148,9 @@ pub(crate) fn shown(context: &Context) -> Option<String> {
     Some(match server.filter(|server| is_enabled && asks(server)) {
         None => "not asked for".to_owned(),
         Some(Server { refusal: Some(refusal), .. }) => refusal,
-        Some(Server { taken: Some(taken), .. }) => format!("taken {taken}"),
+        Some(Server { taken: Some(taken), .. }) => {
+            format!("taken {}", Timestamp::from_second(taken.as_second()).unwrap_or(taken))
+        }
         Some(_) => match context.host_uuid() {
             Ok(Some(_)) => "not sent yet".to_owned(),
             Ok(None) => "not sent yet: this host has no host_uuid; the agent makes it when it first starts".to_owned(),

@@ -83,6 +83,8 @@ fn huge(version: &str) -> Archive {
 fn a_file_system_that_is_too_small_is_found_before_anything_is_fetched() {
     let image = Image::new("1.0.0");
     let Some(_small) = Small::mount(&image, 32) else { return };
+    // Of what is not there no size is assumed.
+    image.enable(&["--log-format", "json", "--force-version", "9.9.9"]).refused("archive_missing");
     let ran = image.enable(&["--log-format", "json"]).refused("no_space");
     assert!(ran.stderr.contains("/var/lib/teleport/versions") && ran.stderr.contains("MB"), "{ran:#?}");
     let fetched: Vec<_> =
