@@ -209,5 +209,5 @@ fn the_size_of_an_archive_in_a_directory_is_that_of_its_file() {
     let client = Client::new(&bench.settings).unwrap();
     let base = format!("file://{}", bench.dir.path().display()).parse().unwrap();
     let revision = Revision { version: "15.1.1".parse().unwrap(), edition: Edition::Oss };
-    assert_eq!(archive_size(&client, &base, &revision, Arch::Amd64, &|| false), Some(7));
+    assert_eq!(archive_size(&client, &base, &revision, Arch::Amd64, &|| false), Ok(Some(7)));
 }
