@@ -18,6 +18,8 @@ pub struct Console<'a> {
     pub err: &'a mut dyn Write,
     /// Colours on `out`: a terminal, and nobody said no.
     pub is_colourful: bool,
+    /// What is written to `out` can be written over: a terminal.
+    pub is_in_place: bool,
     /// What `edit` opens a file with.
     pub editor: Editor,
     /// The operator's time zone: beside UTC, when something may happen is told in it.
@@ -64,6 +66,11 @@ impl Screen<'_, '_> {
     /// How texts look.
     pub(crate) fn look(&self) -> Palette {
         Palette { is_colourful: self.console.is_colourful, zone: self.console.zone.clone() }
+    }
+
+    /// Whether what was written can be written over.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.console.is_in_place
     }
 
     /// Standard output.

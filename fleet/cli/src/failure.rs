@@ -25,6 +25,12 @@ impl Failure {
     pub const LOCAL: &str = "local";
     /// What was typed cannot be asked: the exit status is 2, not 1.
     pub const USAGE: &str = "usage";
+    /// What `wait` waits for does not come by itself any more: the exit status is 3.
+    pub(crate) const MISSED: &str = "missed";
+    /// `wait` ended first: the exit status is 4.
+    pub(crate) const TIMED_OUT: &str = "timed_out";
+    /// Something would change, as `apply --dry-run` has said: no fault, but the exit status is 5.
+    pub(crate) const DIFFERS: &str = "differs";
     /// The output cannot be written.
     const UNWRITTEN: &str = "unwritten";
     /// Whoever reads the output has read enough: no fault.

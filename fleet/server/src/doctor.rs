@@ -27,13 +27,8 @@ const MAX_ANSWER: u64 = 64 * 1024;
 
 /// Looks at the data, also beside a running server, and asks that server whether it decides (`/readyz`).
 pub(crate) fn doctor(options: &Doctor, global: &GlobalArgs) -> Result<ExitCode, String> {
-    let dir = Settings::data(options.data.as_ref(), &options.config)?;
     let socket = Settings::admin_socket(global.admin_socket.as_deref(), &options.config)?;
-    let mut findings = fleet_store::doctor(&dir, || of_owner(&socket));
-    findings.push(enrolment(Settings::enrolment(&options.config)?));
-    let user = user(&dir);
-    findings.extend(Settings::receiver(&options.config)?.map(|receiver| notify::doctor(&receiver, user)));
-    findings.extend(Settings::oidc(&options.config)?.map(|oidc| oidc::doctor(&oidc, user)));
+    let mut findings = if options.ready { Vec::new() } else { installation(options, &socket)? };
     findings.push(server(&socket));
     let mut text = String::new();
     for finding in &findings {
@@ -49,8 +44,21 @@ pub(crate) fn doctor(options: &Doctor, global: &GlobalArgs) -> Result<ExitCode, 
         }
     }
     terminal::print(&text).map_err(|error| error.to_string())?;
-    let is_bad = findings.iter().any(|finding| finding.level == FindingLevel::Problem);
-    Ok(if is_bad { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+    // A server that does not run is no problem of an installation, and not ready.
+    let is_bad = |level| level == FindingLevel::Problem || (options.ready && level != FindingLevel::Ok);
+    let is_any = findings.iter().any(|finding| is_bad(finding.level));
+    Ok(if is_any { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+}
+
+/// What is found in the data and in the configuration.
+fn installation(options: &Doctor, socket: &Path) -> Result<Vec<Finding>, String> {
+    let dir = Settings::data(options.data.as_ref(), &options.config)?;
+    let mut findings = fleet_store::doctor(&dir, || of_owner(socket));
+    findings.push(enrolment(Settings::enrolment(&options.config)?));
+    let user = user(&dir);
+    findings.extend(Settings::receiver(&options.config)?.map(|receiver| notify::doctor(&receiver, user)));
+    findings.extend(Settings::oidc(&options.config)?.map(|oidc| oidc::doctor(&oidc, user)));
+    Ok(findings)
 }
 
 /// Whom the server runs as: root looks for another, to whom the data belong.

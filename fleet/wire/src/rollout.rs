@@ -21,7 +21,7 @@ use crate::reason::Reason;
 use crate::text;
 
 /// States of groups, and of a rollout.
-const STATES: [&str; 6] = ["unstarted", "canary", "active", "done", "rolledback", "halted"];
+pub const STATES: [&str; 6] = ["unstarted", "canary", "active", "done", "rolledback", "halted"];
 
 /// A rollout.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]

@@ -1,6 +1,7 @@
 //! `autoupdate`: the words of `tctl autoupdate`, and those of RFD 0169 (FLEET §6).
 
 use clap::{ArgAction, Args, Subcommand};
+use fleet_wire::rollout::STATES;
 
 /// What `autoupdate` does.
 #[derive(Debug, Clone, Subcommand)]
@@ -29,7 +30,7 @@ pub enum Autoupdate {
 #[derive(Debug, Clone, Subcommand)]
 pub enum AgentsVerb {
     /// Show how far each group is, why it waits, and until when
-    Status,
+    Status(StatusArgs),
     /// Show how many agents run which version, by group
     Report,
     /// Start groups now, whatever their window and the groups before them say
@@ -42,6 +43,69 @@ pub enum AgentsVerb {
     Halt(GroupsOrAllArgs),
     /// End a halt with another attempt, or start groups that have not begun
     Run(GroupsOrAllArgs),
+}
+
+/// Options of `status`.
+#[derive(Debug, Clone, Args)]
+pub struct StatusArgs {
+    /// Go on: on a terminal in place, else below each other, whenever something changed
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// Options of `wait`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:\n  \
+                  teleport-fleet wait --for done --timeout 6h    # every group is done\n  \
+                  teleport-fleet wait --for staging=done         # this one is\n  \
+                  teleport-fleet wait --for prod=active          # it has begun; done is further, and does as well\n  \
+                  teleport-fleet wait --for halted               # some group is halted\n\n\
+                  Exit status: 0 reached; 1 failed or refused, or another rollout began; 2 wrong usage;\n\
+                  3 something else came first, such as a halt; 4 the time was over.")]
+pub struct WaitArgs {
+    /// done, halted, or GROUP=STATE: unstarted, canary, active, done, halted or rolledback
+    #[arg(long = "for", value_name = "GOAL", value_parser = goal)]
+    pub goal: WaitGoal,
+    /// How long at most, as in 30m or 6h [default: for ever]
+    #[arg(long, value_name = "DURATION", value_parser = timeout)]
+    pub timeout: Option<std::time::Duration>,
+}
+
+/// What `wait` waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WaitGoal {
+    /// Every group is done.
+    Done,
+    /// A group is halted.
+    Halted,
+    /// This group is in this state, or further on its way to done.
+    Group(String, String),
+}
+
+impl std::fmt::Display for WaitGoal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Done => f.write_str("done"),
+            Self::Halted => f.write_str("halted"),
+            Self::Group(group, state) => write!(f, "{group}={state}"),
+        }
+    }
+}
+
+fn goal(text: &str) -> Result<WaitGoal, String> {
+    match text.rsplit_once('=') {
+        Some((group, state)) if STATES.contains(&state) => Ok(WaitGoal::Group(group.to_owned(), state.to_owned())),
+        Some(_) => Err(format!("a group is {}", STATES.join(", "))),
+        None if text == "done" => Ok(WaitGoal::Done),
+        None if text == "halted" => Ok(WaitGoal::Halted),
+        None => Err("expected done, halted or GROUP=STATE".to_owned()),
+    }
+}
+
+fn timeout(text: &str) -> Result<std::time::Duration, String> {
+    let length: Option<jiff::SignedDuration> = text.parse().ok();
+    let length = length.filter(jiff::SignedDuration::is_positive).and_then(|length| length.try_into().ok());
+    length.ok_or_else(|| "expected a length of time, as in 30m or 6h".to_owned())
 }
 
 /// Groups.

@@ -12,10 +12,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use autoupdate::{
     AgentsVerb, Autoupdate, ClientTools, FlatGroup, FlatStatus, FlatUpdate, GroupsArgs, GroupsOrAllArgs, RollbackArgs,
-    StartUpdate,
+    StartUpdate, StatusArgs, WaitArgs, WaitGoal,
 };
 pub use hosts::{ApproveArgs, AuditArgs, AuditVerb, Events, ExplainArgs, HostVerb, HostsFilter, OneHost, RolloutsArgs};
-pub use resources::{Create, EditArgs, Files, Get, Rm, UpdateFile};
+pub use resources::{Apply, Create, EditArgs, Files, Get, Rm, UpdateFile};
 pub use serve::{Doctor, Lint, Restore, Serve, SimulateArgs};
 pub use tokens::{Join, TokensArgs, TokensVerb};
 
@@ -33,11 +33,12 @@ pub const CONFIG: &str = "/etc/teleport-fleet.yaml";
     max_term_width = 100,
     arg_required_else_help = true,
     after_help = "Examples:\n  \
-                  teleport-fleet autoupdate agents status      # how far each group is, and why it waits\n  \
+                  teleport-fleet status --watch                # how far each group is, and why it waits\n  \
                   teleport-fleet autoupdate agents halt --all  # stop: nobody is allowed to update until `run`\n  \
                   teleport-fleet explain --host UUID           # what this host is answered now, and why\n  \
                   teleport-fleet edit autoupdate_config        # change groups, windows and thresholds\n\n\
-                  Exit status: 0 done; 1 failed or refused; 2 wrong usage.\n\
+                  Exit status: 0 done; 1 failed or refused; 2 wrong usage; wait: 3 something else came first,\n\
+                  4 the time was over; apply --dry-run: 5 something would change.\n\
                   Commands ask the server on this host through its admin socket (as root or as a member of the group\n\
                   teleport-fleet), or another one with --server and --token-file."
 )]
@@ -106,12 +107,18 @@ pub enum Verb {
     /// Show and steer the rollout, as `tctl autoupdate` does
     #[command(subcommand)]
     Autoupdate(Box<Autoupdate>),
+    /// Show how far each group is: `autoupdate agents status`
+    Status(StatusArgs),
+    /// Wait until the rollout is done, halted, or a group as far as that
+    Wait(WaitArgs),
     /// Show resources
     Get(Get),
     /// Write resources that are not there yet
     Create(Create),
     /// Write resources that are there already
     Update(UpdateFile),
+    /// Write all resources of a directory; with --prune it is all that there is
+    Apply(Apply),
     /// Change a resource in an editor
     Edit(EditArgs),
     /// Remove a resource
@@ -151,6 +158,13 @@ pub enum Verb {
         /// The shell
         #[arg(value_enum)]
         shell: clap_complete::Shell,
+    },
+    /// Print what a word may be, for a shell's completion
+    #[command(hide = true)]
+    Complete {
+        /// What was typed behind the program's name, up to the cursor
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
     },
     /// Print the manual page
     #[command(hide = true)]

@@ -216,4 +216,7 @@ pub struct Doctor {
     /// Data directory [default: the configuration's, else /var/lib/teleport-fleet]
     #[arg(long, value_name = "DIR", env = "TELEPORT_FLEET_DATA", hide_env_values = true)]
     pub data: Option<PathBuf>,
+    /// Only ask the server whether it is ready (`/readyz`), as a container's health check does
+    #[arg(long)]
+    pub ready: bool,
 }

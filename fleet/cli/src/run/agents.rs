@@ -15,7 +15,7 @@ use crate::show::{acted, report, status, value};
 /// Carries one of its verbs out.
 pub(super) fn run(verb: &AgentsVerb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let (command, is_dry) = match verb {
-        AgentsVerb::Status => return show_status(client, screen),
+        AgentsVerb::Status(_) => return show_status(client, screen),
         AgentsVerb::Report => return show_report(client, screen),
         AgentsVerb::StartUpdate(start) => {
             let groups = named(&start.groups)?;
@@ -100,7 +100,8 @@ pub(super) fn rollout(client: &ApiClient) -> Result<Found, Failure> {
     }
 }
 
-fn show_status(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+/// `status`.
+pub(super) fn show_status(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let found = rollout(client)?;
     value::show(screen, &found.value, |out, look| status::text(out, found.rollout.as_ref(), &found.stops, look))
 }

@@ -1,9 +1,12 @@
 //! Carries verbs out by asking the server.
 
 mod agents;
+mod apply;
 mod backup;
+mod complete;
 mod edit;
 mod flat;
+mod follow;
 mod hosts;
 mod log;
 mod man;
@@ -21,7 +24,7 @@ use clap::CommandFactory;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use crate::args::{Autoupdate, FleetCli, GlobalArgs, PrintFormat, Verb};
+use crate::args::{AgentsVerb, Autoupdate, FleetCli, GlobalArgs, PrintFormat, StatusArgs, Verb};
 use crate::client::ApiClient;
 use crate::console::{Console, Editor, Screen};
 use crate::failure::Failure;
@@ -31,6 +34,10 @@ use crate::show::{text, value};
 const FAILED: u8 = 1;
 /// Exit status of what was typed wrongly, as clap's own.
 const USAGE: u8 = 2;
+/// Exit statuses of `wait`, and of `apply --dry-run`.
+const MISSED: u8 = 3;
+const TIMED_OUT: u8 = 4;
+const DIFFERS: u8 = 5;
 
 /// Carries `verb` out with this process's input and output; the exit status is `tctl`'s, 0 or 1; or 2 for wrong usage.
 ///
@@ -38,11 +45,12 @@ const USAGE: u8 = 2;
 pub fn run(verb: &Verb, global: &GlobalArgs) -> ExitCode {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    let is_colourful = io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb;
+    let is_in_place = io::stdout().is_terminal() && !is_dumb;
+    let is_colourful = is_in_place && !is_set("NO_COLOR");
     let editor = Editor::of_environment();
     let zone = TimeZone::system();
     let (input, out, err) = (&mut io::stdin(), &mut io::stdout(), &mut io::stderr());
-    let console = Console { input, out, err, is_colourful, editor, zone };
+    let console = Console { input, out, err, is_colourful, is_in_place, editor, zone };
     ExitCode::from(run_on(verb, global, console))
 }
 
@@ -54,6 +62,7 @@ pub fn run_on(verb: &Verb, global: &GlobalArgs, mut console: Console<'_>) -> u8 
         Ok(()) => 0,
         // Whoever reads us has read enough.
         Err(failure) if failure.is_closed() => 0,
+        Err(failure) if failure.code == Failure::DIFFERS => DIFFERS,
         Err(failure) => report_failure(&failure, global, &mut console),
     }
 }
@@ -65,7 +74,9 @@ pub fn run_on(verb: &Verb, global: &GlobalArgs, mut console: Console<'_>) -> u8 
 pub fn asked(verb: &Verb, format: PrintFormat, global: &GlobalArgs) -> Result<String, Failure> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let (input, editor) = (&mut io::empty(), Editor::of_environment());
-    let mut console = Console { input, out: &mut out, err: &mut err, is_colourful: false, editor, zone: TimeZone::UTC };
+    let (out_of, zone) = (&mut out, TimeZone::UTC);
+    let mut console =
+        Console { input, out: out_of, err: &mut err, is_colourful: false, is_in_place: false, editor, zone };
     carry_out(verb, global, &mut Screen { console: &mut console, format: Some(format) }).map_err(|failure| {
         let line = failure.message.lines().next().unwrap_or_default();
         Failure { message: text::clean(line).into_owned(), ..failure }
@@ -83,17 +94,20 @@ pub(crate) fn report_failure(failure: &Failure, global: &GlobalArgs, console: &m
         let _ = value::write(console.out, format, &error);
         let _ = console.out.flush();
     }
-    if failure.code == Failure::USAGE { USAGE } else { FAILED }
+    match failure.code.as_str() {
+        Failure::USAGE => USAGE,
+        Failure::MISSED => MISSED,
+        Failure::TIMED_OUT => TIMED_OUT,
+        _ => FAILED,
+    }
 }
 
 fn carry_out(verb: &Verb, global: &GlobalArgs, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     if let Verb::Completion { shell } = verb {
-        // It panics where it cannot write: into memory it can.
-        let mut script = Vec::new();
-        clap_complete::generate(*shell, &mut FleetCli::command(), "teleport-fleet", &mut script);
-        // clap_complete 4.6 writes the name of a program with a hyphen in two ways for bash, and completes no verb then.
-        let script = String::from_utf8_lossy(&script).replace("teleport__subcmd__fleet", "teleport__fleet");
-        return Ok(screen.out().write_all(script.as_bytes())?);
+        return Ok(screen.out().write_all(complete::script(*shell).as_bytes())?);
+    }
+    if let Verb::Complete { words } = verb {
+        return complete::complete(words, global, screen);
     }
     if let Verb::Man = verb {
         return Ok(man::render(&FleetCli::command(), screen.out())?);
@@ -112,6 +126,9 @@ fn carry_out(verb: &Verb, global: &GlobalArgs, screen: &mut Screen<'_, '_>) -> R
 fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     match verb {
         Verb::Autoupdate(verb) => autoupdate(verb, client, screen),
+        Verb::Status(options) => status(options, client, screen),
+        Verb::Wait(wait) => follow::wait(wait, client, screen),
+        Verb::Apply(apply) => apply::apply(apply, client, screen),
         Verb::Get(get) => resources::get(get, client, screen),
         Verb::Create(create) => resources::create(create, client, screen),
         Verb::Update(update) => resources::update(update, client, screen),
@@ -132,12 +149,18 @@ fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(
         | Verb::Restore(_)
         | Verb::Doctor(_)
         | Verb::Completion { .. }
+        | Verb::Complete { .. }
         | Verb::Man => Err(Failure::new("bad_request", "the server program carries this out itself")),
     }
 }
 
+fn status(options: &StatusArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    if options.watch { follow::watch(client, screen) } else { agents::show_status(client, screen) }
+}
+
 fn autoupdate(verb: &Autoupdate, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     match verb {
+        Autoupdate::Agents(AgentsVerb::Status(options)) => status(options, client, screen),
         Autoupdate::Agents(verb) => agents::run(verb, client, screen),
         Autoupdate::ClientTools(verb) => tools::run(verb, client, screen),
         Autoupdate::Update(update) => flat::update(update, client, screen),

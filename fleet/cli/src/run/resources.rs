@@ -1,7 +1,7 @@
 //! `get`, `create`, `update`, `rm` (FLEET §2).
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::file::{read_open, read_text};
 use fleet_engine::resource::{self, Kind};
@@ -121,7 +121,8 @@ fn write(
     client: &ApiClient,
     screen: &mut Screen<'_, '_>,
 ) -> Result<(), Failure> {
-    let joined = JoinedText::read(files, screen)?;
+    crate::args::read_once(files.all()).map_err(|fault| Failure::new(Failure::USAGE, fault))?;
+    let joined = JoinedText::read(files.all(), screen)?;
     let written = swap::write(client, joined.text.clone(), how, is_dry).map_err(|failure| joined.named(failure))?;
     value::show(screen, &written, |out, _| text(out, &written, is_dry, &|unwise| joined.place(unwise.line?)))
 }
@@ -159,17 +160,19 @@ pub(super) fn text(
 }
 
 /// Several files as one text.
-struct JoinedText {
-    text: String,
+pub(super) struct JoinedText {
+    pub(super) text: String,
     /// The name of each file, its text, and the line of the whole before its first.
     parts: Vec<(String, String, usize)>,
 }
 
 impl JoinedText {
-    fn read(files: &Files, screen: &mut Screen<'_, '_>) -> Result<Self, Failure> {
-        crate::args::read_once(files.all()).map_err(|fault| Failure::new(Failure::USAGE, fault))?;
+    pub(super) fn read<'a>(
+        files: impl Iterator<Item = &'a PathBuf>,
+        screen: &mut Screen<'_, '_>,
+    ) -> Result<Self, Failure> {
         let mut joined = Self { text: String::new(), parts: Vec::new() };
-        for file in files.all() {
+        for file in files {
             if !joined.parts.is_empty() {
                 // Another document begins, however the text before ends.
                 joined.text.push_str("\n---\n");
@@ -183,7 +186,7 @@ impl JoinedText {
     }
 
     /// Where a line of the whole stands: with the name of its file where there are several.
-    fn place(&self, line: usize) -> Option<String> {
+    pub(super) fn place(&self, line: usize) -> Option<String> {
         let (name, line) = self.file(line)?;
         let name = if self.parts.len() > 1 { format!("{name}: ") } else { String::new() };
         Some(format!("{name}line {line}"))
@@ -197,7 +200,7 @@ impl JoinedText {
 
     /// Lines of a refusal are those of the whole. They are said as those of the files: where a file is faulty by itself, its own
     /// faults, else those of the files together.
-    fn named(&self, failure: Failure) -> Failure {
+    pub(super) fn named(&self, failure: Failure) -> Failure {
         if self.parts.len() < 2 || !failure.is(Code::BadResource) {
             return failure;
         }

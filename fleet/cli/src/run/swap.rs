@@ -58,7 +58,21 @@ pub(super) fn document(kept: &KeptResource) -> Result<Node, Failure> {
 /// # Errors
 /// The server's refusals.
 pub(super) fn write(client: &ApiClient, text: String, how: How, dry_run: bool) -> Result<Answer<WriteResult>, Failure> {
-    client.ask(&ApiCall::post(RESOURCES, &Write { id: id(), text, how, dry_run })?.dry(dry_run))
+    apply(client, text, how, Vec::new(), dry_run)
+}
+
+/// Writes `text`, and removes what it lacks of the kinds of `prune`.
+///
+/// # Errors
+/// The server's refusals.
+pub(super) fn apply(
+    client: &ApiClient,
+    text: String,
+    how: How,
+    prune: Vec<String>,
+    dry_run: bool,
+) -> Result<Answer<WriteResult>, Failure> {
+    client.ask(&ApiCall::post(RESOURCES, &Write { id: id(), text, how, dry_run, prune })?.dry(dry_run))
 }
 
 /// Changes the only resource of `kind`, which is made where it is not there; `dry_run`: it is only checked. `change` says whether there is anything to write.

@@ -142,7 +142,8 @@ impl Transcript {
     }
 
     fn reply(&self, text: &str) -> Reply {
-        if let Some((status, body)) = text.strip_prefix("raw ").and_then(|rest| rest.split_once(' ')) {
+        if let Some(rest) = text.strip_prefix("raw ") {
+            let (status, body) = rest.split_once(' ').unwrap_or((rest, ""));
             return Reply::Answer(status.parse().expect("a status"), body.into());
         }
         if let Some(words) = text.strip_prefix("kept ").map(|rest| rest.split(' ').collect::<Vec<_>>()) {

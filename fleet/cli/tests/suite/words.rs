@@ -42,7 +42,7 @@ fn global_options_stand_before_or_behind_the_verb() {
         assert_eq!(cli.global.format, Some(PrintFormat::Json), "{words}");
         assert_eq!(cli.global.admin_socket.as_deref(), Some(Path::new("/s")), "{words}");
         let Verb::Autoupdate(verb) = cli.verb else { panic!("{words}") };
-        assert!(matches!(*verb, Autoupdate::Agents(AgentsVerb::Status)), "{words}");
+        assert!(matches!(*verb, Autoupdate::Agents(AgentsVerb::Status(_))), "{words}");
     }
 }
 
@@ -75,6 +75,11 @@ fn all_words_of_the_contract_are_understood() {
         "autoupdate run --group g",
         "get autoupdate_config",
         "get fleet_channel/stable/cloud --format json",
+        "status --watch",
+        "wait --for done --timeout 30m",
+        "wait --for prod=active",
+        "apply -f D --prune --dry-run",
+        "apply -f D --prune=fleet_channel,fleet_release --force",
         "create -f F",
         "create --force --dry-run -f -",
         "update -f F",
@@ -145,6 +150,13 @@ fn wrong_usage_is_status_2() {
         "autoupdate update --set-agent-auto-update=maybe",
         "autoupdate update --critical",
         "create",
+        "wait",
+        "wait --for ready",
+        "wait --for prod=ready",
+        "wait --for done --timeout 0s",
+        "apply",
+        "apply -f D --force",
+        "apply -f D --prune=autoupdate_agent_report",
         "explain",
         "host U explode",
         "hosts --state happy",
@@ -175,6 +187,9 @@ fn bash_completes_each_word_of_a_command() {
     let file = server.directory.path().join("completion");
     std::fs::write(&file, server.run(&["completion", "bash"]).out).unwrap();
     let script = file.display();
+    // Groups as a server has them, of which one is hostile.
+    let touched = server.directory.path().join("touched");
+    let groups = format!("prod\na b\n$(touch {})", touched.display());
     for (typed, word, wanted) in [
         ("", "ap", "approve"),
         ("autoupdate agents", "", "start-update"),
@@ -182,13 +197,20 @@ fn bash_completes_each_word_of_a_command() {
         ("hosts", "--st", "--state"),
         ("hosts --state", "timed", "timed_out"),
         ("autoupdate agents start-update prod", "--ig", "--ignore-blackout"),
+        ("approve", "", "prod"),
+        ("approve", "", "a\\ b"),
+        ("wait --for", "prod=do", "done"),
     ] {
         let line = format!(
-            ". {script}; COMP_WORDS=(teleport-fleet {typed} '{word}'); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _teleport__fleet \
-             teleport-fleet '{word}' \"${{COMP_WORDS[COMP_CWORD - 1]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+            "teleport-fleet() {{ case \"$*\" in 'complete -- approve ') echo '{groups}';; *'wait --for prod=do') echo prod=done;; \
+             esac; }}; . {script}; COMP_WORDS=(teleport-fleet {typed} '{word}'); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             COMP_LINE='teleport-fleet {typed} {word}'; COMP_POINT=${{#COMP_LINE}}; _teleport_fleet teleport-fleet \
+             '{}' \"${{COMP_WORDS[COMP_CWORD - 1]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            word.rsplit('=').next().unwrap()
         );
         let bash = std::process::Command::new("bash").arg("-c").arg(line).output().unwrap();
         let words = String::from_utf8(bash.stdout).unwrap();
         assert!(words.lines().any(|word| word == wanted), "{typed} {word}: {words}");
     }
+    assert!(!touched.exists(), "a group's name was run");
 }

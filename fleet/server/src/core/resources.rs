@@ -56,25 +56,61 @@ pub(crate) fn of_kinds(tx: &Tx<'_>, kinds: &[Kind]) -> Vec<Resource> {
 /// Why not; that is on record as well.
 pub(crate) fn write(tx: &mut Tx<'_>, actor: &Actor, write: &Write) -> Result<WriteResult, ApiError> {
     let action = if write.how == How::Update { "update" } else { "create" };
-    let (subject, resources) = read(&write.text);
+    let (subject, resources) = match write.text.as_str() {
+        "" if !write.prune.is_empty() => (write.prune.join(", "), Ok(Vec::new())),
+        text => read(text),
+    };
     let asked = RequestedAction { actor, action, subject: &subject, is_dry: write.dry_run };
     tx.once(&asked, &write.id, write, |tx| {
         let (resources, state) = (resources?, tx.state());
         may_ask_elsewhere(state, actor, &resources)?;
         let may = |resource| may_write(state, resource, write.how);
         let written = resources.into_iter().map(may).collect::<Result<Vec<Resource>, _>>()?;
-        let changed = written.iter().map(|resource| changed(state, resource)).collect();
+        let gone = lacking(state, &written, &write.prune)?;
+        let mut changed: Vec<Changed> = written.iter().map(|resource| changed(state, resource)).collect();
+        changed.extend(gone.iter().map(|(kind, name)| removed(*kind, name)));
         let mut all = state.resources.clone();
         let (rollouts, fleet) = tx.change();
-        all.put_all_for(written.clone(), rollouts, fleet).map_err(|refused| wrong(&refused))?;
+        // What goes first may be what keeps the new from being written.
+        for (kind, name) in &gone {
+            all.remove(&format!("{kind}/{name}"), rollouts).map_err(|refused| wrong(&refused))?;
+        }
+        if !written.is_empty() {
+            all.put_all_for(written.clone(), rollouts, fleet).map_err(|refused| wrong(&refused))?;
+        }
         let stored = written.iter().map(|resource| {
             let metadata = resource.metadata();
             let revision = metadata.revision.clone().unwrap_or_default();
             (resource.kind(), metadata.name.clone(), Some((revision, resource.to_yaml())))
         });
+        let names: Vec<String> = gone.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
+        let stored = stored.chain(gone.into_iter().map(|(kind, name)| (kind, name, None)));
         (tx.draft.resources, tx.draft.written) = (Some(all), stored.collect());
+        if !names.is_empty() {
+            tx.draft.detail = json!({ "removed": names });
+        }
         Ok(settle(tx, &asked, changed, &written))
     })
+}
+
+/// What is kept of the kinds of `prune`, and not `written`.
+///
+/// # Errors
+/// Of a kind there is nothing to remove: what the server makes, and what other servers say of their agents, is no policy.
+fn lacking(state: &CoreState, written: &[Resource], prune: &[String]) -> Result<Vec<(Kind, String)>, ApiError> {
+    let kinds = prune.iter().map(|name| match named(name)? {
+        Kind::Rollout | Kind::Report => Err(ApiError::new(Code::BadRequest, format!("{name} is not pruned"))),
+        kind => Ok(kind),
+    });
+    let kinds = kinds.collect::<Result<Vec<Kind>, ApiError>>()?;
+    let key = |resource: &Resource| (resource.kind(), resource.metadata().name.clone());
+    let kept = state.resources.all().map(key).filter(|(kind, _)| kinds.contains(kind));
+    Ok(kept.filter(|known| !written.iter().any(|resource| key(resource) == *known)).collect())
+}
+
+fn removed(kind: Kind, name: &str) -> Changed {
+    let (kind, name) = (kind.to_string(), name.to_owned());
+    Changed { kind, name, revision: String::new(), was_there: true, takes: Takes::NextStep.into() }
 }
 
 /// Removes a resource.
@@ -104,13 +140,7 @@ pub(crate) fn remove(
         let mut all = tx.state().resources.clone();
         all.remove(&format!("{kind}/{name}"), tx.change().0).map_err(|refused| wrong(&refused))?;
         (tx.draft.resources, tx.draft.written) = (Some(all), vec![(kind, name.to_owned(), None)]);
-        let changed = Changed {
-            kind: kind.to_string(),
-            name: name.to_owned(),
-            revision: String::new(),
-            was_there: true,
-            takes: Takes::NextStep.into(),
-        };
+        let changed = removed(kind, name);
         Ok(settle(tx, &asked, vec![changed], &[]))
     })
 }

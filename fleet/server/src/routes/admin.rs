@@ -183,12 +183,14 @@ async fn events(
     // First the ear, then the past: nothing falls between them.
     let mut to_come = app.core.events();
     let limit = part.limit.unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
-    let first = past(&app, move |reader| reader.audit(part.after, limit)).await?;
+    // Behind a number that is not there yet stands what comes.
+    let after = past(&app, move |reader| Ok(reader.head()?.seq.min(part.after))).await?;
+    let first = past(&app, move |reader| reader.audit(after, limit)).await?;
     let mut ending = app.ending.clone();
     let (lines, body) = mpsc::channel::<Result<Bytes, std::convert::Infallible>>(BEHIND);
     tokio::spawn(async move {
         let _place = place;
-        let (mut last, mut page) = (part.after, first);
+        let (mut last, mut page) = (after, first);
         // A long past comes in pages; a question that does not follow gets the first.
         while !page.is_empty() {
             for entry in page {

@@ -156,7 +156,11 @@ impl Stage {
             ["stop"] => assert_eq!(self.server.take().expect("the server runs").stop(), Some(0)),
             ["kill"] => self.server.take().expect("the server runs").kill(),
             ["let", name, made @ ..] => self.keep(name, self.text(made, below)),
-            ["file", name, made @ ..] => std::fs::write(self.dir.path().join(name), self.text(made, below)).unwrap(),
+            ["file", name, made @ ..] => {
+                let path = self.dir.path().join(name);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, self.text(made, below)).unwrap();
+            }
             ["token", name, role] => self.keep(name, self.server().token(name, role)),
             ["rolls", names @ ..] => self.server().rolls(names),
             ["write", made @ ..] => {
@@ -243,7 +247,8 @@ impl Stage {
 
     /// A command: what it printed, and where it failed its errors.
     fn ended(&mut self, output: &Output) {
-        let said = if output.status.success() { &output.stdout } else { &output.stderr };
+        let is_said = output.status.success() || output.stderr.is_empty();
+        let said = if is_said { &output.stdout } else { &output.stderr };
         let status = output.status.code().and_then(|code| code.try_into().ok()).expect("no signal ended it");
         self.answered(status, String::from_utf8(said.clone()).unwrap());
     }

@@ -70,7 +70,7 @@ pub struct Verified {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AuditRange {
-    /// Behind this number.
+    /// Behind this number; of events, where it is above the newest: those to come.
     #[serde(default)]
     pub after: u64,
     /// How many at most: 1000 at most. Absent: 100, of events 1000 at a time.

@@ -36,6 +36,9 @@ pub struct Write {
     /// Only says what would happen.
     #[serde(default)]
     pub dry_run: bool,
+    /// Kinds of which all that the text lacks is removed; the text may then be empty. Not `autoupdate_agent_report`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prune: Vec<String>,
 }
 
 /// What may be there already.

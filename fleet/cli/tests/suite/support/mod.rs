@@ -130,7 +130,15 @@ pub(crate) fn carry_out(arguments: &[&str], input: &str, editor: Editor) -> Done
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let zone = jiff::tz::TimeZone::UTC;
     let mut input = input.as_bytes();
-    let console = Console { input: &mut input, out: &mut out, err: &mut err, is_colourful: false, editor, zone };
+    let console = Console {
+        input: &mut input,
+        out: &mut out,
+        err: &mut err,
+        is_colourful: false,
+        is_in_place: false,
+        editor,
+        zone,
+    };
     let status = fleet_cli::run_on(&cli.verb, &cli.global, console);
     Done { status, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() }
 }

@@ -43,6 +43,7 @@ impl Bed {
             text: resource.to_string(),
             how: How::Replace,
             dry_run: false,
+            prune: Vec::new(),
         };
         resources::write(&mut self.core.tx(), &actor(), &write).unwrap();
     }
@@ -239,7 +240,7 @@ fn of_what_is_only_asked_for_or_refused_nothing_is_made() {
     let version = json!({ "kind": "autoupdate_version", "spec": { "agents": {
         "start_version": "1.0.0", "target_version": "1.2.0", "schedule": "immediate", "mode": "enabled" } } });
     let id = || uuid::Uuid::new_v4().to_string();
-    let write = Write { id: id(), text: version.to_string(), how: How::Replace, dry_run: true };
+    let write = Write { id: id(), text: version.to_string(), how: How::Replace, dry_run: true, prune: Vec::new() };
     assert_eq!(resources::write(&mut bed.core.tx(), &actor(), &write).unwrap().effects.lets_go, 3);
     assert_eq!(known(&bed), before, "asked for");
     let command = Command::Start { groups: vec!["other".to_owned()], force: true, ignore_blackout: false };

@@ -156,7 +156,13 @@ impl Bed {
     }
 
     fn write(&mut self, resource: &serde_json::Value) {
-        let write = Write { id: self.random.id(), text: resource.to_string(), how: How::Replace, dry_run: false };
+        let write = Write {
+            id: self.random.id(),
+            text: resource.to_string(),
+            how: How::Replace,
+            dry_run: false,
+            prune: Vec::new(),
+        };
         drop(resources::write(&mut self.core.tx(), &actor(), &write));
     }
 
