@@ -17,11 +17,12 @@ SERVER := --locked --profile server --package teleport-fleet
 BUILD_X86_64 := $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild)
 include build/static.mk
 SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring api)
-.PHONY: $(SETUPS) setup help check build static static-fleet demo test test-all e2e e2e-vm way-back crash fleet-crash model mutants planted native bench fleet-bench fuzz pictures package lint docs size clean-beds
+.PHONY: $(SETUPS) setup help check build static static-fleet demo test test-all e2e e2e-vm way-back crash fleet-crash model mutants planted native bench fleet-bench fuzz pictures package oci-fleet lint docs size clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
 
 help: ## This list
+	@echo "  Everything is built here: it needs rustup (https://rustup.rs), also \`make demo\` and \`make package\`."
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Install what is missing: rustup targets, cargo tools, Debian packages (as root; else says which)
@@ -140,8 +141,14 @@ fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, n
 pictures: setup-build setup-browser ## The dashboard's pages as docs/pictures, by Chromium
 	cargo test $(CARGO_FLAGS) --package teleport-fleet --test browser -- --ignored pictures
 
-package: static static-fleet setup-packages setup-selinux setup-vm setup-arm64 setup-sbom ## deb and rpm of both programs for amd64 and arm64, linted, with checksums and SBOMs
+package: static static-fleet setup-packages setup-selinux setup-vm setup-arm64 setup-sbom ## deb and rpm of both programs, the server's image, for amd64 and arm64, linted, with checksums and SBOMs
 	@packaging/all.sh $(TARGET_DIR) $(STATIC) $(STATIC_FLEET)
+
+oci-fleet: static-fleet setup-sbom ## The rollout server's container image (OCI layout, amd64 and arm64) with its SBOM, without a container engine
+	@rm -rf $(TARGET_DIR)/oci && mkdir -p $(TARGET_DIR)/oci/sbom
+	@packaging/sbom.sh $(TARGET_DIR)/oci/sbom x86_64-unknown-linux-musl aarch64-unknown-linux-musl
+	@packaging/oci.sh --out $(TARGET_DIR)/oci --version $$(awk -F '"' '/^version = / {print $$2; exit}' Cargo.toml) --sbom $(TARGET_DIR)/oci/sbom \
+	    --binary amd64=$(firstword $(STATIC_FLEET)) --binary arm64=$(lastword $(STATIC_FLEET))
 
 # Where a copy of RustSec's database lies beside the checkout it is used as it is; else cargo-audit fetches its own.
 ADVISORY_DB ?= $(wildcard ../shared/advisory-db)

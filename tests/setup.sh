@@ -146,6 +146,8 @@ for group in "$@"; do
         needs rpmbuild rpm
         needs lintian lintian
         needs rpmlint rpmlint
+        needs createrepo_c createrepo-c
+        needs gpg gnupg
         ;;
     arm64)
         needs qemu-aarch64-static qemu-user-static

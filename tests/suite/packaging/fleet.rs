@@ -67,6 +67,16 @@ fn two_builds_of_the_same_give_the_same_bytes() {
 }
 
 #[test]
+fn the_image_is_reproducible_and_whole_and_serves_from_a_read_only_root_without_a_right() {
+    let script = Command::new(checkout("tests/suite/packaging/oci.sh")).arg(Product::Fleet.program()).output().unwrap();
+    let said = Ran::of(&script).ok().stdout;
+    let wanted = "two builds give the same bytes\nthe layout is whole\n";
+    // Another root than its own has root alone.
+    let serves = "ok       the server is ready\nUid: 65532 65532 65532 65532\nCapEff: 0000000000000000\n";
+    assert!(said == wanted.to_owned() + if rustix::process::geteuid().is_root() { serves } else { "" }, "{said}");
+}
+
+#[test]
 fn the_distributions_checkers_find_nothing() {
     let Some(dir) = Product::Fleet.built("1.0.0") else { return };
     let lint = Command::new(checkout("packaging/lint.sh")).arg(dir).stdin(Stdio::null()).output().unwrap();

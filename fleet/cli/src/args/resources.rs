@@ -76,7 +76,7 @@ pub struct UpdateFile {
                   Exit status: 0 done, or nothing would change; 1 failed or refused; 2 wrong usage;\n\
                   5 with --dry-run: something would change.")]
 pub struct Apply {
-    /// The directory with the resources
+    /// The directory with the resources, or one file
     #[arg(short, long = "file", value_name = "DIR")]
     pub file: PathBuf,
     /// Remove what the directory lacks; of these kinds alone, comma-separated

@@ -76,6 +76,15 @@ Failed or refused.
 .TP
 2
 Usage.
+.TP
+3
+\fBwait\fR: something else came first, such as a halt.
+.TP
+4
+\fBwait\fR: the time was over.
+.TP
+5
+\fBapply \-\-dry\-run\fR: something would change.
 .SH FILES
 .TP
 /etc/teleport\-fleet.yaml
