@@ -72,14 +72,15 @@ fn groups(words: &[&String], global: &GlobalArgs, is_goal: bool) -> Vec<String> 
     // It ends with this process, whatever it waits for.
     thread::spawn(move || {
         let found = ApiClient::new(&global).and_then(|client| agents::rollout(&client));
-        tell.send(found.ok().and_then(|found| found.rollout))
+        let groups = found.ok().and_then(|found| found.rollout).unwrap_or_default().status.groups;
+        tell.send(groups.into_iter().map(|group| group.name).collect::<Vec<_>>())
     });
-    let rollout = told.recv_timeout(PATIENCE).ok().flatten().unwrap_or_default();
-    let names = rollout.status.groups.into_iter().map(|group| group.name);
+    let names = told.recv_timeout(PATIENCE).unwrap_or_default();
     if !is_goal {
-        return names.collect();
+        return names;
     }
-    ["done".to_owned(), "halted".to_owned()].into_iter().chain(names.map(|name| format!("{name}=done"))).collect()
+    let goals = ["done".to_owned(), "halted".to_owned()].into_iter();
+    goals.chain(names.iter().map(|name| format!("{name}=done"))).collect()
 }
 
 /// The script for `shell`: clap's, which first asks [`complete`] where the shell is bash, zsh or fish.
