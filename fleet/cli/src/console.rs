@@ -68,11 +68,6 @@ impl Screen<'_, '_> {
         Palette { is_colourful: self.console.is_colourful, zone: self.console.zone.clone() }
     }
 
-    /// Whether what was written can be written over.
-    pub(crate) fn is_in_place(&self) -> bool {
-        self.console.is_in_place
-    }
-
     /// Standard output.
     pub(crate) fn out(&mut self) -> &mut dyn Write {
         &mut *self.console.out

@@ -57,9 +57,7 @@ pub struct StatusArgs {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
                   teleport-fleet wait --for done --timeout 6h    # every group is done\n  \
-                  teleport-fleet wait --for staging=done         # this one is\n  \
-                  teleport-fleet wait --for prod=active          # it has begun; done is further, and does as well\n  \
-                  teleport-fleet wait --for halted               # some group is halted\n\n\
+                  teleport-fleet wait --for prod=active          # it has begun; done is further, and does as well\n\n\
                   Exit status: 0 reached; 1 failed or refused, or another rollout began; 2 wrong usage;\n\
                   3 something else came first, such as a halt; 4 the time was over.")]
 pub struct WaitArgs {
@@ -71,35 +69,24 @@ pub struct WaitArgs {
     pub timeout: Option<std::time::Duration>,
 }
 
-/// What `wait` waits for.
+/// What `wait` waits for: a state of a group, or of the rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WaitGoal {
-    /// Every group is done.
-    Done,
-    /// A group is halted.
-    Halted,
-    /// This group is in this state, or further on its way to done.
-    Group(String, String),
-}
-
-impl std::fmt::Display for WaitGoal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Done => f.write_str("done"),
-            Self::Halted => f.write_str("halted"),
-            Self::Group(group, state) => write!(f, "{group}={state}"),
-        }
-    }
+pub struct WaitGoal {
+    /// As it was typed.
+    pub text: String,
+    /// The group; `None`: done are all, halted is any.
+    pub group: Option<String>,
+    /// The state.
+    pub state: String,
 }
 
 fn goal(text: &str) -> Result<WaitGoal, String> {
-    match text.rsplit_once('=') {
-        Some((group, state)) if STATES.contains(&state) => Ok(WaitGoal::Group(group.to_owned(), state.to_owned())),
-        Some(_) => Err(format!("a group is {}", STATES.join(", "))),
-        None if text == "done" => Ok(WaitGoal::Done),
-        None if text == "halted" => Ok(WaitGoal::Halted),
-        None => Err("expected done, halted or GROUP=STATE".to_owned()),
+    let (group, state) = text.rsplit_once('=').map_or((None, text), |(group, state)| (Some(group.to_owned()), state));
+    let known: &[&str] = if group.is_some() { &STATES } else { &["done", "halted"] };
+    if !known.contains(&state) {
+        return Err(format!("expected done, halted or GROUP=STATE; a group is {}", STATES.join(", ")));
     }
+    Ok(WaitGoal { text: text.to_owned(), group, state: state.to_owned() })
 }
 
 fn timeout(text: &str) -> Result<std::time::Duration, String> {

@@ -10,29 +10,26 @@ use serde_json::Value;
 
 use super::resources::JoinedText;
 use super::swap;
-use crate::args::Apply;
+use crate::args::{Apply, Files};
 use crate::client::ApiClient;
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::text::{clean, counted};
 use crate::show::{value, written};
 
-/// Directories below each other: more is a link that leads back.
-const DEEPEST: usize = 16;
-
 /// First it is asked what would change: what is there as the directory has it is not written again.
 pub(super) fn apply(apply: &Apply, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let mut files = Vec::new();
-    find(&apply.file, DEEPEST, &mut files)?;
+    find(&apply.file, &mut files)?;
     if files.is_empty() && !apply.force {
         let message = format!("there is no resource in {} (*.yaml, *.yml, *.json)", apply.file.display());
         let removes =
             if apply.prune.is_empty() { "" } else { ": --prune would remove all; if that is meant, add --force" };
         return Err(Failure::new("bad_request", format!("{message}{removes}")));
     }
-    let joined = JoinedText::read(files.iter(), screen)?;
+    let joined = JoinedText::read(&Files { files, named: Vec::new() }, screen)?;
     let ask = |is_dry| {
-        let asked = swap::apply(client, joined.text.clone(), How::Replace, apply.prune.clone(), is_dry);
+        let asked = swap::write(client, joined.text.clone(), How::Replace, apply.prune.clone(), is_dry);
         asked.map_err(|failure| joined.named(failure))
     };
     let planned = ask(true)?;
@@ -43,39 +40,31 @@ pub(super) fn apply(apply: &Apply, client: &ApiClient, screen: &mut Screen<'_, '
         let mut changed = done.read.clone();
         changed.changed.retain(|changed| changed.takes != Takes::Nothing.into());
         let same = (done.changed.len() - changed.changed.len()) as u64;
+        let same = counted(same, "resource");
         if !differs {
-            let same = counted(same, "resource");
             return Ok(writeln!(out, "nothing differs: {same} as the directory has it; nothing was written")?);
         }
         diff.iter().try_for_each(|line| writeln!(out, "{}", clean(line)))?;
         written::text_of(out, &changed, apply.dry_run, &|unwise| joined.place(unwise.line?))?;
-        if same > 0 {
-            writeln!(out, "{} as before", counted(same, "resource"))?;
-        }
-        Ok(())
+        Ok(writeln!(out, "{same} as before")?)
     })?;
     if differs && apply.dry_run { Err(Failure::new(Failure::DIFFERS, "")) } else { Ok(()) }
 }
 
 /// The files of resources in `place`, which may be one, by name; what begins with a dot is another program's.
-fn find(place: &Path, deepest: usize, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+fn find(place: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     let failed = |error| Failure::local(format!("cannot read {}", place.display()), error);
     if !fs::metadata(place).map_err(failed)?.is_dir() {
         files.push(place.to_owned());
         return Ok(());
     }
-    let Some(deeper) = deepest.checked_sub(1) else {
-        return Err(Failure::local(
-            format!("cannot read {}", place.display()),
-            "too many directories below each other",
-        ));
-    };
     let names = fs::read_dir(place).map_err(failed)?.map(|entry| Ok(entry?.path())).collect::<Result<BTreeSet<_>, _>>();
     for path in names.map_err(failed)? {
         let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         let is_resource = path.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
-        if !is_hidden && (is_resource || path.is_dir()) {
-            find(&path, deeper, files)?;
+        // What cannot be looked at may be a directory of resources, which --prune would remove.
+        if !is_hidden && (is_resource || fs::metadata(&path).map_err(failed)?.is_dir()) {
+            find(&path, files)?;
         }
     }
     Ok(())

@@ -49,7 +49,7 @@ pub(super) fn edit(edit: &EditArgs, client: &ApiClient, screen: &mut Screen<'_, 
         writeln!(screen.out(), "{}/{}: nothing was changed", text::clean(&what.kind), text::clean(name))?;
         return Ok(());
     }
-    match swap::write(client, with_revision(&after, &kept.revision), How::Update, false) {
+    match swap::write(client, with_revision(&after, &kept.revision), How::Update, Vec::new(), false) {
         Ok(written) => show(&written, false, screen),
         Err(failure) => {
             let path = file.keep();

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::agents::{self, Found};
+use super::log::AGAIN;
 use crate::args::{PrintFormat, WaitArgs, WaitGoal};
 use crate::client::{ApiCall, ApiClient};
 use crate::console::Screen;
@@ -23,14 +24,6 @@ use crate::show::{status, value};
 const EVERY: Duration = Duration::from_secs(10);
 /// Events that come together are one change.
 const TOGETHER: Duration = Duration::from_millis(200);
-/// Waits before a server that does not answer is asked again; then always the last.
-const AGAIN: [Duration; 5] = [
-    Duration::from_millis(200),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(4),
-    Duration::from_secs(8),
-];
 /// The events to come: no record has a number above it.
 const EVENTS: &str = "/v1/fleet/events?after=9223372036854775807&follow=true";
 
@@ -38,25 +31,21 @@ const EVENTS: &str = "/v1/fleet/events?after=9223372036854775807&follow=true";
 pub(super) fn watch(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let mut shown = Vec::new();
     follow(client, None, screen, |found, screen| {
-        let (format, look, is_in_place) = (screen.format(), screen.look(), screen.is_in_place());
         let mut block = Vec::new();
-        match format {
-            PrintFormat::Text => status::text(&mut block, found.rollout.as_ref(), &found.stops, &look)?,
+        let is_text = screen.format() == PrintFormat::Text;
+        match screen.format() {
+            PrintFormat::Text => status::text(&mut block, found.rollout.as_ref(), &found.stops, &screen.look())?,
             format => value::write_one(&mut block, format, &found.value)?,
         }
-        let is_new = block != shown;
-        if format == PrintFormat::Text && (is_in_place || is_new) {
-            let text = String::from_utf8_lossy(&block);
-            let frame = format!("As of {} UTC\n\n{text}", time(Timestamp::now()));
+        let (is_first, is_new, is_in_place) = (shown.is_empty(), shown != block, screen.console.is_in_place);
+        let text = String::from_utf8_lossy(&block);
+        let frame = format!("As of {} UTC\n\n{text}", time(Timestamp::now()));
+        if is_text && is_in_place {
             // Lines are written over, not the screen wiped: it does not flicker.
-            match is_in_place {
-                true => {
-                    let begin = if shown.is_empty() { "\x1b[2J" } else { "" };
-                    write!(screen.out(), "{begin}\x1b[H{}\x1b[J", frame.replace('\n', "\x1b[K\n"))?;
-                }
-                false if shown.is_empty() => screen.out().write_all(frame.as_bytes())?,
-                false => write!(screen.out(), "\n{frame}")?,
-            }
+            let begin = if is_first { "\x1b[2J" } else { "" };
+            write!(screen.out(), "{begin}\x1b[H{}\x1b[J", frame.replace('\n', "\x1b[K\n"))?;
+        } else if is_text && is_new {
+            write!(screen.out(), "{}{frame}", if is_first { "" } else { "\n" })?;
         } else if is_new {
             screen.out().write_all(&block)?;
         }
@@ -68,50 +57,42 @@ pub(super) fn watch(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(
 /// `wait`: until it is so, or cannot become so, or the time is over.
 pub(super) fn wait(wait: &WaitArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let (mut which, mut said) = (None, String::new());
-    let goal = &wait.goal;
+    let goal = &wait.goal.text;
     let ended = follow(client, wait.timeout, screen, |found, screen| {
         let none = || Failure::new("no_rollout", "there is no rollout to wait for");
         let rollout = found.rollout.as_ref().ok_or_else(none)?;
+        let target = clean(&rollout.spec.target_version);
         let this = (rollout.status.start_time.clone(), rollout.spec.target_version.clone());
         if *which.get_or_insert(this.clone()) != this {
-            let message =
-                format!("another rollout has begun, to {}: the one that was waited for is over", clean(&this.1));
+            let message = format!("another rollout has begun, to {target}: the one that was waited for is over");
             return Err(Failure::new("rollout_ended", message));
         }
-        let groups = &rollout.status.groups;
-        let far = groups.iter().map(far).collect::<Vec<_>>().join(", ");
-        let verdict = verdict(goal, found, rollout, screen);
+        let far = rollout.status.groups.iter().map(far).collect::<Vec<_>>().join(", ");
+        let verdict = verdict(&wait.goal, found, rollout, screen);
         let is_reached = matches!(verdict, Ok(true));
         let is_worth = verdict.as_ref().map_or_else(|failure| failure.code == Failure::MISSED, |_| said != far);
         if is_worth || is_reached {
             let now = Timestamp::now();
+            let line = json!({ "at": now, "for": goal, "state": if is_reached { "reached" } else { "waiting" },
+                "target_version": rollout.spec.target_version, "groups": found.value["groups"] });
             let word = if is_reached { "reached" } else { "waits for" };
             match screen.format() {
                 PrintFormat::Text => {
-                    let target = clean(&this.1).into_owned();
-                    writeln!(screen.out(), "{} UTC {word} {}: {target}: {far}", time(now), clean(&goal.to_string()))?;
+                    writeln!(screen.out(), "{} UTC {word} {}: {target}: {far}", time(now), clean(goal))?;
                 }
-                format => {
-                    let groups: Vec<_> = found.value["groups"].as_array().cloned().unwrap_or_default();
-                    let state = if is_reached { "reached" } else { "waiting" };
-                    let line = json!({ "at": now, "for": goal.to_string(), "state": state, "target_version": this.1,
-                        "groups": groups });
-                    value::write_one(screen.out(), format, &line)?;
-                }
+                format => value::write_one(screen.out(), format, &line)?,
             }
             said = far;
         }
         verdict
     });
-    ended.map_err(|failure| {
-        let over = failure.code == Failure::TIMED_OUT;
-        let message = if over {
-            format!("{} was not reached in time: {said}", clean(&goal.to_string()))
-        } else {
-            failure.message
-        };
-        Failure { message, ..failure }
-    })
+    let over = |failure: Failure| match failure.code.as_str() {
+        Failure::TIMED_OUT => {
+            Failure { message: format!("{} was not reached in time: {said}", clean(goal)), ..failure }
+        }
+        _ => failure,
+    };
+    ended.map_err(over)
 }
 
 /// A group in a few words.
@@ -120,59 +101,48 @@ fn far(group: &RolloutGroup) -> String {
     format!("{} {} ({count})", clean(&group.name), clean(&group.state))
 }
 
+/// Whether a group is so, or further on its way; `None`: it will not become so by itself.
+fn stands(wanted: &str, is: &str) -> Option<bool> {
+    let place = |state| ["unstarted", "canary", "active", "done"].iter().position(|step| *step == state);
+    match (place(wanted), place(is)) {
+        _ if wanted == is => Some(true),
+        (Some(wanted), Some(is)) => Some(is > wanted),
+        _ => (!["halted", "rolledback", "done"].contains(&is)).then_some(false),
+    }
+}
+
 /// Whether it is so.
 ///
 /// # Errors
 /// It will not become so without somebody; there is no such group.
 fn verdict(goal: &WaitGoal, found: &Found, rollout: &AgentRollout, screen: &Screen<'_, '_>) -> Result<bool, Failure> {
-    /// On the way to done; and what is no place on it.
-    const WAY: [&str; 4] = ["unstarted", "canary", "active", "done"];
-    const STOPPED: [&str; 2] = ["halted", "rolledback"];
-    let groups = &rollout.status.groups;
     let missed = |message: String| Err(Failure::new(Failure::MISSED, message));
-    let of_group = |group: &RolloutGroup| {
-        let reason = group.reason().line(ReasonSubject::Group(&group.name), &screen.look().zone);
-        missed(format!("{} is {}: {reason}", clean(&group.name), clean(&group.state)))
-    };
-    let stopped = |group: &&RolloutGroup| STOPPED.contains(&group.state.as_str());
-    match goal {
-        WaitGoal::Done | WaitGoal::Halted if rollout.is_immediate() => {
-            let is_halted = rollout.status.state.as_deref() == Some("halted");
-            match goal {
-                WaitGoal::Halted => Ok(is_halted),
-                _ => missed("the schedule is immediate: there are no groups that could be done".to_owned()),
-            }
+    let (all, is_halt) = (&rollout.status.groups, goal.group.is_none() && goal.state == "halted");
+    if is_halt && rollout.is_immediate() {
+        return Ok(rollout.status.state.as_deref() == Some("halted"));
+    }
+    let is_meant = |group: &&RolloutGroup| goal.group.as_ref().is_none_or(|name| *name == group.name);
+    let groups: Vec<&RolloutGroup> = all.iter().filter(is_meant).collect();
+    if groups.is_empty() {
+        let names = all.iter().map(|group| clean(&group.name)).collect::<Vec<_>>().join(", ");
+        let which = goal.group.as_ref().map_or_else(String::new, |name| format!(" {name:?}"));
+        return Err(Failure::new("not_found", format!("there is no group{which} in the rollout: it has {names}")));
+    }
+    let stand: Vec<Option<bool>> = groups.iter().map(|group| stands(&goal.state, &group.state)).collect();
+    let is_so = |stand: &Option<bool>| *stand == Some(true);
+    if if is_halt { stand.iter().any(is_so) } else { stand.iter().all(is_so) } {
+        return Ok(true);
+    }
+    // One that stopped keeps all from being done; all that ended keep any from halting.
+    match groups.iter().zip(&stand).find(|(_, stand)| stand.is_none()) {
+        Some((group, _)) if !is_halt || stand.iter().all(Option::is_none) => {
+            let reason = group.reason().line(ReasonSubject::Group(&group.name), &screen.look().zone);
+            missed(format!("{} is {}: {reason}", clean(&group.name), clean(&group.state)))
         }
-        WaitGoal::Done => match groups.iter().find(stopped) {
-            Some(group) => of_group(group),
-            None if groups.iter().all(|group| group.state == "done") => Ok(true),
-            None if found.stops.holds.all => {
-                missed(fleet_wire::words::holds::lines(&found.stops.holds, |_| false).join("; "))
-            }
-            None => Ok(false),
-        },
-        WaitGoal::Halted => match groups.iter().any(|group| group.state == "halted") {
-            false if groups.iter().all(|group| ["done", "rolledback"].contains(&group.state.as_str())) => {
-                missed(format!("the rollout is over: {}", groups.iter().map(far).collect::<Vec<_>>().join(", ")))
-            }
-            is_halted => Ok(is_halted),
-        },
-        WaitGoal::Group(name, wanted) => {
-            let Some(group) = groups.iter().find(|group| group.name == *name) else {
-                let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
-                let message = format!("there is no group {name:?} in the rollout: it has {}", names.join(", "));
-                return Err(Failure::new("not_found", message));
-            };
-            let place = |state: &str| WAY.iter().position(|step| *step == state);
-            match (place(wanted), place(&group.state)) {
-                _ if group.state == *wanted => Ok(true),
-                (Some(wanted), Some(is)) => Ok(is > wanted),
-                (None, Some(_)) if group.state != "done" => Ok(false),
-                // A state that only a newer server knows is no end.
-                _ if group.state != "done" && !stopped(&group) => Ok(false),
-                _ => of_group(group),
-            }
+        None if goal.state == "done" && found.stops.holds.all => {
+            missed(fleet_wire::words::holds::lines(&found.stops.holds, |_| false).join("; "))
         }
+        _ => Ok(false),
     }
 }
 

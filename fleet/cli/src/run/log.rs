@@ -19,7 +19,7 @@ const PAGE: u32 = 1000;
 /// Longest line of an event, bytes: a record holds no more than a name, a reason and its numbers.
 const LONGEST: u64 = 1 << 20;
 /// Waits before a connection that broke is made again, as long as no event came between: a server restarts in seconds.
-const AGAIN: [Duration; 5] = [
+pub(super) const AGAIN: [Duration; 5] = [
     Duration::from_millis(200),
     Duration::from_secs(1),
     Duration::from_secs(2),

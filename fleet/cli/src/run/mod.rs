@@ -34,9 +34,7 @@ use crate::show::{text, value};
 const FAILED: u8 = 1;
 /// Exit status of what was typed wrongly, as clap's own.
 const USAGE: u8 = 2;
-/// Exit statuses of `wait`, and of `apply --dry-run`.
-const MISSED: u8 = 3;
-const TIMED_OUT: u8 = 4;
+/// Exit status of `apply --dry-run`.
 const DIFFERS: u8 = 5;
 
 /// Carries `verb` out with this process's input and output; the exit status is `tctl`'s, 0 or 1; or 2 for wrong usage.
@@ -74,9 +72,8 @@ pub fn run_on(verb: &Verb, global: &GlobalArgs, mut console: Console<'_>) -> u8 
 pub fn asked(verb: &Verb, format: PrintFormat, global: &GlobalArgs) -> Result<String, Failure> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let (input, editor) = (&mut io::empty(), Editor::of_environment());
-    let (out_of, zone) = (&mut out, TimeZone::UTC);
-    let mut console =
-        Console { input, out: out_of, err: &mut err, is_colourful: false, is_in_place: false, editor, zone };
+    let (zone, out_of, err) = (TimeZone::UTC, &mut out, &mut err);
+    let mut console = Console { input, out: out_of, err, is_colourful: false, is_in_place: false, editor, zone };
     carry_out(verb, global, &mut Screen { console: &mut console, format: Some(format) }).map_err(|failure| {
         let line = failure.message.lines().next().unwrap_or_default();
         Failure { message: text::clean(line).into_owned(), ..failure }
@@ -96,8 +93,8 @@ pub(crate) fn report_failure(failure: &Failure, global: &GlobalArgs, console: &m
     }
     match failure.code.as_str() {
         Failure::USAGE => USAGE,
-        Failure::MISSED => MISSED,
-        Failure::TIMED_OUT => TIMED_OUT,
+        Failure::MISSED => 3,
+        Failure::TIMED_OUT => 4,
         _ => FAILED,
     }
 }

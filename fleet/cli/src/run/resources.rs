@@ -1,7 +1,7 @@
 //! `get`, `create`, `update`, `rm` (FLEET §2).
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::file::{read_open, read_text};
 use fleet_engine::resource::{self, Kind};
@@ -121,9 +121,9 @@ fn write(
     client: &ApiClient,
     screen: &mut Screen<'_, '_>,
 ) -> Result<(), Failure> {
-    crate::args::read_once(files.all()).map_err(|fault| Failure::new(Failure::USAGE, fault))?;
-    let joined = JoinedText::read(files.all(), screen)?;
-    let written = swap::write(client, joined.text.clone(), how, is_dry).map_err(|failure| joined.named(failure))?;
+    let joined = JoinedText::read(files, screen)?;
+    let written =
+        swap::write(client, joined.text.clone(), how, Vec::new(), is_dry).map_err(|failure| joined.named(failure))?;
     value::show(screen, &written, |out, _| text(out, &written, is_dry, &|unwise| joined.place(unwise.line?)))
 }
 
@@ -167,12 +167,10 @@ pub(super) struct JoinedText {
 }
 
 impl JoinedText {
-    pub(super) fn read<'a>(
-        files: impl Iterator<Item = &'a PathBuf>,
-        screen: &mut Screen<'_, '_>,
-    ) -> Result<Self, Failure> {
+    pub(super) fn read(files: &Files, screen: &mut Screen<'_, '_>) -> Result<Self, Failure> {
+        crate::args::read_once(files.all()).map_err(|fault| Failure::new(Failure::USAGE, fault))?;
         let mut joined = Self { text: String::new(), parts: Vec::new() };
-        for file in files {
+        for file in files.all() {
             if !joined.parts.is_empty() {
                 // Another document begins, however the text before ends.
                 joined.text.push_str("\n---\n");

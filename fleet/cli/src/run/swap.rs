@@ -53,19 +53,11 @@ pub(super) fn document(kept: &KeptResource) -> Result<Node, Failure> {
     Ok(document)
 }
 
-/// Writes `text`.
-///
-/// # Errors
-/// The server's refusals.
-pub(super) fn write(client: &ApiClient, text: String, how: How, dry_run: bool) -> Result<Answer<WriteResult>, Failure> {
-    apply(client, text, how, Vec::new(), dry_run)
-}
-
 /// Writes `text`, and removes what it lacks of the kinds of `prune`.
 ///
 /// # Errors
 /// The server's refusals.
-pub(super) fn apply(
+pub(super) fn write(
     client: &ApiClient,
     text: String,
     how: How,
@@ -96,7 +88,7 @@ pub(super) fn change(
         if !change(&mut text)? {
             return Ok(None);
         }
-        match write(client, text.emit(), how, dry_run) {
+        match write(client, text.emit(), how, Vec::new(), dry_run) {
             Err(failure) if tries > 0 && (failure.is(Code::StaleRevision) || failure.is(Code::AlreadyExists)) => {}
             written => return written.map(Some),
         }
