@@ -1,10 +1,12 @@
 //! A log or an output that cannot be written: its reader is gone, or its disk is full.
 
 use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::{Server, dir, done, groups, program, rolling, start, version};
+use crate::support::{SOON, Server, dir, done, groups, program, rolling, start, version};
 
 /// The end of a pipe that nobody reads.
 fn unread() -> Stdio {
@@ -113,4 +115,19 @@ fn a_token_whose_secret_cannot_be_written_is_removed() {
     for list in [&["tokens", "--format", "json"][..], &["tokens", "join", "--format", "json"]] {
         assert_eq!(done(&server.cli(list)).trim(), "[]", "{list:?}");
     }
+}
+
+#[test]
+fn who_follows_from_a_number_that_is_not_there_yet_hears_what_comes() {
+    let (_dir, server) = rolling(&["dev"]);
+    let token = server.token("ci", "viewer");
+    let mut stream = TcpStream::connect(server.addr).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    let path = format!("/v1/fleet/events?after={}&follow=true", i64::MAX);
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer {token}\r\n\r\n").unwrap();
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    assert!(lines.by_ref().any(|line| line.is_empty()), "no head");
+    server.agents(&["halt", "dev"]);
+    let first = lines.find(|line| line.contains("\"action\"")).expect("a record");
+    assert!(first.contains("\"halt\"") && first.contains("group dev"), "{first}");
 }
