@@ -17,7 +17,7 @@ use crate::client::{ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::reason::ReasonSubject;
-use crate::show::text::{clean, time};
+use crate::show::text::{clean, second, time};
 use crate::show::{status, value};
 
 /// What hosts do changes counts and is no event: it is asked for so often, as the dashboard does.
@@ -73,7 +73,7 @@ pub(super) fn wait(wait: &WaitArgs, client: &ApiClient, screen: &mut Screen<'_, 
         let is_worth = verdict.as_ref().map_or_else(|failure| failure.code == Failure::MISSED, |_| said != far);
         if is_worth || is_reached {
             let now = Timestamp::now();
-            let line = json!({ "at": now, "for": goal, "state": if is_reached { "reached" } else { "waiting" },
+            let line = json!({ "at": second(now), "for": goal, "state": if is_reached { "reached" } else { "waiting" },
                 "target_version": rollout.spec.target_version, "groups": found.value["groups"] });
             let word = if is_reached { "reached" } else { "waits for" };
             match screen.format() {
