@@ -8,14 +8,14 @@ use fleet_engine::resource;
 use fleet_wire::api::{How, Takes, WriteResult};
 use serde_json::Value;
 
-use super::resources::JoinedText;
+use super::resources::{self, JoinedText};
 use super::swap;
 use crate::args::{Apply, Files};
 use crate::client::ApiClient;
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::text::{clean, counted};
-use crate::show::{value, written};
+use crate::show::value;
 
 /// First it is asked what would change: what is there as the directory has it is not written again.
 pub(super) fn apply(apply: &Apply, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
@@ -45,7 +45,7 @@ pub(super) fn apply(apply: &Apply, client: &ApiClient, screen: &mut Screen<'_, '
             return Ok(writeln!(out, "nothing differs: {same} as the directory has it; nothing was written")?);
         }
         diff.iter().try_for_each(|line| writeln!(out, "{}", clean(line)))?;
-        written::text_of(out, &changed, apply.dry_run, &|unwise| joined.place(unwise.line?))?;
+        resources::text(out, &changed, apply.dry_run, &|unwise| joined.place(unwise.line?))?;
         Ok(writeln!(out, "{same} as before")?)
     })?;
     if differs && apply.dry_run { Err(Failure::new(Failure::DIFFERS, "")) } else { Ok(()) }
