@@ -23,7 +23,7 @@ pub const WORDS: [(&str, &str, &str); 37] = [
     ("approval", "it needs the approval of {}", "a person"),
     ("gate", "its external check {}", "has not said go"),
     ("waiting_for_canaries", "{}", "not all of its canaries updated"),
-    ("max_in_flight", "max_in_flight {}", "allows no more hosts at the same time"),
+    ("max_in_flight", "{}", "max_in_flight allows no more hosts at the same time"),
     ("rate", "its rate allows {}", "no more hosts in this hour"),
     ("update_in_progress", "{} updated", "not all of its hosts"),
     ("nobody_on_the_way", "no host is on its way: {}, too few updated", "others failed or timed out"),

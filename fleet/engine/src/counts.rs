@@ -96,6 +96,11 @@ impl Tally {
         };
     }
 
+    /// All that are not excluded.
+    pub fn of(&self) -> u64 {
+        self.pending + self.in_flight() + self.updated + self.failed + self.timed_out + self.silent
+    }
+
     /// Enrolled hosts that take a slot of the cap.
     pub fn in_flight(&self) -> u64 {
         self.let_go + self.told

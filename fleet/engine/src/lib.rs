@@ -40,6 +40,7 @@ pub mod order;
 pub mod percent;
 pub mod plain;
 pub mod policy;
+pub mod progress;
 pub mod reason;
 pub mod record;
 pub mod resource;

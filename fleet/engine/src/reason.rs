@@ -78,6 +78,12 @@ pub enum Why {
         in_flight: u64,
         /// Allowed.
         cap: u64,
+        /// On the target.
+        #[serde(default)]
+        updated: u64,
+        /// Counted; 0: an older server does not say.
+        #[serde(default)]
+        of: u64,
     } = "max_in_flight",
     /// As many hosts as this hour allows were let go.
     Rate {
@@ -199,6 +205,23 @@ pub enum HaltRule {
     Restored = "restored",
     /// The store lost decisions: everything is held.
     StoreLost = "store_lost",
+}
+}
+
+named! { name[] self:
+/// What keeps a host from being a canary; the first that holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum CanaryObstacle {
+    /// Pinned, disabled, or held.
+    Excluded = "excluded",
+    /// It came after the group began, or is not enrolled.
+    NotCounted = "not_counted",
+    /// It was not seen within a report interval.
+    NotSeen = "not_seen",
+    /// It has no updater with an id.
+    NoUpdateId = "no_update_id",
+    /// It failed, or was told already.
+    Tried = "tried",
 }
 }
 

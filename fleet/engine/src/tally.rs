@@ -1,5 +1,6 @@
 //! A host's state in a rollout, and which of its group's counts it is in.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::counts::Tally;
@@ -222,11 +223,27 @@ impl TallyContext<'_> {
 
     /// When it failed by silence after it began (`failure_seconds`).
     pub(crate) fn lost_at(&self, host: &Host) -> Option<Moment> {
+        self.lost_due(host).filter(|due| self.listening.has_passed(*due))
+    }
+
+    fn lost_due(&self, host: &Host) -> Option<Moment> {
         let mark = self.mark(host)?;
         let seconds = self.group.policy.proof.failure_seconds;
         let begun = mark.started.filter(|_| seconds > 0 && mark.arrived.is_none())?;
-        let silent = self.listening.after(host.heard.max(begun), self.listening.heard_every.saturating_add(seconds));
-        self.listening.has_passed(silent).then_some(silent)
+        Some(self.listening.after(host.heard.max(begun), self.listening.heard_every.saturating_add(seconds)))
+    }
+
+    /// As what a host counts that has a slot, and when, if nothing is heard of it until then; not before now.
+    pub(crate) fn due(&self, host: &Host) -> (HostState, Timestamp) {
+        let silent = || self.listening.after(host.heard, silent_after(self.listening.heard_every));
+        let (state, at) = match self.any_mark(host).map(|mark| self.over_due(&mark)) {
+            None => (HostState::Silent, silent()),
+            Some(over) => match self.lost_due(host).filter(|lost| *lost < over) {
+                Some(lost) => (HostState::Failed, lost),
+                None => (HostState::TimedOut, over),
+            },
+        };
+        (state, at.max(self.now).time())
     }
 
     /// When its time was over.
@@ -235,13 +252,16 @@ impl TallyContext<'_> {
     }
 
     fn over_at(&self, mark: &Mark) -> Option<Moment> {
+        Some(self.over_due(mark)).filter(|due| self.listening.has_passed(*due))
+    }
+
+    fn over_due(&self, mark: &Mark) -> Moment {
         // A switch that comes later does not undo it: another host has the slot since.
         let is_missed = |end: &Moment| mark.switched.is_none_or(|switched| switched > *end);
         let end = |seconds: u32| mark.started.map(|started| self.listening.after(started, seconds));
         let by_clock = self.group.policy.proof.timeout_seconds.and_then(end).filter(is_missed);
         let stalled = self.listening.after(mark.told, self.group.policy.pace.jitter.saturating_add(STALLED_AFTER));
-        let over = by_clock.map_or(stalled, |by_clock| by_clock.min(stalled));
-        self.listening.has_passed(over).then_some(over)
+        by_clock.map_or(stalled, |by_clock| by_clock.min(stalled))
     }
 
     /// When it failed or timed out, if that was before this attempt.

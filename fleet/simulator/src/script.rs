@@ -15,6 +15,7 @@ use fleet_wire::answers::{find, ids};
 use fleet_wire::api::{Decision, ToldHost};
 use fleet_wire::rollout::AgentRollout;
 use fleet_wire::text;
+use fleet_wire::words::fleet::summary;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -190,8 +191,9 @@ impl World {
             LineAction::Find(find) => return self.find(&find, now).map(Some),
             LineAction::Status {} => {
                 self.step(now);
-                let rollout =
+                let mut rollout =
                     AgentRollout::present(&self.book, &self.shelf, &self.fleet, now).ok_or_else(no_rollout)?;
+                rollout.status.summary = Some(summary(Some(&rollout), &rollout.status.stops, now).text);
                 return Ok(Some(json!({ "at": text::second(now), "status": rollout })));
             }
             LineAction::Explain { host } => return self.explain(&host, now).map(Some),

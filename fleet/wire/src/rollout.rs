@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids;
 use crate::lenient::{Lenient, word};
-use crate::reason::Reason;
+use crate::reason::{Reason, ReasonProgress};
 use crate::text;
 
 /// States of groups, and of a rollout.
@@ -94,6 +94,13 @@ pub struct RolloutStatus {
     /// Of a rollout without groups: why it is as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<Reason>,
+    /// How the fleet is, in one sentence; absent: an older server, or it is no matter of now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// Hosts that run the target.
+    pub updated_count: u64,
+    /// Hosts that shall run it: neither pinned, disabled nor held.
+    pub host_count: u64,
     /// What keeps hosts besides it.
     #[serde(flatten)]
     pub stops: Stops,
@@ -301,13 +308,25 @@ impl AgentRollout {
         let mut shown = Self::past(book.rollout.as_ref()?);
         let status = &mut shown.status;
         let advice = |index| -> Option<Advice> { book.advice(shelf, fleet, index, now) };
+        let progress = book.rollout.iter().flat_map(|rollout| rollout.progress(fleet, now)).collect::<Vec<_>>();
+        let of = |index: usize, updated| {
+            let progress = progress.get(index).and_then(Option::as_ref);
+            progress
+                .map(|progress| ReasonProgress::of(progress, updated, |host| name_of(fleet, host)))
+                .unwrap_or_default()
+        };
         for (index, group) in status.groups.iter_mut().enumerate() {
-            group.why.iter_mut().for_each(|why| why.advice = Some(advice(index).map(Into::into)));
+            let updated = group.up_to_date_count;
+            if let Some(why) = &mut group.why {
+                (why.advice, why.progress) = (Some(advice(index).map(Into::into)), of(index, updated));
+            }
             for canary in group.canaries.iter_mut().flatten() {
                 canary.hostname = ids::uuid(&canary.host_id).map_or("", |host| hostname(fleet, host)).to_owned();
             }
         }
-        status.why.iter_mut().for_each(|why| why.advice = Some(advice(0).map(Into::into)));
+        if let Some(why) = &mut status.why {
+            (why.advice, why.progress) = (Some(advice(0).map(Into::into)), of(0, 0));
+        }
         status.stops.holds = HoldsView::of(&book.holds);
         Some(shown)
     }
@@ -337,6 +356,9 @@ impl AgentRollout {
                 state: rollout.state().map(|state| state.name().to_owned()),
                 // It has no groups to show: what holds for everybody stands here.
                 why: rollout.groups.first().filter(|_| is_immediate).map(|everybody| Reason::of(&everybody.reason)),
+                summary: None,
+                updated_count: rollout.groups.iter().map(|group| group.tally.updated).sum(),
+                host_count: rollout.groups.iter().map(|group| group.tally.of()).sum(),
                 stops: Stops::default(),
             },
         }
@@ -430,6 +452,12 @@ pub fn state_word(state: &str) -> String {
         Some(first) => first.to_uppercase().chain(chars).collect(),
         None => "Unknown".to_owned(),
     }
+}
+
+/// A host's name among those of `fleet`; of one without any the beginning of its UUID.
+pub fn name_of(fleet: &Fleet, id: HostId) -> String {
+    let name = hostname(fleet, id);
+    if name.is_empty() { ids::text(id).chars().take(8).collect() } else { name.to_owned() }
 }
 
 fn hostname(fleet: &Fleet, id: HostId) -> &str {

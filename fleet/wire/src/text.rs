@@ -70,6 +70,26 @@ pub fn time_to_come(text: &str, zone: &TimeZone) -> String {
     format!("{utc} ({})", local.strftime("%a %H:%M %Z"))
 }
 
+/// A time near `now`, in UTC: `14:50 UTC`; on another day `2025-01-16 14:50 UTC`.
+pub fn clock(text: &str, now: Timestamp) -> String {
+    let Ok(time) = text.parse::<Timestamp>() else { return time_of(text) };
+    let day = |time: Timestamp| time.as_second().div_euclid(86_400);
+    time.strftime(if day(time) == day(now) { "%H:%M UTC" } else { "%Y-%m-%d %H:%M UTC" }).to_string()
+}
+
+/// How long before `now` a time was, or after it will be: `3 min ago`, `in 2 h`.
+pub fn ago(text: &str, now: Timestamp) -> String {
+    let Ok(time) = text.parse::<Timestamp>() else { return time_of(text) };
+    let seconds = now.duration_since(time).as_secs();
+    let long = match seconds.unsigned_abs() {
+        ..60 => return if seconds < 0 { "in less than 1 min" } else { "less than 1 min ago" }.to_owned(),
+        minutes @ ..5_400 => format!("{} min", minutes / 60),
+        hours @ ..172_800 => format!("{} h", (hours + 1_800) / 3_600),
+        days => counted(days / 86_400, "day"),
+    };
+    if seconds < 0 { format!("in {long}") } else { format!("{long} ago") }
+}
+
 /// `1 host`, `12 hosts`.
 pub fn hosts(count: u64) -> String {
     counted(count, "host")

@@ -33,6 +33,9 @@ pub(crate) fn text(
         return needs(out, stops);
     };
     let spec = &rollout.spec;
+    if let Some(summary) = &rollout.status.summary {
+        writeln!(out, "{}", clean(summary))?;
+    }
     writeln!(out, "Agent autoupdate mode: {}", clean(&spec.autoupdate_mode))?;
     if let Some(time) = &rollout.status.start_time {
         writeln!(out, "Rollout creation date: {}", time_of(time))?;

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use crate::fleet::Fleet;
 use crate::host::Host;
+use crate::reason::CanaryObstacle;
 use crate::rollout::{Canary, Cursor, Rollout, State};
 use crate::tally::{HostState, TallyContext};
 
@@ -73,18 +74,29 @@ fn top_up(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
         return;
     }
     let look = TallyContext::new(rollout, group, fleet, now);
-    let can_be = |host: &&Host| {
-        host.update_id != 0
-            && look.is_counted(host)
-            && look.now.since(host.heard) <= look.listening.heard_every
-            && matches!(look.state(host), HostState::Pending | HostState::Updated)
-            && !group.canaries.iter().any(|canary| canary.host_id == host.id)
-    };
+    let is_one = |host: &Host| group.canaries.iter().any(|canary| canary.host_id == host.id);
+    let can_be = |host: &&Host| obstacle(&look, host).is_none() && !is_one(host);
     let mut found: Vec<&Host> = fleet.members(index).filter(can_be).collect();
     found.sort_by_key(|host| Cursor::of(host));
     let canary = |host: &&Host| Canary { updater_id: host.update_id, host_id: host.id, success: false, let_go: false };
     let added: Vec<Canary> = found.iter().take(missing).map(canary).collect();
     if let Some(group) = rollout.groups.get_mut(index) {
         group.canaries.extend(added);
+    }
+}
+
+/// What keeps a host from being chosen; `None`: nothing.
+pub(crate) fn obstacle(look: &TallyContext<'_>, host: &Host) -> Option<CanaryObstacle> {
+    let state = look.state(host);
+    if state == HostState::Excluded {
+        Some(CanaryObstacle::Excluded)
+    } else if !look.is_counted(host) {
+        Some(CanaryObstacle::NotCounted)
+    } else if look.now.since(host.heard) > look.listening.heard_every {
+        Some(CanaryObstacle::NotSeen)
+    } else if host.update_id == 0 {
+        Some(CanaryObstacle::NoUpdateId)
+    } else {
+        (!matches!(state, HostState::Pending | HostState::Updated)).then_some(CanaryObstacle::Tried)
     }
 }

@@ -1,6 +1,6 @@
 //! One step of a rollout (FLEET §3): adopt what is wanted, count, open gates, let hosts go, halt.
 
-mod canaries;
+pub(crate) mod canaries;
 pub(crate) mod gate;
 mod halt;
 pub(crate) mod pace;

@@ -138,16 +138,9 @@ fn earliest_run(rollout: &Rollout, index: usize, now: Timestamp) -> Option<(Time
 
 /// When enough hosts of a group can be on the target, from `from` on, at the earliest: when the clock and the rate let the last of
 /// them go. How long hosts take that go one after the other, nobody knows. `None`: nobody may go.
-fn earliest_end(rollout: &Rollout, group: &GroupStatus, from: Timestamp) -> Option<Timestamp> {
+pub(crate) fn earliest_end(rollout: &Rollout, group: &GroupStatus, from: Timestamp) -> Option<Timestamp> {
     let tally = &group.tally;
-    let to_go = tally.pending + tally.let_go;
-    let wanted = match rollout.strategy {
-        Strategy::Requires => to_go + tally.told,
-        Strategy::HaltOnError | Strategy::TimeBased => {
-            let enough = (tally.proof.present * 9).div_ceil(10);
-            enough.saturating_sub(tally.proof.up_to_date).min(to_go + tally.told)
-        }
-    };
+    let wanted = still_needed(rollout, group).min(tally.pending + tally.let_go + tally.told);
     // Those that were told are on their way.
     let still = wanted.saturating_sub(tally.told);
     if still == 0 {
@@ -164,6 +157,15 @@ fn earliest_end(rollout: &Rollout, group: &GroupStatus, from: Timestamp) -> Opti
         Some(rate) if still > granted => hours_of_rate(group, rate, still - granted, may_go),
         _ => Some(may_go),
     }
+}
+
+/// How many hosts must still come to the target, or to an end, until the group is done.
+pub(crate) fn still_needed(rollout: &Rollout, group: &GroupStatus) -> u64 {
+    let tally = &group.tally;
+    if rollout.strategy == Strategy::Requires || rollout.schedule == Schedule::Immediate {
+        return tally.pending + tally.let_go + tally.told;
+    }
+    (tally.proof.present * 9).div_ceil(10).saturating_sub(tally.proof.up_to_date)
 }
 
 /// When a rate has let `hosts` more hosts go at the earliest: as if it grew after each hour.
@@ -248,7 +250,12 @@ fn nobody(
 /// A group at 0 % lets nobody go, whatever else holds.
 fn at_nobody(group: &GroupStatus) -> Option<Why> {
     let is_nobody = group.policy.pace.max_in_flight == Percent::ZERO && !group.at_once && group.tally.pending > 0;
-    is_nobody.then(|| Why::MaxInFlight { in_flight: group.tally.in_flight(), cap: 0 })
+    is_nobody.then(|| max_in_flight(group, 0))
+}
+
+fn max_in_flight(group: &GroupStatus, cap: u64) -> Why {
+    let (updated, of) = (group.up_to_date_count, group.present_count);
+    Why::MaxInFlight { in_flight: group.tally.in_flight(), cap, updated, of }
 }
 
 fn active(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> (Why, Option<Timestamp>) {
@@ -267,8 +274,7 @@ fn active(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> (Why, Optio
             let end = rate.hour.saturating_add(hours(1)).ok();
             return (Why::Rate { granted: rate.granted, allowed: rate.allowed }, end);
         }
-        let cap = group.policy.pace.max_in_flight.cap(tally.counted);
-        return (Why::MaxInFlight { in_flight: tally.in_flight(), cap }, None);
+        return (max_in_flight(group, group.policy.pace.max_in_flight.cap(tally.counted)), None);
     }
     if group.is_stuck() && rollout.takes_commands() {
         let failed = tally.failed + tally.timed_out;

@@ -8,7 +8,8 @@ use fleet_engine::host::GroupPlace;
 use fleet_engine::tally::{HostState, TallyContext};
 use fleet_wire::api::{ApiError, Code, HoldsView};
 use fleet_wire::reason::Reason;
-use fleet_wire::rollout::{AgentRollout, Needs, Stops, StopsAlone, UnknownGroup, UnknownGroups};
+use fleet_wire::rollout::{AgentRollout, Needs, StopsAlone, UnknownGroup, UnknownGroups};
+use fleet_wire::words::fleet::{self, FleetSummary};
 
 use super::tx::Tx;
 use super::{CoreState, counts};
@@ -32,9 +33,14 @@ pub(crate) fn rollout(tx: &Tx<'_>) -> Result<AgentRollout, ApiError> {
     let mut rollout = as_resource(tx)
         .ok_or_else(|| ApiError::new(Code::NoRollout, "there is no rollout: write an autoupdate_version first"))?;
     rollout.metadata.revision = Some(tx.state().revision.to_string());
-    let holds = std::mem::take(&mut rollout.status.stops.holds);
-    rollout.status.stops = Stops { holds, ..stops(tx).into() };
+    rollout.status.stops = stops(tx).into();
+    rollout.status.summary = Some(summary(tx, Some(&rollout)).text);
     Ok(rollout)
+}
+
+/// How the fleet is, in one sentence, where this is its rollout.
+pub(crate) fn summary(tx: &Tx<'_>, rollout: Option<&AgentRollout>) -> FleetSummary {
+    fleet::summary(rollout, &stops(tx).into(), tx.state().now())
 }
 
 fn as_resource(tx: &Tx<'_>) -> Option<AgentRollout> {

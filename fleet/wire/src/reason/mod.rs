@@ -13,8 +13,10 @@ use crate::lenient::{Lenient, word};
 use crate::text::{self, clean, hosts, second};
 
 pub mod advice;
+mod progress;
 mod subject;
 
+pub use progress::{AwaitedHost, Obstacle, ReasonProgress};
 pub use subject::ReasonSubject;
 
 /// A reason with its times, as the server says it.
@@ -41,6 +43,9 @@ pub struct Reason {
     /// What would change it; null: only time or hosts can. Absent: the rollout is over.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub advice: Option<Option<Lenient<Advice>>>,
+    /// How far a group is that updates; absent: it does not, or an older server does not say.
+    #[serde(flatten)]
+    pub progress: ReasonProgress,
 }
 
 /// Whatever is there, also `null`.
@@ -104,7 +109,7 @@ impl Reason {
             );
         }
         match &self.code {
-            Lenient::Known(why) => sentence(why),
+            Lenient::Known(why) => sentence(why) + &self.progress.behind(),
             Lenient::Newer(keys) => newer(keys),
         }
     }
@@ -118,6 +123,7 @@ impl Reason {
         if let Some(Some(until)) = &self.until {
             line.push_str(&format!("; until {} at the earliest", text::time_to_come(until, zone)));
         }
+        line.push_str(&self.progress.line(zone));
         if let Some(advice) = self.advice(subject) {
             line.push_str(&format!("; {advice}"));
         }
@@ -170,9 +176,10 @@ fn details(why: &Why) -> Option<String> {
         Why::Gate { answer: None } => "has not answered".to_owned(),
         Why::Gate { answer: Some(answer) } => format!("says {}", clean(answer)),
         Why::WaitingForCanaries { done, chosen, wanted } => canaries(*done, *chosen, *wanted),
-        Why::MaxInFlight { cap: 0, .. } => "is 0 %: no host is allowed to update".to_owned(),
-        Why::MaxInFlight { in_flight, cap } => {
-            format!("allows {} at the same time, and {in_flight} are in flight", hosts(*cap))
+        Why::MaxInFlight { cap: 0, .. } => "max_in_flight is 0 %: no host is allowed to update".to_owned(),
+        Why::MaxInFlight { in_flight, cap, updated, of } => {
+            let done = if *of == 0 { String::new() } else { format!("{updated} of {} updated; ", hosts(*of)) };
+            format!("{done}{} in flight, and max_in_flight allows {cap} at the same time", hosts(*in_flight))
         }
         Why::Rate { granted, allowed } => {
             format!("{} in this hour, and {granted} of them may update already", hosts(*allowed))
@@ -210,9 +217,10 @@ fn shrunk(present: u64, initial: u64, excluded: u64) -> String {
     format!("only {present} of {} that were there at its start {verb} left{without}", hosts(initial))
 }
 
-fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>, sample: &[String]) -> String {
+/// What halted a group: how many of its hosts, or who.
+pub fn halted_by(rule: HaltRule, count: u64, of: u64) -> String {
     let many = format!("{count} of {}", hosts(of));
-    let what = match rule {
+    match rule {
         HaltRule::FailedThreshold => format!("{many} failed, more than allowed"),
         HaltRule::TimeoutThreshold => format!("{many} timed out, more than allowed"),
         HaltRule::CanaryFailed => format!("{many} failed, a canary among them"),
@@ -222,7 +230,11 @@ fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>, sample: &[St
         HaltRule::ReleaseBlocked => "by an operator, who blocked its fleet_release".to_owned(),
         HaltRule::Restored => "by a restore, as an older target would send hosts back".to_owned(),
         HaltRule::StoreLost => "by the server, as its store lost decisions".to_owned(),
-    };
+    }
+}
+
+fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>, sample: &[String]) -> String {
+    let what = halted_by(rule, count, of);
     let error = error.map(|error| format!("; most often: {}", clean(error))).unwrap_or_default();
     let some: Vec<_> = sample.iter().map(|host| clean(host)).collect();
     let some = if some.is_empty() { String::new() } else { format!("; for example {}", some.join(", ")) };
@@ -284,8 +296,8 @@ pub(crate) mod tests {
             Why::Gate { answer: Some("wait".to_owned()) },
             Why::WaitingForCanaries { done: 1, chosen: 2, wanted: 3 },
             Why::WaitingForCanaries { done: 0, chosen: 0, wanted: 4 },
-            Why::MaxInFlight { in_flight: 5, cap: 5 },
-            Why::MaxInFlight { in_flight: 0, cap: 0 },
+            Why::MaxInFlight { in_flight: 5, cap: 5, updated: 7, of: 18 },
+            Why::MaxInFlight { in_flight: 0, cap: 0, updated: 0, of: 0 },
             Why::Rate { granted: 50, allowed: 50 },
             Why::UpdateInProgress { updated: 12, of: 14 },
             Why::NobodyOnTheWay { failed: 20, of: 20 },

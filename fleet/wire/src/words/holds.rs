@@ -34,19 +34,24 @@ pub fn needs(needs: &Needs) -> Vec<String> {
     waiting.into_iter().chain(unknown).collect()
 }
 
+/// Who holds everything: `an operator`.
+pub fn held_by(holds: &HoldsView) -> String {
+    let by = match &holds.cause {
+        None | Some(Lenient::Known(HaltCause::Operator)) => "an operator",
+        Some(Lenient::Known(HaltCause::Restore)) => "a restore",
+        Some(Lenient::Known(HaltCause::StoreLost)) => "the server, as its store lost decisions",
+        Some(newer @ Lenient::Newer(_)) => &word(newer),
+    };
+    let beneath = if holds.by_operator { ", and beneath that by an operator" } else { "" };
+    format!("{}{beneath}", clean(by))
+}
+
 /// A line for each hold that no line of a group tells of; `is_shown` says which groups have one.
 pub fn lines(holds: &HoldsView, is_shown: impl Fn(&str) -> bool) -> Vec<String> {
     let mut lines = Vec::new();
     let end = |groups: Vec<String>, all| advice::words(&Command::Run { groups, all });
     if holds.all {
-        let by = match &holds.cause {
-            None | Some(Lenient::Known(HaltCause::Operator)) => "an operator",
-            Some(Lenient::Known(HaltCause::Restore)) => "a restore",
-            Some(Lenient::Known(HaltCause::StoreLost)) => "the server, as its store lost decisions",
-            Some(newer @ Lenient::Newer(_)) => &word(newer),
-        };
-        let beneath = if holds.by_operator { ", and beneath that by an operator" } else { "" };
-        let by = format!("{}{beneath}", clean(by));
+        let by = held_by(holds);
         let released: Vec<_> = holds.released.iter().map(|name| clean(name)).collect();
         let but = if released.is_empty() {
             String::new()

@@ -3,6 +3,7 @@
 //! Pure: values of the API in, text out.
 
 pub mod effects;
+pub mod fleet;
 pub mod holds;
 pub mod host;
 pub mod reported;
