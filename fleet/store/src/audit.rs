@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use fleet_wire::api::{AuditEntry, AuditHead, Verified};
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction};
 
 use crate::chain::{Link, START};
 use crate::column::{signed, unreadable, unsigned};
@@ -72,13 +73,7 @@ pub(crate) fn head(connection: &Connection, path: &Path) -> Result<AuditHead> {
 /// Records after number `after`.
 pub(crate) fn page(connection: &Connection, path: &Path, after: u64, limit: u32) -> Result<Vec<AuditEntry>> {
     let after = i64::try_from(after).unwrap_or(i64::MAX);
-    let read = || {
-        connection
-            .prepare(&format!("SELECT {COLUMNS} FROM audit WHERE seq > ?1 ORDER BY seq LIMIT ?2"))?
-            .query_map((after, limit.min(MOST)), entry)?
-            .collect::<rusqlite::Result<Vec<AuditEntry>>>()
-    };
-    read().map_err(|error| unread(path, &error))
+    select(connection, path, "seq > ?1 ORDER BY seq LIMIT ?2", (after, limit.min(MOST)))
 }
 
 /// The newest records before number `before`, the newest first; where a subject is named, those about it among the newest
@@ -92,20 +87,33 @@ pub(crate) fn latest(
 ) -> Result<Vec<AuditEntry>> {
     let before = before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
     let limit = limit.min(MOST);
-    let read = || {
-        match subject {
-        None => connection
-            .prepare(&format!("SELECT {COLUMNS} FROM audit WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2"))?
-            .query_map((before, limit), entry)?
-            .collect::<rusqlite::Result<Vec<AuditEntry>>>(),
-        Some(subject) => connection
-            .prepare(&format!(
-                "SELECT {COLUMNS} FROM audit WHERE seq < ?1 AND seq > (SELECT head_seq FROM store) - ?2 AND subject = ?3 \
-                 ORDER BY seq DESC LIMIT ?4"
-            ))?
-            .query_map((before, MOST, subject, limit), entry)?
-            .collect(),
+    match subject {
+        None => select(connection, path, "seq < ?1 ORDER BY seq DESC LIMIT ?2", (before, limit)),
+        Some(subject) => {
+            let which =
+                "seq < ?1 AND seq > (SELECT head_seq FROM store) - ?2 AND subject = ?3 ORDER BY seq DESC LIMIT ?4";
+            select(connection, path, which, (before, MOST, subject, limit))
+        }
     }
+}
+
+/// See [`crate::StoreReader::of_rollout`].
+pub(crate) fn of_rollout(
+    connection: &Connection,
+    path: &Path,
+    (from, to): (Timestamp, Timestamp),
+    limit: u32,
+) -> Result<Vec<AuditEntry>> {
+    let which = "seq > (SELECT head_seq FROM store) - ?1 AND at >= ?2 AND at <= ?3 \
+                 AND (subject LIKE 'group %' OR subject LIKE 'rollout %' OR subject = 'all groups') \
+                 ORDER BY seq DESC LIMIT ?4";
+    select(connection, path, which, (MOST, from.to_string(), to.to_string(), limit))
+}
+
+fn select(connection: &Connection, path: &Path, which: &str, with: impl Params) -> Result<Vec<AuditEntry>> {
+    let read = || {
+        let mut query = connection.prepare(&format!("SELECT {COLUMNS} FROM audit WHERE {which}"))?;
+        query.query_map(with, entry)?.collect::<rusqlite::Result<_>>()
     };
     read().map_err(|error| unread(path, &error))
 }

@@ -15,6 +15,7 @@ mod error;
 mod files;
 mod load;
 mod lock;
+mod past;
 mod place_in_log;
 mod reader;
 mod restore;

@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use fleet_engine::curve::VersionChange;
 use fleet_engine::host::HostId;
 use fleet_engine::rollout::Rollout;
+use jiff::Timestamp;
 use rusqlite::Connection;
 
 use crate::error::Result;
 use crate::files::DataDir;
 use crate::state::EnrolmentHistory;
-use crate::{audit, connection, enrolment, load, schema};
+use crate::{audit, connection, enrolment, load, past, schema};
 
 /// A connection that only reads: for another thread than the store's, where a walk through a long log keeps nobody waiting.
 #[derive(Debug)]
@@ -68,5 +70,26 @@ impl StoreReader {
     /// As [`crate::Store::rollouts`].
     pub fn rollouts(&self, before: Option<u64>, limit: u32) -> Result<Vec<Rollout>> {
         load::rollouts(&self.connection, &self.database, before, limit)
+    }
+
+    /// Hosts that came to another version since `since`, the newest change first; at most 50,000.
+    pub fn version_changes(&self, since: Timestamp) -> Result<Vec<VersionChange>> {
+        past::version_changes(&self.connection, &self.database, since)
+    }
+
+    /// Hosts on which `version` failed, when they reported that in a time (its beginning and end), and the change in JSON; the first
+    /// first, at most `limit`.
+    pub fn failures(
+        &self,
+        version: &str,
+        within: (Timestamp, Timestamp),
+        limit: u32,
+    ) -> Result<Vec<(HostId, Timestamp, String)>> {
+        past::failures(&self.connection, &self.database, version, within, limit)
+    }
+
+    /// Records about groups and rollouts in a time (its beginning and end), the newest first, among the newest 10,000 of all.
+    pub fn of_rollout(&self, within: (Timestamp, Timestamp), limit: u32) -> Result<Vec<fleet_wire::api::AuditEntry>> {
+        audit::of_rollout(&self.connection, &self.database, within, limit)
     }
 }

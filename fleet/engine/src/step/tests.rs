@@ -149,7 +149,7 @@ fn assert_curve_ends_at_the_counts(
     let look = TallyContext::new(rollout, group, fleet, now);
     let of_group = || fleet.hosts().iter().filter(|host| host.place == place);
     of_group().for_each(|host| sketch.add(&look, host));
-    let RolloutCurve { points } = sketch.finish(now);
+    let RolloutCurve { points, .. } = sketch.finish(now);
     let told = of_group().filter(|host| look.mark(host).is_some()).count();
     let (tally, last) = (&group.tally, points.last().unwrap());
     let counts = (u64::try_from(told).unwrap(), tally.updated, tally.failed + tally.timed_out);

@@ -136,6 +136,11 @@ fn detail(state: &CoreState, host: HostId, decision: &Decision) -> Value {
     }
 }
 
+/// What a host is called.
+pub(crate) fn name(tx: &Tx<'_>, host: HostId) -> String {
+    fleet_wire::rollout::name_of(&tx.state().fleet, host)
+}
+
 /// What a host would be answered now, and why.
 ///
 /// # Errors

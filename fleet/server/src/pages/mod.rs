@@ -40,6 +40,7 @@ pub(crate) fn routes() -> Router<App> {
     routes
         .route("/", get(look::rollout))
         .route("/rollouts", get(look::rollouts))
+        .route("/rollouts/{number}", get(look::past_rollout))
         .route("/groups/{*name}", get(look::group))
         .route("/hosts", get(look::hosts))
         .route("/hosts/{id}", get(look::host))

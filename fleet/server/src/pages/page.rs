@@ -71,7 +71,7 @@ pub(super) fn frame(app: &App, session: Option<&Session>) -> Frame {
         role: session.actor.role,
         csrf: session.csrf.clone(),
     };
-    Frame { user: session.map(user), build: build().to_owned(), at: clock::now(), warnings }
+    Frame { user: session.map(user), build: build().to_owned(), at: clock::now(), summary: None, warnings }
 }
 
 /// Names this build's style and script, so that a browser does not take another one's.

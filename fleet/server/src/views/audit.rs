@@ -2,7 +2,6 @@
 
 use askama::Template;
 use fleet_wire::api::{AuditEntry, Verified};
-use fleet_wire::lenient::word;
 use fleet_wire::text;
 
 use super::frame::Frame;
@@ -28,7 +27,7 @@ pub(crate) struct AuditLogPage {
 pub(crate) struct AuditRow {
     /// The record.
     pub(crate) entry: AuditEntry,
-    /// `2025-01-15 02:00:00`.
+    /// When, in RFC 3339.
     pub(crate) at: String,
     /// What.
     pub(crate) action: String,
@@ -39,15 +38,7 @@ pub(crate) struct AuditRow {
 impl AuditRow {
     /// Of a record.
     pub(crate) fn of(entry: &AuditEntry) -> Self {
-        let message = entry.detail.get("message").and_then(serde_json::Value::as_str);
-        let detail = match (&entry.detail, message) {
-            (_, Some(message)) => message.to_owned(),
-            (serde_json::Value::Object(keys), None) => {
-                let said = keys.iter().filter(|(_, value)| !value.is_null());
-                said.map(|(key, value)| format!("{key}: {}", word(value))).collect::<Vec<_>>().join(", ")
-            }
-            (other, None) => other.to_string(),
-        };
-        Self { at: text::time(entry.at), action: entry.action.replace('_', " "), detail, entry: entry.clone() }
+        let detail = fleet_wire::words::record::detail(&entry.detail);
+        Self { at: text::second(entry.at), action: entry.action.replace('_', " "), detail, entry: entry.clone() }
     }
 }

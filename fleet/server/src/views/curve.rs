@@ -1,8 +1,9 @@
-//! A group's hosts over time, as a picture and as a table.
+//! Hosts over time, as a picture and as a table.
 
-use fleet_engine::curve::{Point, RolloutCurve};
+use fleet_engine::curve::{RolloutCurve, VersionCurve};
 use fleet_wire::rollout::{RolloutGroup, RolloutSpec};
 use fleet_wire::text;
+use jiff::{SignedDuration, Timestamp};
 
 /// The picture is stretched to its place; in it everything is per mille.
 const WHOLE: u64 = 1000;
@@ -12,23 +13,30 @@ const HEIGHT: u64 = 960;
 /// Rows of the table: what fits on a screen.
 const ROWS: usize = 16;
 
+/// Times below the picture.
+const TICKS: usize = 5;
+
 /// See the head of this file.
 #[derive(Debug, Clone)]
 pub(crate) struct Drawing {
+    /// What it shows: `Hosts over time`.
+    pub(crate) title: &'static str,
     /// The lines.
-    pub(crate) lines: [CurveLine; 3],
+    pub(crate) lines: Vec<CurveLine>,
     /// How many hosts the picture's upper edge stands for.
     pub(crate) most: u64,
-    /// When it begins, and ends, in UTC.
-    pub(crate) ends: (String, String),
+    /// Times in UTC, evenly from its beginning to its end.
+    pub(crate) ticks: Vec<String>,
+    /// What happened, when, and where that is, per mille.
+    pub(crate) marks: Vec<(String, u64)>,
     /// Of the times in UTC, what the lines count; not more than fit on a screen.
-    pub(crate) rows: Vec<(String, [u64; 3])>,
+    pub(crate) rows: Vec<(String, Vec<u64>)>,
 }
 
 /// One of the lines.
 #[derive(Debug, Clone)]
 pub(crate) struct CurveLine {
-    /// How it looks: `told`, `updated` or `bad`.
+    /// How it looks: `told`, `updated`, `bad`, or `v0` to `v4`.
     pub(crate) class: &'static str,
     /// What it counts.
     pub(crate) name: String,
@@ -49,17 +57,44 @@ impl Drawing {
             "rolledback" => ("going back", &spec.start_version),
             _ => ("allowed to update", &spec.target_version),
         };
-        let counts: [fn(&Point) -> u64; 3] = [|point| point.told, |point| point.updated, |point| point.failed];
-        let most = counts.iter().map(|count| count(last)).max().unwrap_or(0).max(all);
+        let points: Vec<(Timestamp, Vec<u64>)> =
+            curve.points.iter().map(|point| (point.at, vec![point.told, point.updated, point.failed])).collect();
         let names = [told.to_owned(), format!("on {}", text::clean(version)), "failed or timed out".to_owned()];
-        let mut classes = ["told", "updated", "bad"].into_iter().zip(names);
-        let lines = counts.map(|count| {
-            let (class, name) = classes.next().unwrap_or_default();
-            CurveLine { class, name, count: count(last), path: path(&curve.points, most, count) }
-        });
-        let time = |point: &Point| format!("{} UTC", text::time(point.at));
-        let rows = thinned(&curve.points).map(|point| (text::time(point.at), counts.map(|count| count(point))));
-        Some(Self { lines, most, ends: (time(first), time(last)), rows: rows.collect() })
+        let lines = ["told", "updated", "bad"].into_iter().zip(names).collect();
+        let mut drawing = Self::draw("Hosts over time", &points, lines, all)?;
+        let place = |at| WHOLE * seconds(first.at, at) / seconds(first.at, last.at).max(1);
+        let mark = |at: Timestamp| (format!("halted at {} UTC", text::time(at)), place(at).min(WHOLE));
+        drawing.marks = curve.halted.map(mark).into_iter().collect();
+        Some(drawing)
+    }
+
+    /// Of versions. `None`: no host has changed its version yet.
+    pub(crate) fn of_versions(curve: &VersionCurve) -> Option<Self> {
+        let name =
+            |version: &String| if version.is_empty() { "others".to_owned() } else { text::clean(version).into_owned() };
+        let lines = ["v0", "v1", "v2", "v3", "v4"].into_iter().zip(curve.versions.iter().map(name)).collect();
+        Self::draw("Hosts by version over time", &curve.points, lines, 0)
+    }
+
+    /// `least`: how many hosts the upper edge stands for at least.
+    fn draw(
+        title: &'static str,
+        points: &[(Timestamp, Vec<u64>)],
+        lines: Vec<(&'static str, String)>,
+        least: u64,
+    ) -> Option<Self> {
+        let ((begin, _), (end, _)) = (points.first()?, points.last()?);
+        let most = points.iter().flat_map(|(_, counts)| counts).copied().max().unwrap_or(0).max(least);
+        let line = |(nth, (class, name)): (usize, (&'static str, String))| {
+            let of: Vec<(u64, u64)> = points
+                .iter()
+                .map(|(at, counts)| (seconds(*begin, *at), counts.get(nth).copied().unwrap_or(0)))
+                .collect();
+            CurveLine { class, name, count: of.last().map_or(0, |(_, count)| *count), path: path(&of, most) }
+        };
+        let rows = thinned(points).map(|(at, counts)| (text::time(*at), counts.clone())).collect();
+        let lines = lines.into_iter().enumerate().map(line).collect();
+        Some(Self { title, lines, most, ticks: ticks(*begin, *end), marks: Vec::new(), rows })
     }
 
     /// `1 host`, `40 hosts`.
@@ -68,20 +103,41 @@ impl Drawing {
     }
 }
 
-/// Steps up, each at its time.
-fn path(points: &[Point], most: u64, count: impl Fn(&Point) -> u64) -> String {
+fn seconds(from: Timestamp, to: Timestamp) -> u64 {
+    u64::try_from(to.duration_since(from).as_secs()).unwrap_or(0)
+}
+
+/// The first with its day; a day's hours alone, where all is within one.
+fn ticks(begin: Timestamp, end: Timestamp) -> Vec<String> {
+    const DAY: u64 = 86_400;
+    let span = seconds(begin, end);
+    let format = match span {
+        ..600 => "%H:%M:%S",
+        600..DAY => "%H:%M",
+        _ => "%b %-d %H:%M",
+    };
+    let at = |nth: usize| {
+        let part = span * u64::try_from(nth).unwrap_or(0) / u64::try_from(TICKS - 1).unwrap_or(1);
+        begin.checked_add(SignedDuration::from_secs(i64::try_from(part).unwrap_or(0))).unwrap_or(end)
+    };
+    let mut ticks: Vec<String> = (1..TICKS).map(|nth| at(nth).strftime(format).to_string()).collect();
+    ticks.insert(0, begin.strftime("%Y-%m-%d %H:%M UTC").to_string());
+    ticks
+}
+
+/// Steps of (seconds, hosts), each at its time; empty where there never was a host.
+fn path(points: &[(u64, u64)], most: u64) -> String {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return String::new() };
-    if count(last) == 0 {
+    if points.iter().all(|(_, count)| *count == 0) {
         return String::new();
     }
-    let seconds = |point: &Point| u64::try_from(point.at.duration_since(first.at).as_secs()).unwrap_or(0);
-    let y = |point: &Point| BASE - HEIGHT * count(point) / most.max(1);
-    let mut path = format!("M0 {}", y(first));
-    let mut height = y(first);
-    for point in points.iter().filter(|point| count(point) > 0) {
-        if y(point) != height {
-            height = y(point);
-            path.push_str(&format!("H{}V{height}", WHOLE * seconds(point) / seconds(last).max(1)));
+    let y = |count: u64| BASE - HEIGHT * count / most.max(1);
+    let mut height = y(first.1);
+    let mut path = format!("M0 {height}");
+    for (at, count) in points {
+        if y(*count) != height {
+            height = y(*count);
+            path.push_str(&format!("H{}V{height}", WHOLE * at / last.0.max(1)));
         }
     }
     path.push_str(&format!("H{WHOLE}"));
@@ -89,21 +145,21 @@ fn path(points: &[Point], most: u64, count: impl Fn(&Point) -> u64) -> String {
 }
 
 /// Some of the points, evenly; the first and the last among them.
-fn thinned(points: &[Point]) -> impl Iterator<Item = &Point> {
+fn thinned(points: &[(Timestamp, Vec<u64>)]) -> impl Iterator<Item = &(Timestamp, Vec<u64>)> {
     let rows = points.len().min(ROWS);
     (0..rows).filter_map(move |row| points.get(row * (points.len() - 1) / (rows - 1).max(1)))
 }
 
 #[cfg(test)]
 mod tests {
-    use jiff::{SignedDuration, Timestamp};
+    use fleet_engine::curve::Point;
 
     use super::*;
 
     fn curve(points: impl IntoIterator<Item = (i64, u64, u64, u64)>) -> RolloutCurve {
         let at = |second| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second);
         let point = |(second, told, updated, failed)| Point { at: at(second), told, updated, failed };
-        RolloutCurve { points: points.into_iter().map(point).collect() }
+        RolloutCurve { points: points.into_iter().map(point).collect(), halted: Some(at(250)) }
     }
 
     fn drawing(curve: &RolloutCurve, state: &str, all: u64) -> Option<Drawing> {
@@ -119,7 +175,8 @@ mod tests {
     fn lines_rise_at_their_times_and_end_at_their_counts() {
         let curve = curve([(0, 0, 0, 0), (100, 4, 0, 0), (500, 4, 2, 1), (1000, 4, 2, 1)]);
         let drawing = drawing(&curve, "active", 8).unwrap();
-        let shown = drawing.lines.each_ref().map(|line| (line.name.as_str(), line.count, line.path.as_str()));
+        let shown: Vec<_> =
+            drawing.lines.iter().map(|line| (line.name.as_str(), line.count, line.path.as_str())).collect();
         // Half of eight is half of the height, which is 960 above 980.
         assert_eq!(
             shown,
@@ -130,13 +187,14 @@ mod tests {
             ]
         );
         assert_eq!(drawing.hosts(), "8 hosts");
-        assert_eq!(drawing.ends, ("1970-01-01 00:00:00 UTC".to_owned(), "1970-01-01 00:16:40 UTC".to_owned()));
+        assert_eq!(drawing.ticks, ["1970-01-01 00:00 UTC", "00:04", "00:08", "00:12", "00:16"]);
+        assert_eq!(drawing.marks, [("halted at 1970-01-01 00:04:10 UTC".to_owned(), 250)]);
     }
 
     #[test]
     fn a_group_that_goes_back_counts_those_that_are_back() {
         let drawing = drawing(&curve([(0, 0, 1, 0), (60, 2, 3, 0)]), "rolledback", 3).unwrap();
-        let names = drawing.lines.each_ref().map(|line| line.name.as_str());
+        let names: Vec<_> = drawing.lines.iter().map(|line| line.name.as_str()).collect();
         assert_eq!(names, ["going back", "on 1.0.0", "failed or timed out"]);
         assert_eq!(drawing.lines[1].path, "M0 660H1000V20H1000", "the first was there from the beginning");
         assert_eq!(drawing.lines[2].path, "", "nobody failed");

@@ -4,6 +4,7 @@ use fleet_wire::api::Role;
 use jiff::Timestamp;
 
 use fleet_wire::text;
+use fleet_wire::words::fleet::FleetSummary;
 
 /// What is around a page.
 #[derive(Debug, Clone)]
@@ -14,6 +15,8 @@ pub(crate) struct Frame {
     pub(crate) build: String,
     /// When it was made.
     pub(crate) at: Timestamp,
+    /// How the fleet is, on pages that are about that.
+    pub(crate) summary: Option<FleetSummary>,
     /// What everybody should know first, such as a store that does not answer.
     pub(crate) warnings: Vec<String>,
 }
@@ -38,6 +41,17 @@ impl Frame {
     /// What forms carry.
     pub(crate) fn csrf(&self) -> &str {
         self.user.as_ref().map_or("", |user| &user.csrf)
+    }
+
+    /// How long ago a time in RFC 3339 was, or in how long it will be.
+    pub(crate) fn ago(&self, at: &str) -> String {
+        text::ago(at, self.at)
+    }
+
+    /// A time in RFC 3339.
+    #[expect(clippy::unused_self, reason = "templates have the frame, and no paths to functions that take references")]
+    pub(crate) fn second(&self, at: &Timestamp) -> String {
+        text::second(*at)
     }
 
     /// When the page was made: `2025-01-15 02:00:00`.

@@ -52,7 +52,8 @@ mod tests {
 
     #[test]
     fn each_row_of_failures_leads_to_its_hosts() {
-        let frame = Frame { user: None, build: String::new(), at: Timestamp::UNIX_EPOCH, warnings: Vec::new() };
+        let frame =
+            Frame { user: None, build: String::new(), at: Timestamp::UNIX_EPOCH, summary: None, warnings: Vec::new() };
         let rollout = serde_json::from_value(json!({ "status": { "groups": [{ "name": "a b" }] } })).unwrap();
         let failures = vec![(Some("bad&code".to_owned()), 3), (None, 2), (Some(String::new()), 1)];
         let page = GroupPage::of(frame, &rollout, "a b", failures, None, &[]).unwrap().render().unwrap();

@@ -4,7 +4,7 @@
 pub(crate) mod assets;
 pub(crate) mod audit;
 pub(crate) mod confirm;
-mod curve;
+pub(crate) mod curve;
 pub(crate) mod done;
 mod escape;
 pub(crate) mod frame;

@@ -6,11 +6,10 @@ use fleet_engine::command::Command;
 use fleet_engine::reason::Why;
 use fleet_wire::api::HoldsView;
 use fleet_wire::lenient::Lenient;
-use fleet_wire::reason::{Reason, ReasonSubject};
+use fleet_wire::reason::{Reason, ReasonProgress, ReasonSubject};
 use fleet_wire::rollout::{AgentRollout, Needs, RolloutGroup, state_word};
 use fleet_wire::text;
 use fleet_wire::words::holds;
-use jiff::tz::TimeZone;
 
 use super::frame::Frame;
 use super::frame::PageAction;
@@ -36,10 +35,12 @@ pub(crate) struct RolloutPage {
 pub(crate) struct Waits {
     /// What keeps it; empty: nothing does.
     pub(crate) sentence: String,
-    /// `2025-01-15 02:00:00 UTC`; empty: not known.
+    /// In RFC 3339; empty: not known.
     pub(crate) since: String,
-    /// The same; empty: no time is known.
+    /// The same.
     pub(crate) until: String,
+    /// How far it is, where it moves.
+    pub(crate) progress: ReasonProgress,
     /// What it is good for, and the command.
     pub(crate) advice: String,
     /// It waits for nothing.
@@ -49,17 +50,11 @@ pub(crate) struct Waits {
 impl Waits {
     /// Of a reason.
     pub(crate) fn of(reason: &Reason, subject: ReasonSubject<'_>) -> Self {
-        let time = |time: &Option<String>| time.as_deref().map(|time| format!("{} UTC", text::time_of(time)));
         Self {
             sentence: reason.sentence(),
-            since: time(&reason.since).unwrap_or_default(),
-            until: reason
-                .until
-                .iter()
-                .flatten()
-                .next()
-                .map(|time| text::time_to_come(time, &TimeZone::UTC))
-                .unwrap_or_default(),
+            since: reason.since.clone().unwrap_or_default(),
+            until: reason.until.clone().flatten().unwrap_or_default(),
+            progress: reason.progress.clone(),
             advice: reason.advice(subject).unwrap_or_default(),
             is_moving: reason.is_moving(),
         }
@@ -210,9 +205,8 @@ impl RolloutPage {
         state.map(state_word).unwrap_or_default()
     }
 
-    fn began(&self) -> String {
-        let time = self.rollout.as_ref().and_then(|rollout| rollout.status.start_time.as_deref());
-        time.map(|time| format!("{} UTC", text::time_of(time))).unwrap_or_default()
+    fn began(&self) -> &str {
+        self.rollout.as_ref().and_then(|rollout| rollout.status.start_time.as_deref()).unwrap_or_default()
     }
 
     fn actions(&self) -> Vec<PageAction> {

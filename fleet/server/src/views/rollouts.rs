@@ -5,6 +5,7 @@ use fleet_wire::rollout::AgentRollout;
 use fleet_wire::text;
 use jiff::Timestamp;
 
+use super::audit::AuditRow;
 use super::frame::Frame;
 
 /// Rollouts, the newest first.
@@ -28,7 +29,7 @@ pub(crate) struct RolloutRow {
     pub(crate) number: u64,
     /// The rollout as the API shows it.
     pub(crate) rollout: AgentRollout,
-    /// `2025-01-15 02:00:00`.
+    /// In RFC 3339.
     pub(crate) began: String,
     /// The same; empty: it goes on.
     pub(crate) ended: String,
@@ -45,12 +46,36 @@ impl RolloutRow {
         let groups = status.groups.iter().map(|group| format!("{} {}", group.name, group.state)).collect::<Vec<_>>();
         Self {
             number: rollout.metadata.number.unwrap_or_default(),
-            began: status.start_time.as_deref().map(text::time_of).unwrap_or_default(),
-            ended: ended.map(text::time).unwrap_or_default(),
+            began: status.start_time.clone().unwrap_or_default(),
+            ended: ended.map(text::second).unwrap_or_default(),
             state: status.state.clone().unwrap_or_default(),
             groups: groups.join(", "),
             rollout: rollout.clone(),
         }
+    }
+}
+
+/// A rollout that is past, or goes on: its groups as they were last, and what happened.
+#[derive(Debug, Clone, Template)]
+#[template(path = "past.html")]
+pub(crate) struct PastRollout {
+    /// What is around it.
+    pub(crate) frame: Frame,
+    /// The rollout.
+    pub(crate) row: RolloutRow,
+    /// The first hosts on which it failed: UUID, name, and what was reported.
+    pub(crate) failures: Vec<(String, String, String)>,
+    /// There are more.
+    pub(crate) has_more: bool,
+    /// What was decided, the newest first.
+    pub(crate) records: Vec<AuditRow>,
+}
+
+impl PastRollout {
+    /// `28 of 30 hosts`.
+    fn updated(&self) -> String {
+        let status = &self.row.rollout.status;
+        format!("{} of {}", status.updated_count, text::hosts(status.host_count))
     }
 }
 
@@ -72,7 +97,7 @@ mod tests {
         .unwrap();
         let past = RolloutRow::of(&shown, Some("2025-01-16T03:00:00Z".parse().unwrap()));
         assert_eq!((past.number, past.groups.as_str(), past.state.as_str()), (7, "dev done, prod halted", "halted"));
-        assert_eq!((past.began.as_str(), past.ended.as_str()), ("2025-01-15 02:00:00", "2025-01-16 03:00:00"));
+        assert_eq!((past.began.as_str(), past.ended.as_str()), ("2025-01-15T02:00:00Z", "2025-01-16T03:00:00Z"));
         assert_eq!(RolloutRow::of(&shown, None).ended, "");
     }
 }

@@ -3,6 +3,7 @@
 use askama::Template;
 use fleet_wire::api::{KeptResource, StateCounts};
 
+use super::curve::Drawing;
 use super::frame::Frame;
 
 /// Counts of hosts, and resources.
@@ -13,6 +14,10 @@ pub(crate) struct VersionsPage {
     pub(crate) frame: Frame,
     /// Hosts by group and version.
     pub(crate) counts: StateCounts,
+    /// The same over time; `None`: no host has changed its version.
+    pub(crate) drawing: Option<Drawing>,
+    /// Names of groups by which hosts are found.
+    pub(crate) groups: Vec<String>,
     /// The resources, by kind.
     pub(crate) kept: Vec<KeptResource>,
 }

@@ -139,7 +139,7 @@ fn said(server: &Server, page: &Visitor<'_>, token: &str, host: &str) -> [String
     let told = if update { format!("update to {version}") } else { format!("no update ({version})") };
     let mut parts = vec![format!("<dd>{told}</dd>"), format!("<p class=\"why\">{}</p>", reason.sentence())];
     if let Some(until) = reason.until.as_ref().and_then(Option::as_deref).filter(|_| !reason.is_moving()) {
-        parts.push(format!("<dd>{}</dd>", time_to_come(until, &TimeZone::UTC)));
+        parts.push(format!(">{}</small></dd>", time_to_come(until, &TimeZone::UTC)));
     }
     let html = unescaped(&page.get(&format!("/hosts/{host}")).body);
     let missing: Vec<&String> = parts.iter().filter(|part| !html.contains(*part)).collect();

@@ -6,5 +6,6 @@ pub mod effects;
 pub mod fleet;
 pub mod holds;
 pub mod host;
+pub mod record;
 pub mod reported;
 pub mod written;
