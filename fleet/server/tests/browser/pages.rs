@@ -61,6 +61,10 @@ pub(crate) fn check(browser: &Browser, axe: Option<&str>, look: Look, page: &str
     assert!(widths[0].as_u64() <= widths[1].as_u64(), "{page} is too wide: {widths}, {look:?}");
     assert_eq!(widths[2].as_u64(), Some(u64::from(look.width)), "{page}");
     assert_eq!(browser.run("return matchMedia('(prefers-color-scheme: dark)').matches"), look.is_dark);
+    let cut = browser.run(
+        "return [...document.querySelectorAll('.cards')].filter((part) => part.scrollWidth > part.clientWidth).length",
+    );
+    assert_eq!(cut, 0, "tables of {page} are cut, {look:?}");
     let faults = axe.map(|axe| faults(browser, axe)).unwrap_or_default();
     assert!(faults.is_empty(), "{page}, {look:?}: {faults:#?}");
 }
