@@ -81,5 +81,5 @@ pub(crate) fn write(
 ) -> Result<WriteResult, ApiError> {
     let how = if release.revision.is_empty() { How::Create } else { How::Update };
     let text = document(tx, release)?;
-    resources::write(tx, actor, &Write { id, text, how, dry_run })
+    resources::write(tx, actor, &Write { id, text, how, dry_run, prune: Vec::new() })
 }
