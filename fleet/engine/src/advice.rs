@@ -17,6 +17,7 @@ use crate::resource_set::ResourceSet;
 use crate::rollout::{GroupStatus, Rollout, State};
 use crate::rollout_state::RolloutState;
 use crate::step::gate;
+use crate::tally::BY_HAND;
 
 /// What would change a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -285,7 +286,7 @@ pub fn end_of_halt(group: &str, rule: HaltRule, error: Option<&str>, back: bool,
         let groups = vec![group.to_owned()];
         steps.push(Advice::Command(Command::Rollback { groups, all_started: false, at_once: false }));
     }
-    let may_be_good = is_late || error.is_none_or(is_outside_of_the_release);
+    let may_be_good = is_late || error.is_none_or(|error| error == BY_HAND || is_outside_of_the_release(error));
     steps.extend(may_be_good.then_some(Advice::Command(run)));
     Advice::Steps(steps)
 }

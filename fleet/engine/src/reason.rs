@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::host::NamedHost;
+
 /// Who can change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -138,6 +140,9 @@ pub enum Why {
         /// Some of them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         sample: Vec<String>,
+        /// The same with their names.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        hosts: Vec<NamedHost>,
         /// Its hosts were to go back, and the start version is blocked.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         no_way_back: bool,
@@ -232,7 +237,7 @@ impl HaltRule {
     }
 
     /// Whether it is by what hosts said or did: they failed.
-    pub(crate) fn is_of_failures(self) -> bool {
+    pub fn is_of_failures(self) -> bool {
         matches!(self, Self::FailedThreshold | Self::SoakFailed | Self::CanaryFailed)
     }
 }

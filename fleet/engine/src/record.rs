@@ -6,7 +6,7 @@ use protocol::report::code;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;
-use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark};
+use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Hostname, Last, Mark};
 use crate::moment::Moment;
 
 /// A host, as [`Fleet::record`] gives it and [`Fleet::restore`] takes it back. What is absent is not known.
@@ -21,6 +21,9 @@ pub struct HostRecord {
     /// Its labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// What it calls itself.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hostname: String,
     /// The group that it declares.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub declared: String,
@@ -75,6 +78,7 @@ impl Fleet {
             id,
             update_id: host.update_id,
             labels: host.labels.iter().map(|(key, value)| (text(*key), text(*value))).collect(),
+            hostname: host.hostname.text().to_owned(),
             declared: text(host.declared),
             assigned: text(host.assigned),
             version: text(host.version),
@@ -121,6 +125,7 @@ impl Fleet {
         Host {
             update_id: record.update_id,
             labels,
+            hostname: Hostname::of(&record.hostname),
             declared: names.keep(&record.declared),
             assigned: names.keep(&record.assigned),
             version: names.keep(&record.version),
@@ -159,6 +164,7 @@ mod tests {
             group: Some("prod".to_owned()),
             version: Some("1.2.3".to_owned()),
             labels: Some(BTreeMap::from([("env".to_owned(), "prod".to_owned())])),
+            hostname: Some("web07".to_owned()),
             pinned: Some(true),
             disabled: Some(false),
             last: Some(HostChange {
@@ -166,6 +172,7 @@ mod tests {
                 to: "1.3.0".to_owned(),
                 code: "unhealthy".to_owned(),
             }),
+            is_by_hand: false,
         };
         fleet.report(&report, None, Timestamp::from_second(1_000_000).unwrap());
         fleet.assign(7, Some("special"), None, Timestamp::from_second(1_000_001).unwrap());

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Blackout, blackout_at};
 use crate::counts::Tally;
-use crate::host::{GroupPlace, Host, HostId};
+use crate::host::{GroupPlace, HOSTNAME, Host, HostId, NamedHost};
 use crate::listening::{Listening, ListeningClock};
 use crate::membership::{Membership, MembershipFacts, Rule};
 use crate::moment::Moment;
@@ -105,6 +105,9 @@ pub struct Halt {
     /// Some of them: UUIDs of at most [`Halt::SAMPLE`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sample: Vec<String>,
+    /// The same with their names, as they were then; a halt of before has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<NamedHost>,
     /// It would have sent its hosts back, and stopped: the start version is blocked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_way_back: bool,
@@ -120,7 +123,8 @@ impl Halt {
 
     /// By a decision, and not by what hosts did.
     pub(crate) fn decided(rule: HaltRule, at: Timestamp, from: State) -> Self {
-        Self { rule, count: 0, of: 0, error: None, sample: Vec::new(), no_way_back: false, at, from }
+        let (sample, hosts) = (Vec::new(), Vec::new());
+        Self { rule, count: 0, of: 0, error: None, sample, hosts, no_way_back: false, at, from }
     }
 }
 
@@ -335,12 +339,12 @@ impl Rollout {
         {
             return place;
         }
-        self.place_by(&MembershipFacts { group: names.text(host.declared), labels: Some(&host.labels), names })
+        self.place_by(&MembershipFacts::of(host, host.declared, names))
     }
 
     /// Where a host belongs of which only its group's name is known.
     pub fn place_of_name(&self, group: &str, names: &NameTable) -> GroupPlace {
-        self.place_by(&MembershipFacts { group, labels: None, names })
+        self.place_by(&MembershipFacts::of_name(group, names))
     }
 
     fn place_by(&self, host: &MembershipFacts<'_>) -> GroupPlace {
@@ -369,6 +373,13 @@ impl Rollout {
             Unassigned::Last => self.groups.last().map(|last| &last.policy.name),
             Unassigned::Group(name) => Some(name),
         }
+    }
+
+    /// Whether a group may take hosts by their names, of which each has its own.
+    pub(crate) fn asks_for_hostnames(&self) -> bool {
+        let members = self.groups.iter().filter_map(|group| group.policy.members.as_ref());
+        let mut expressions = members.flat_map(|members| [&members.node, &members.instance]).flatten();
+        expressions.any(|expression| expression.text().contains(HOSTNAME))
     }
 
     /// Who belongs to which of its groups, of which these are `held`.

@@ -273,8 +273,17 @@ impl RolloutState {
 
     /// What stops every host, also those without a group.
     pub(crate) fn held_everywhere(&self) -> Option<Why> {
-        let halted =
-            |rule| Some(Why::Halted { rule, count: 0, of: 0, error: None, sample: Vec::new(), no_way_back: false });
+        let halted = |rule| {
+            Some(Why::Halted {
+                rule,
+                count: 0,
+                of: 0,
+                error: None,
+                sample: Vec::new(),
+                hosts: Vec::new(),
+                no_way_back: false,
+            })
+        };
         match (&self.blocked, self.holds.all, self.holds.cause) {
             (Some(_), _, _) => halted(HaltRule::ReleaseBlocked),
             (None, true, HaltCause::Operator) => Some(Why::Held),

@@ -6,6 +6,7 @@ use crate::answer::HostAnswer;
 use crate::host::{Host, Outcome};
 use crate::moment::Moment;
 use crate::reason::Why;
+use crate::tally::BY_HAND;
 
 impl HostAnswer {
     /// Since when its reason holds for `host`, whose answer it is; `None`: that is not known. What holds for the group is as old as the
@@ -19,6 +20,7 @@ impl HostAnswer {
             Why::Updated | Why::WentBack => {
                 mark.and_then(|mark| mark.arrived).or_else(|| updated().map(|last| last.at))
             }
+            Why::FailedHere { error: Some(code) } if code == BY_HAND => host.last.map(|last| last.at),
             Why::FailedHere { .. } => host.failure.map(|failure| failure.at),
             Why::LetGo | Why::SentBack | Why::TimedOut => return mark.map_or(group, |mark| Some(mark.told.time())),
             // Nobody noted when that began.

@@ -39,6 +39,10 @@ pub fn silent_after(interval: u32) -> u32 {
     3 * heard_every(interval)
 }
 
+/// The code of a host that left the version to which a rollout brought it because somebody there went back (`teleport-update
+/// rollback`): it counts as failed, and nothing failed.
+pub const BY_HAND: &str = "by_hand";
+
 /// Seconds after which a silent host leaves members and denominators: a day.
 pub const DEPARTED_AFTER: u32 = 86_400;
 /// Seconds after its jitter in which a host that was told must come to an outcome: an hour covers question, download and
@@ -58,6 +62,8 @@ pub struct TallyContext<'a> {
     pub start: Name,
     /// The rollout's target.
     pub target: Name,
+    /// The name of [`BY_HAND`]; `None`: no host has that code.
+    pub(crate) by_hand: Option<Name>,
     /// When.
     pub now: Moment,
     /// The listening clock.
@@ -215,10 +221,16 @@ impl TallyContext<'_> {
         host.failure.filter(|failure| failure.to == self.wanted && is_new(failure.at))
     }
 
-    /// The error code with which the wanted version failed; none: it failed without one, as by silence. Not of its last change,
-    /// which may have come to another end since.
+    /// The error code with which the wanted version failed, or [`BY_HAND`]; none: it failed without one, as by silence. Not of its
+    /// last change, which may have come to another end since.
     pub fn failure_code(&self, host: &Host) -> Name {
-        self.failure(host).map_or(Name::NONE, |failure| failure.code)
+        let left = || host.last.filter(|last| last.to == host.version && self.reported_failure(host).is_some());
+        self.failure(host).map(|failure| failure.code).or_else(|| Some(left()?.code)).unwrap_or_default()
+    }
+
+    /// It came to the wanted version once.
+    pub(crate) fn has_arrived(&self, host: &Host) -> bool {
+        self.mark(host).is_some_and(|mark| mark.arrived.is_some())
     }
 
     /// When it failed by silence after it began (`failure_seconds`).
@@ -345,6 +357,11 @@ fn is_under_way(host: &Host, version: Name) -> bool {
 }
 
 impl Tally {
+    fn fail(&mut self, is_by_hand: bool) {
+        self.failed += 1;
+        self.by_hand += u64::from(is_by_hand);
+    }
+
     /// Counts `host`.
     pub fn add(&mut self, look: &TallyContext<'_>, host: &Host) {
         let is_of_somebody = (host.enrolled.is_some() && host.reports) || host.flags.excludes();
@@ -368,7 +385,7 @@ impl Tally {
         match state {
             HostState::Excluded => self.excluded += 1,
             HostState::Updated => self.updated += 1,
-            HostState::Failed => self.failed += 1,
+            HostState::Failed => self.fail(look.by_hand == Some(look.failure_code(host))),
             HostState::TimedOut => self.timed_out += 1,
             HostState::Told => self.told += 1,
             HostState::Silent => self.silent += 1,

@@ -1,4 +1,4 @@
-//! `million DIR [HOSTS]`: writes the data of a server that knows so many enrolled hosts, with eight labels each, in twenty groups that
+//! `million DIR [HOSTS]`: writes the data of a server that knows so many enrolled hosts, with a name and eight labels each, in twenty groups that
 //! they declare. For `tests/bench/million.sh`.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program for a terminal")]
 
@@ -70,6 +70,7 @@ fn report(number: usize, id: HostId) -> HostReport {
         group: Some(format!("group-{}", number % GROUPS)),
         version: Some("17.2.0".to_owned()),
         labels: Some(labels),
+        hostname: Some(format!("ip-10-{}-{}-{}.example.com", number >> 16, number >> 8 & 0xff, number & 0xff)),
         ..HostReport::default()
     }
 }

@@ -42,7 +42,7 @@ fn request(number: u32, epoch: u64, sequence: u64, token: &str) -> Outcome<Vec<u
         (0..8).map(|at| (format!("label-{at}"), json!(format!("v{}", number % 10)))).collect();
     let body = json!({
         "host": format!("{number:08x}-0000-4000-8000-{number:012x}"), "update_id": format!("{number:08x}-1111-4111-8111-{number:012x}"),
-        "epoch": epoch, "sequence": sequence, "time": "2026-01-05T12:00:00Z",
+        "hostname": format!("web{number:06}.example.com"), "epoch": epoch, "sequence": sequence, "time": "2026-01-05T12:00:00Z",
         "group": if number.is_multiple_of(2) { "dev" } else { "prod" }, "labels": labels,
         "versions": { "installed": "17.2.0", "running": "17.2.0", "desired": "17.2.0" },
         "edition": "oss", "updater": "teleport-update 1.0.0", "arch": "amd64", "os": "Debian GNU/Linux 13", "kernel": "6.12.0",

@@ -57,7 +57,7 @@ impl ReportBody {
 
     /// What the engine takes of it. `last`: of its last change, where that is news.
     pub(crate) fn for_engine(&self, is_news: bool) -> HostReport {
-        let Report { group, labels, enabled, pinned, last, .. } = &self.report;
+        let Report { group, labels, hostname, enabled, pinned, last, .. } = &self.report;
         let change = last.as_ref().filter(|_| is_news).map(|change| HostChange {
             outcome: change.outcome,
             to: plain(&change.to).to_owned(),
@@ -69,8 +69,10 @@ impl ReportBody {
             group: Some(group.clone()),
             version: self.report.versions.present().map(|version| plain(version).to_owned()),
             labels: Some(labels.clone()),
+            hostname: Some(hostname.clone()),
             pinned: Some(*pinned),
             disabled: Some(!enabled),
+            is_by_hand: change.is_some() && last.as_ref().is_some_and(|last| last.rollout.is_none()),
             last: change,
         }
     }

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use fleet_cli::args::{Get, GlobalArgs, HostsFilter, PrintFormat, SimulateArgs};
+use fleet_cli::args::{Get, GlobalArgs, PrintFormat, SimulateArgs};
 use fleet_cli::{Failure, Verb, asked};
 use fleet_engine::resource::{self, Resource};
 use fleet_simulator::forecast::{self, Cut, Forecast, ForecastPlan, HostShare, HostSource, KnownHost, Made, Span};
@@ -200,8 +200,7 @@ fn of_server(global: &GlobalArgs) -> Result<Vec<Resource>, UsageFault> {
 }
 
 fn hosts_of_server(global: &GlobalArgs) -> Result<HostSource, UsageFault> {
-    let every = HostsFilter { group: None, state: None, failed: false, code: None, waiting: false, version: None };
-    let text = asked(&Verb::Hosts(every), PrintFormat::Json, global).map_err(unasked)?;
+    let text = asked(&Verb::Hosts(Box::default()), PrintFormat::Json, global).map_err(unasked)?;
     let known = inventory(&text, "the server's hosts")?;
     if known.is_empty() {
         terminal::say(format_args!("note: the server knows no hosts: {MADE_UP} are made up"));

@@ -17,6 +17,7 @@ pub(crate) fn known(host: HostView) -> KnownHost {
         host: ids::parse(&host.host),
         group: Some(host.declared_group),
         labels: Some(host.labels),
+        hostname: Some(host.hostname),
         pinned: Some(host.pinned),
         disabled: Some(host.disabled),
         ..HostReport::default()

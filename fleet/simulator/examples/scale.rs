@@ -130,6 +130,7 @@ fn report(number: usize, version: &str) -> HostReport {
         update_id: !id,
         version: Some(version.to_owned()),
         labels: Some(labels),
+        hostname: Some(format!("ip-10-{}-{}-{}.example.com", number >> 16, number >> 8 & 0xff, number & 0xff)),
         ..HostReport::default()
     }
 }

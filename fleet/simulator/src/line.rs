@@ -82,6 +82,7 @@ pub(crate) struct ReportLine {
     pub group: Option<String>,
     pub version: Option<String>,
     pub labels: Option<BTreeMap<String, String>>,
+    pub hostname: Option<String>,
     pub update_id: Option<String>,
     pub pinned: Option<bool>,
     pub disabled: Option<bool>,
@@ -95,6 +96,8 @@ pub(crate) struct LastLine {
     pub to: String,
     #[serde(default)]
     pub code: String,
+    #[serde(default)]
+    pub by_hand: bool,
 }
 
 #[derive(Deserialize)]

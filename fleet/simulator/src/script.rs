@@ -239,8 +239,10 @@ impl World {
             group: report.group.clone(),
             version,
             labels: report.labels.clone(),
+            hostname: report.hostname.clone(),
             pinned: report.pinned,
             disabled: report.disabled,
+            is_by_hand: report.last.as_ref().is_some_and(|last| last.by_hand),
             last,
         };
         self.fleet.report(&taken, self.book.rollout.as_ref(), now);

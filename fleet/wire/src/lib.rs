@@ -5,6 +5,7 @@ pub mod answers;
 pub mod api;
 pub mod ids;
 pub mod lenient;
+mod name;
 pub mod reason;
 pub mod rollout;
 pub mod text;

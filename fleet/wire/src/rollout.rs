@@ -257,6 +257,8 @@ pub struct RolloutGroup {
     pub updated_count: u64,
     /// Hosts on which the target failed.
     pub failed_count: u64,
+    /// Those of them that left the target because somebody on the host went back.
+    pub by_hand_count: u64,
     /// Hosts that took too long.
     pub timed_out_count: u64,
     /// Hosts that are not seen any more.
@@ -293,7 +295,7 @@ pub struct RolloutCanary {
     pub updater_id: String,
     /// Its UUID.
     pub host_id: String,
-    /// What it calls itself: its label of this name. A report has no other place for it.
+    /// Its name: its label `hostname`, else what it calls itself; empty: it has none.
     pub hostname: String,
     /// It runs the target.
     pub success: bool,
@@ -321,7 +323,8 @@ impl AgentRollout {
                 (why.advice, why.progress) = (Some(advice(index).map(Into::into)), of(index, updated));
             }
             for canary in group.canaries.iter_mut().flatten() {
-                canary.hostname = ids::uuid(&canary.host_id).map_or("", |host| hostname(fleet, host)).to_owned();
+                let host = ids::uuid(&canary.host_id).and_then(|id| fleet.host(id));
+                canary.hostname = host.map_or("", |host| fleet.hostname(host)).to_owned();
             }
         }
         if let Some(why) = &mut status.why {
@@ -400,6 +403,7 @@ impl RolloutGroup {
             in_flight_count: tally.in_flight(),
             updated_count: tally.updated,
             failed_count: tally.failed,
+            by_hand_count: tally.by_hand,
             timed_out_count: tally.timed_out,
             silent_count: tally.silent,
             excluded_count: tally.excluded,
@@ -456,15 +460,8 @@ pub fn state_word(state: &str) -> String {
 
 /// A host's name among those of `fleet`; of one without any the beginning of its UUID.
 pub fn name_of(fleet: &Fleet, id: HostId) -> String {
-    let name = hostname(fleet, id);
+    let name = fleet.host(id).map_or("", |host| fleet.hostname(host));
     if name.is_empty() { ids::text(id).chars().take(8).collect() } else { name.to_owned() }
-}
-
-fn hostname(fleet: &Fleet, id: HostId) -> &str {
-    let labels = fleet.host(id).map(|host| &host.labels);
-    let found =
-        labels.into_iter().flat_map(|labels| labels.iter()).find(|(key, _)| fleet.names.text(*key) == "hostname");
-    found.map_or("", |(_, value)| fleet.names.text(*value))
 }
 
 /// As Go writes it: `2h0m0s`.

@@ -2,7 +2,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use fleet_wire::api::HOST_STATES;
+use fleet_wire::api::{HOST_STATES, HostsQuery};
 
 /// Characters of a wrong version that are shown.
 const LONGEST_VERSION: usize = 64;
@@ -12,17 +12,71 @@ const HASH: usize = 64;
 /// Options of `explain`.
 #[derive(Debug, Clone, Args)]
 pub struct ExplainArgs {
-    /// The host's UUID
-    #[arg(long, value_name = "UUID")]
+    /// The host's name, its UUID, or at least 4 hex digits with which that begins
+    #[arg(long, value_name = "HOST")]
     pub host: String,
 }
 
 /// Options of `hosts`.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:\n  \
                   teleport-fleet hosts --group prod --failed   # who failed, and with which error\n  \
-                  teleport-fleet hosts --state silent")]
+                  teleport-fleet hosts --search web            # names, values of labels, beginnings of ids\n  \
+                  teleport-fleet hosts accept --group prod --dry-run")]
+pub struct HostsArgs {
+    /// Which are shown
+    #[command(flatten)]
+    pub filter: HostsFilter,
+    /// What to decide of many
+    #[command(subcommand)]
+    pub verb: Option<HostsVerb>,
+}
+
+/// What is decided of many hosts: one record.
+#[derive(Debug, Clone, Subcommand)]
+pub enum HostsVerb {
+    /// Believe the keys that wait: what these hosts report with them counts from now on. A host that has a key already is left out
+    Accept(ManyHosts),
+    /// Put these hosts in a group, whatever they declare
+    Assign {
+        /// The group
+        #[arg(id = "to", value_name = "GROUP")]
+        group: String,
+        /// Which hosts
+        #[command(flatten)]
+        many: ManyHosts,
+    },
+    /// Let these hosts belong to the groups that they declare again
+    Unassign(ManyHosts),
+}
+
+/// On which hosts, and how.
+#[derive(Debug, Clone, Args)]
+pub struct ManyHosts {
+    /// Which
+    #[command(flatten)]
+    pub filter: HostsFilter,
+    /// All hosts, where nothing else says which
+    #[arg(long)]
+    pub all: bool,
+    /// Only if these are the hosts, with the keys, that a dry run showed
+    #[arg(long, value_name = "SHOWN", conflicts_with = "dry_run")]
+    pub shown: Option<String>,
+    /// Count them, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Which hosts.
+#[derive(Debug, Clone, Default, Args)]
 pub struct HostsFilter {
+    /// Only hosts with this in their name or in the value of a label, with this label (KEY=VALUE), or whose UUID begins so
+    #[arg(long, value_name = "TEXT")]
+    pub search: Option<String>,
+    /// Only hosts with this label
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub label: Option<String>,
     /// Only hosts of this group; an empty word: of no group
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
@@ -35,12 +89,20 @@ pub struct HostsFilter {
     /// Only hosts on which the present target failed with this error code; an empty word: with none
     #[arg(long, value_name = "CODE")]
     pub code: Option<String>,
-    /// Only hosts of which a key waits for an admin: `host UUID` shows it
+    /// Only hosts of which a key waits for an admin: `host HOST` shows it
     #[arg(long)]
     pub waiting: bool,
     /// Only hosts that run this version
     #[arg(long, value_name = "VERSION", value_parser = version)]
     pub version: Option<String>,
+}
+
+impl HostsFilter {
+    /// As the server is asked.
+    pub(crate) fn query(&self) -> HostsQuery {
+        let Self { search, label, group, state, failed, code, waiting, version } = self.clone();
+        HostsQuery { search, label, group, state, failed, code, waiting, version, ..HostsQuery::default() }
+    }
 }
 
 /// A version, as hosts report theirs.
@@ -53,8 +115,8 @@ fn version(text: &str) -> Result<String, String> {
 /// Options of `host`.
 #[derive(Debug, Clone, Args)]
 pub struct OneHost {
-    /// The host's UUID
-    #[arg(value_name = "UUID")]
+    /// The host's name, its UUID, or at least 4 hex digits with which that begins
+    #[arg(value_name = "HOST")]
     pub host: String,
     /// What to decide of it
     #[command(subcommand)]

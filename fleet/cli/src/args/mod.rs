@@ -14,7 +14,9 @@ pub use autoupdate::{
     AgentsVerb, Autoupdate, ClientTools, FlatGroup, FlatStatus, FlatUpdate, GroupsArgs, GroupsOrAllArgs, RollbackArgs,
     StartUpdate, StatusArgs, WaitArgs, WaitGoal,
 };
-pub use hosts::{ApproveArgs, AuditArgs, AuditVerb, Events, ExplainArgs, HostVerb, HostsFilter, OneHost, RolloutsArgs};
+pub use hosts::{
+    ApproveArgs, AuditArgs, AuditVerb, Events, ExplainArgs, HostVerb, HostsArgs, HostsVerb, OneHost, RolloutsArgs,
+};
 pub use resources::{Apply, Create, EditArgs, Files, Get, Rm, UpdateFile};
 pub use serve::{Doctor, Lint, Restore, Serve, SimulateArgs};
 pub use tokens::{Join, TokensArgs, TokensVerb};
@@ -129,8 +131,8 @@ pub enum Verb {
     Explain(ExplainArgs),
     /// Show what a release would do to this fleet; with --script question the engine line by line
     Simulate(Box<SimulateArgs>),
-    /// List hosts
-    Hosts(HostsFilter),
+    /// List hosts, or decide on many
+    Hosts(Box<HostsArgs>),
     /// Show one host, or decide on it
     Host(OneHost),
     /// Show what people and the engine decided, as it happens

@@ -24,6 +24,9 @@ pub(crate) struct AnswerPage<T> {
     pub(crate) items: Vec<Answer<T>>,
     /// There are more after the last one.
     pub(crate) more: bool,
+    /// How many there are in all, of hosts; 0: the server does not say.
+    #[serde(default)]
+    pub(crate) count: u64,
 }
 
 impl<T> Deref for Answer<T> {

@@ -1,6 +1,7 @@
 //! What was decided: a line a record.
 
 use fleet_wire::api::{AuditEntry, Verified};
+use fleet_wire::words::host::subject;
 use serde_json::Value;
 
 use super::text::{clean, counted, time};
@@ -15,7 +16,7 @@ pub(crate) fn line(entry: &AuditEntry) -> String {
         time(entry.at),
         clean(&entry.who),
         clean(&entry.action),
-        clean(&entry.subject)
+        clean(&subject(entry))
     );
     let revisions = match (entry.before.as_str(), entry.after.as_str()) {
         ("", "") => None,
@@ -23,7 +24,10 @@ pub(crate) fn line(entry: &AuditEntry) -> String {
         (before, "") => Some(format!("was revision {before}")),
         (before, after) => Some(format!("revision {before} -> {after}")),
     };
-    let detail = Some(&entry.detail).filter(|detail| is_worth_saying(detail)).map(Value::to_string);
+    let mut detail = entry.detail.clone();
+    // The subject says it.
+    detail.as_object_mut().map(|keys| keys.shift_remove("hostname"));
+    let detail = Some(&detail).filter(|detail| is_worth_saying(detail)).map(Value::to_string);
     for more in [revisions, detail].into_iter().flatten() {
         line.push_str(&format!("; {}", clean(&more)));
     }

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 /// Those of `out`.
 pub(crate) fn text(out: &mut dyn Write, explained: &Explained, look: &Palette) -> Result<(), Failure> {
     let answer = &explained.answer;
-    writeln!(out, "Host: {}", clean(&answer.host))?;
+    writeln!(out, "Host: {}", clean(&host::full(&answer.hostname, &answer.host)))?;
     writeln!(out, "Group: {}", or_none(&answer.group))?;
     writeln!(out, "State: {}", or_none(&answer.state))?;
     writeln!(out, "Answer: {}", clean(&host::answer(answer)))?;

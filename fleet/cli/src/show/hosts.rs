@@ -1,6 +1,7 @@
 //! A table of hosts.
 
 use fleet_wire::api::HostView;
+use fleet_wire::words::host as words;
 
 use super::table::{Paint, TableCell, TextTable};
 use super::text::time;
@@ -12,15 +13,12 @@ pub(crate) fn table() -> TextTable {
 
 /// One more host.
 pub(crate) fn add(table: &mut TextTable, host: &HostView) {
-    let change = [&host.last_outcome, &host.last_target, &host.error_code];
-    let change: Vec<&str> = change.into_iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
-    // The last change may have been another failure since.
-    let code = if host.failed_with == host.error_code { "" } else { &host.failed_with };
-    let flags: Vec<&str> =
-        [code, if host.held { "held" } else { "" }].into_iter().filter(|word| !word.is_empty()).collect();
+    let change = [&host.last_outcome, &host.last_target, words::code(&host.error_code)];
+    let change: Vec<&str> = change.into_iter().filter(|word| !word.is_empty()).collect();
+    let flags = words::beside_state(host);
     let state = if flags.is_empty() { host.state.clone() } else { format!("{} ({})", host.state, flags.join(", ")) };
     table.row(vec![
-        TableCell::new(&host.host),
+        TableCell::new(&words::name(&host.hostname, &host.host)),
         TableCell::new(&host.group),
         TableCell::new(&host.version),
         TableCell::painted(&state, paint(&host.state)),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::support::{Done, Reply, Server};
 use fleet_wire::api::{
-    Acted, AuditPage, Explained, HostList, JoinToken, KeptResource, MadeToken, StateCounts, Token, Verified,
-    WriteResult,
+    Acted, AuditPage, DecidedMany, Explained, HostList, JoinToken, KeptResource, MadeToken, StateCounts, Token,
+    Verified, WriteResult,
 };
 use fleet_wire::rollout::{AgentRollout, StopsAlone};
 use schemars::{JsonSchema, Schema, schema_for};
@@ -13,6 +13,8 @@ use serde_json::{Map, Value, json};
 
 /// A key that no program has.
 const KEY: &str = "new_key";
+/// A host.
+const HOST: &str = "00000000-0000-4000-8000-000000000001";
 /// A word that no program has.
 const WORD: &str = "new_word";
 
@@ -95,9 +97,10 @@ fn what_only_a_newer_server_knows_is_shown_as_it_is() {
         (&["hosts"][..], lists(answer::<HostList>()), 1),
         (&["audit"], lists(answer::<AuditPage>()), 1),
         (&["events"], lists(answer::<AuditPage>()), 1),
-        (&["host", "x"], explained.clone(), 0),
-        (&["host", "x", "hold"], explained.clone(), 0),
-        (&["explain", "--host", "x"], explained, of_host),
+        (&["host", HOST], explained.clone(), 0),
+        (&["host", HOST, "hold"], explained.clone(), 0),
+        (&["explain", "--host", HOST], explained, of_host),
+        (&["hosts", "accept", "--all"], answer::<DecidedMany>(), 0),
         (&["audit", "verify"], whole, 0),
         (&["tokens"], answer::<Vec<Token>>(), 0),
         (&["tokens", "join"], answer::<Vec<JoinToken>>(), 0),
@@ -121,7 +124,7 @@ fn what_only_a_newer_server_knows_is_shown_as_it_is() {
 }
 
 /// The keys that every server has. An older server lacks those that came later: they have a default.
-const ALWAYS: [(&str, &str); 25] = [
+const ALWAYS: [(&str, &str); 27] = [
     ("Acted", "groups effects"),
     ("AuditEntry", "seq at who from action subject done detail before after previous hash"),
     ("AuditHead", "seq hash"),
@@ -129,6 +132,7 @@ const ALWAYS: [(&str, &str); 25] = [
     ("Change", "to at outcome"),
     ("Changed", "kind name revision was_there takes"),
     ("CountOf", "group version count"),
+    ("DecidedMany", "count hosts"),
     ("Effects", "lets_go goes_down halted_before"),
     ("History", "enrolled changes"),
     ("HoldsView", "all groups released"),
@@ -142,6 +146,7 @@ const ALWAYS: [(&str, &str); 25] = [
     ("KeptResource", "kind name revision yaml json"),
     ("MadeJoinToken", "name created labels secret"),
     ("MadeToken", "name role created secret"),
+    ("NamedHost", "host"),
     ("Omission", "count reason"),
     ("Report", "host update_id epoch sequence time"),
     ("ReportedChange", "to at outcome reported"),
@@ -180,6 +185,7 @@ fn what_an_older_server_does_not_say_is_not_needed() {
         schema_for!(Acted),
         schema_for!(StateCounts),
         schema_for!(StopsAlone),
+        schema_for!(DecidedMany),
     ] {
         add(schema);
     }

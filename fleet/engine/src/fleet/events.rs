@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use protocol::report::code;
 
 use super::{Fleet, is_below};
-use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark, Outcome};
+use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Hostname, Last, Mark, Outcome};
 use crate::index::Index;
 use crate::moment::Moment;
 use crate::names::Name;
 use crate::order;
 use crate::rollout::{GroupStatus, Rollout, State};
-use crate::tally::{HostState, TallyContext};
+use crate::tally::{BY_HAND, HostState, TallyContext};
 
 /// Most hosts on which somebody decided before they were seen: a person's list, and no load.
 const MOST_EXPECTED: usize = 10_000;
@@ -31,12 +31,16 @@ pub struct HostReport {
     pub version: Option<String>,
     /// Its labels.
     pub labels: Option<BTreeMap<String, String>>,
+    /// What it calls itself; empty: nothing.
+    pub hostname: Option<String>,
     /// Whether its updater is pinned.
     pub pinned: Option<bool>,
     /// Whether its updater is disabled.
     pub disabled: Option<bool>,
     /// Its last change.
     pub last: Option<HostChange>,
+    /// No rollout told it of that: somebody asked for it on the host.
+    pub is_by_hand: bool,
 }
 
 /// A host's last change, as a report has it.
@@ -211,10 +215,11 @@ impl Fleet {
         let labels = report.labels.as_ref().map(|labels| self.keep_labels(labels));
         let version = report.version.as_ref().map(|version| self.names.keep(version));
         let is_below_start = rollout.is_some_and(|rollout| is_below(report.version.as_deref(), rollout));
+        let is_sent_back = self.is_sent_back(at, report, rollout, now);
         let last = report.last.as_ref().map(|change| Last {
             outcome: change.outcome,
             to: self.names.keep(&change.to),
-            code: self.names.keep(&change.code),
+            code: self.names.keep(if is_sent_back { BY_HAND } else { &change.code }),
             at: Moment::of(now),
             is_of_the_way: code::is_of_the_way(&change.code),
         });
@@ -229,6 +234,9 @@ impl Fleet {
             host.flags.disabled = report.disabled.unwrap_or(host.flags.disabled);
             host.declared = group.unwrap_or(host.declared);
             host.labels = labels.unwrap_or_else(|| std::mem::take(&mut host.labels));
+            if let Some(name) = report.hostname.as_deref().filter(|name| *name != host.hostname.text()) {
+                host.hostname = Hostname::of(name);
+            }
             if let Some(last) = last {
                 host.take(last, wanted, has_part || !host.flags.is_held());
             }
@@ -237,6 +245,13 @@ impl Fleet {
             self.follow(at, rollout, now);
         }
         self.free_names_if_many();
+    }
+
+    /// Whether somebody on the host has it leave the version to which the rollout brought it.
+    fn is_sent_back(&self, at: usize, report: &HostReport, rollout: Option<&Rollout>, now: Timestamp) -> bool {
+        let Some((look, host)) = self.look(at, rollout, now).zip(self.hosts.get(at)) else { return false };
+        let leaves = |last: &HostChange| !last.outcome.is_failure() && self.names.find(&last.to) != Some(look.wanted);
+        report.is_by_hand && look.has_arrived(host) && report.last.as_ref().is_some_and(leaves)
     }
 
     /// Takes a question: the host is known from now on, and its version is not.
@@ -357,7 +372,8 @@ impl<'a> TallyContext<'a> {
         let is_frozen = group.blackout(now).is_some() || group.is_changed().is_some();
         let listening = rollout.listening(now);
         let (rollout, now) = (rollout.number, Moment::of(now));
-        Self { rollout, group, wanted, start, target, now, listening, is_frozen, admits_unknown: !fleet.is_proven }
+        let (by_hand, admits_unknown) = (fleet.names.find(BY_HAND), !fleet.is_proven);
+        Self { rollout, group, wanted, start, target, by_hand, now, listening, is_frozen, admits_unknown }
     }
 }
 

@@ -26,7 +26,7 @@ impl HeldGroups {
     /// The one that holds `host`.
     pub(super) fn by(&self, host: &Host, names: &NameTable) -> Option<&str> {
         let is_assigned = !host.assigned.is_none();
-        let known = MembershipFacts { group: names.text(host.group()), labels: Some(&host.labels), names };
+        let known = MembershipFacts::of(host, host.group(), names);
         self.find(&known, is_assigned, host.place)
     }
 

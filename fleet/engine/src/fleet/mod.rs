@@ -11,7 +11,9 @@ use jiff::Timestamp;
 use protocol::Version;
 use protocol::report::DEFAULT_INTERVAL;
 
-use crate::host::{ArrivalNumber, Flags, GroupPlace, Host, HostFailure, HostId, Last};
+use crate::host::{
+    ArrivalNumber, Flags, GroupPlace, HOSTNAME, Host, HostFailure, HostId, Hostname, Last, NamedHost, uuid,
+};
 use crate::index::Index;
 use crate::label_set::{LabelSets, Labels};
 use crate::membership::{DEFAULT_GROUP, MembershipFacts};
@@ -118,7 +120,7 @@ impl Fleet {
         }
         for host in self.hosts().iter().filter(|host| host.assigned.is_none()) {
             let group = self.names.text(host.declared);
-            let facts = MembershipFacts { group, labels: Some(&host.labels), names: &self.names };
+            let facts = MembershipFacts::of(host, host.declared, &self.names);
             let is_known = || rollout.find(group).is_some() || rollout.groups.iter().any(|group| group.takes(&facts));
             if !matches!(group, "" | DEFAULT_GROUP) && !is_known() && is_there(host) {
                 *unknown.entry(group).or_default() += 1;
@@ -135,6 +137,30 @@ impl Fleet {
     /// The hosts of the group at `index` of the rollout that they were placed for.
     pub(crate) fn members(&self, index: usize) -> impl Iterator<Item = &Host> {
         self.hosts.iter().filter(move |host| matches!(host.place, GroupPlace::Group(at) if usize::from(at) == index))
+    }
+
+    /// A label of a host, as an expression sees it; `None`: it has none of this key.
+    pub fn label<'a>(&'a self, host: &'a Host, key: &str) -> Option<&'a str> {
+        MembershipFacts::of(host, Name::NONE, &self.names).value(key)
+    }
+
+    /// The name of a host: its label `hostname`, which an operator can give, else what it calls itself; empty: it has none.
+    pub fn hostname<'a>(&'a self, host: &'a Host) -> &'a str {
+        self.label(host, HOSTNAME).unwrap_or_default()
+    }
+
+    /// The host as it is shown.
+    pub fn named(&self, host: &Host) -> NamedHost {
+        NamedHost { host: uuid(host.id), hostname: self.hostname(host).to_owned() }
+    }
+
+    /// Takes what a host calls itself whose reports do not count yet.
+    pub fn call(&mut self, id: HostId, hostname: &str) {
+        let Some(at) = self.at(id) else { return };
+        if let Some(host) = self.hosts.get_mut(at).filter(|host| host.hostname.text() != hostname) {
+            host.hostname = Hostname::of(hostname);
+            self.note_change(at);
+        }
     }
 
     /// The host with this UUID.
@@ -265,12 +291,14 @@ impl Fleet {
         let mut places: HashMap<(Name, Name, usize), GroupPlace> = HashMap::new();
         let mut below: HashMap<Name, bool> = HashMap::new();
         let names = &self.names;
+        let asks_for_names = rollout.asks_for_hostnames();
         for host in &mut self.hosts {
             host.key = order::key(host.id, rollout.id);
             let case = (host.assigned, host.declared, host.labels.address());
             let stays = self.stays.get(&host.id).filter(|(number, _)| *number == rollout.number);
             host.place = match stays.and_then(|(_, group)| rollout.place_named(names.text(*group))) {
                 Some(place) => place,
+                None if asks_for_names => rollout.place_of(host, names),
                 None => *places.entry(case).or_insert_with(|| rollout.place_of(host, names)),
             };
             let version = host.version;
@@ -413,7 +441,7 @@ impl Fleet {
 
     /// Whether the hold of another group holds somebody unknown at `place` who declares `group`.
     pub(crate) fn holds_unknown(&self, group: &str, place: GroupPlace) -> bool {
-        self.held.find(&MembershipFacts { group, labels: None, names: &self.names }, false, place).is_some()
+        self.held.find(&MembershipFacts::of_name(group, &self.names), false, place).is_some()
     }
 
     /// These groups are held from now on, and no others. Hosts that are let go again arrive anew.
@@ -447,6 +475,7 @@ impl Host {
             id: _,
             update_id: _,
             labels: _,
+            hostname: _,
             declared: _,
             assigned,
             version,

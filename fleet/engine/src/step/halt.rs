@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::fleet::Fleet;
-use crate::host::{Host, uuid};
+use crate::host::{Host, NamedHost};
 use crate::moment::Moment;
 use crate::policy::OnHalt;
 use crate::reason::HaltRule;
 use crate::rollout::{GateAnswer, GroupStatus, Halt, Rollout, State};
 use crate::rollout_state::Holds;
-use crate::tally::{HostState, TallyContext};
+use crate::tally::{BY_HAND, HostState, TallyContext};
 
 /// Hosts that report a failure before a group goes back by itself: one may lie, or be broken.
 const LEAST_REPORTED: u64 = 2;
@@ -25,7 +25,8 @@ impl Rollout {
             let stops = || self.canary_failed(index, fleet, now).or_else(|| group.exceeds());
             let Some((rule, count, of)) = stops().or_else(|| group.halted_by_failures(holds)) else { continue };
             let error = self.commonest_error(index, fleet, now);
-            let sample = self.sample(index, rule, fleet, now);
+            let hosts = self.sample(index, rule, fleet, now);
+            let sample = hosts.iter().map(|named| named.host.clone()).collect();
             let Some(group) = self.groups.get_mut(index) else { continue };
             // Neither silence nor another version sends anybody back, nor does one host all others.
             let reported = group.tally.counted_reported;
@@ -41,7 +42,8 @@ impl Rollout {
                 halt.no_way_back |= goes_back;
             } else {
                 let no_way_back = goes_back && no_way_back;
-                group.stop(Halt { rule, count, of, error, sample, no_way_back, at: now, from: group.state });
+                let from = group.state;
+                group.stop(Halt { rule, count, of, error, sample, hosts, no_way_back, at: now, from });
             }
         }
     }
@@ -56,7 +58,7 @@ impl Rollout {
     }
 
     /// The first few of the hosts by which `rule` is broken.
-    fn sample(&self, index: usize, rule: HaltRule, fleet: &Fleet, now: Timestamp) -> Vec<String> {
+    fn sample(&self, index: usize, rule: HaltRule, fleet: &Fleet, now: Timestamp) -> Vec<NamedHost> {
         let Some(group) = self.groups.get(index) else { return Vec::new() };
         let look = TallyContext::new(self, group, fleet, now);
         let breaks = |host: &&Host| match (rule, look.state(host)) {
@@ -65,9 +67,10 @@ impl Rollout {
             (HaltRule::CanaryFailed, HostState::Failed | HostState::TimedOut) => group.is_canary(host.id),
             _ => false,
         };
-        let mut hosts: Vec<_> = fleet.members(index).filter(breaks).map(|host| host.id).collect();
-        hosts.sort_unstable();
-        hosts.into_iter().take(Halt::SAMPLE).map(uuid).collect()
+        let mut hosts: Vec<_> = fleet.members(index).filter(breaks).collect();
+        hosts.sort_unstable_by_key(|host| host.id);
+        hosts.truncate(Halt::SAMPLE);
+        hosts.into_iter().map(|host| fleet.named(host)).collect()
     }
 
     fn commonest_error(&self, index: usize, fleet: &Fleet, now: Timestamp) -> Option<String> {
@@ -80,8 +83,10 @@ impl Rollout {
             let code = fleet.names.text(look.failure_code(host));
             *codes.entry(code).or_default() += 1;
         }
-        let first =
-            codes.into_iter().filter(|(code, _)| !code.is_empty()).max_by(|a, b| a.1.cmp(&b.1).then(b.0.cmp(a.0)));
+        // Of whom somebody sent back it is said where it is so of all.
+        let is_all = codes.len() == 1;
+        let errors = codes.into_iter().filter(|(code, _)| !code.is_empty() && (is_all || *code != BY_HAND));
+        let first = errors.max_by(|a, b| a.1.cmp(&b.1).then(b.0.cmp(a.0)));
         first.map(|(code, _)| code.to_owned())
     }
 }

@@ -59,8 +59,8 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
 
 /// The reason of a halt, as a group and its hosts have it.
 pub(crate) fn halted(halt: &Halt) -> Why {
-    let (error, sample) = (halt.error.clone(), halt.sample.clone());
-    Why::Halted { rule: halt.rule, count: halt.count, of: halt.of, error, sample, no_way_back: halt.no_way_back }
+    let Halt { rule, count, of, error, sample, hosts, no_way_back, at: _, from: _ } = halt.clone();
+    Why::Halted { rule, count, of, error, sample, hosts, no_way_back }
 }
 
 /// Why nobody is given the start version, nor sent back to it.

@@ -91,8 +91,8 @@ fn is_everything(rollouts: &RolloutState, group: &GroupStatus) -> bool {
 fn of_group(group: &GroupStatus, all: bool, back: bool) -> Value {
     match &group.halt {
         Some(halt) => json!({
-            "rule": halt.rule, "count": halt.count, "of": halt.of, "error": halt.error, "sample": halt.sample, "all": all,
-            "back": back,
+            "rule": halt.rule, "count": halt.count, "of": halt.of, "error": halt.error, "sample": halt.sample, "hosts": halt.hosts,
+            "all": all, "back": back,
         }),
         None => json!({ "reason": group.last_update_reason }),
     }

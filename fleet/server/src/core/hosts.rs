@@ -3,17 +3,17 @@
 use fleet_engine::answer::Question;
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::reason::Why;
-use fleet_engine::tally::{HostState, TallyContext};
+use fleet_engine::tally::HostState;
 use fleet_wire::answers::{find, ids};
 use fleet_wire::api::{
-    ApiError, Code, Decided, Decision, Explained, HOST_STATES, HostList, HostView, HostsQuery, MAX_PAGE, PAGE, Role,
-    ToldHost,
+    ApiError, Code, Decided, Decision, Explained, HostList, HostView, HostsQuery, MAX_PAGE, PAGE, Role, ToldHost,
 };
 use fleet_wire::reason::Reason;
-use fleet_wire::text;
+use fleet_wire::{text, words};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::search::{HostSearch, failed_with, group_of, state_of};
 use super::tx::{PendingStop, RequestedAction, Tx};
 use super::{Actor, CoreState, counts};
 
@@ -118,14 +118,14 @@ fn may_forget(state: &CoreState, actor: &Actor, host: HostId) -> Result<(), ApiE
 }
 
 /// Which key is a host's says an admin.
-fn decides_on_keys(Actor { who, role, .. }: &Actor) -> Result<(), ApiError> {
+pub(super) fn decides_on_keys(Actor { who, role, .. }: &Actor) -> Result<(), ApiError> {
     let message = || format!("{who} has the role {role}; which key is right says the role admin");
     if *role < Role::Admin { Err(ApiError::new(Code::Forbidden, message())) } else { Ok(()) }
 }
 
 /// What the record of a decision has beside its subject: of who is forgotten, what is lost with him.
 fn detail(state: &CoreState, host: HostId, decision: &Decision) -> Value {
-    match (decision, state.fleet.host(host)) {
+    let mut detail = match (decision, state.fleet.host(host)) {
         (Decision::Assign(group), _) => json!({ "group": group }),
         (Decision::Forget, Some(known)) => {
             let (assigned, version) = (state.fleet.names.text(known.assigned), state.fleet.names.text(known.version));
@@ -133,12 +133,17 @@ fn detail(state: &CoreState, host: HostId, decision: &Decision) -> Value {
             json!({ "assigned": assigned, "version": version, "key": key })
         }
         _ => json!({}),
-    }
+    };
+    named(state, host, &mut detail);
+    detail
 }
 
-/// What a host is called.
-pub(crate) fn name(tx: &Tx<'_>, host: HostId) -> String {
-    fleet_wire::rollout::name_of(&tx.state().fleet, host)
+/// Adds the host's name to what is on record, where it has one.
+pub(super) fn named(state: &CoreState, host: HostId, detail: &mut Value) {
+    let hostname = state.fleet.host(host).map_or("", |host| state.fleet.hostname(host));
+    if !hostname.is_empty() {
+        detail["hostname"] = json!(hostname);
+    }
 }
 
 /// What a host would be answered now, and why.
@@ -168,7 +173,8 @@ pub(crate) fn explain(tx: &Tx<'_>, id: HostId) -> Result<Explained, ApiError> {
 fn explained(tx: &Tx<'_>, id: HostId, answer: impl FnOnce(&'static str) -> ToldHost) -> Explained {
     let (state, now) = (tx.state(), tx.state().now());
     let known = state.fleet.host(id);
-    let answer = answer(known.map_or("unknown", |host| state_of(state, host, now)));
+    let mut answer = answer(known.map_or("unknown", |host| state_of(state, host, now)));
+    answer.hostname = known.map_or("", |host| state.fleet.hostname(host)).to_owned();
     Explained { known: known.map(|host| view(state, host, now)), history: None, answer }
 }
 
@@ -179,71 +185,42 @@ pub(crate) fn inventory(tx: &Tx<'_>, most: usize) -> Option<Vec<HostView>> {
     (hosts.len() <= most).then(|| hosts.iter().map(|host| view(state, host, now)).collect())
 }
 
+/// What a host is called.
+pub(crate) fn name(tx: &Tx<'_>, id: HostId) -> String {
+    let fleet = &tx.state().fleet;
+    words::host::name(fleet.host(id).map_or("", |host| fleet.hostname(host)), &ids::text(id))
+}
+
 /// How many hosts are known.
 pub(crate) fn known(tx: &Tx<'_>) -> u64 {
     u64::try_from(tx.state().fleet.hosts().len()).unwrap_or(u64::MAX)
 }
 
-/// Hosts, by UUID.
+/// Hosts, by UUID or by name.
 ///
 /// # Errors
-/// The question names no state, no group or no UUID.
+/// The question names no state, no group, no label or no UUID, or goes on behind a host that is no more.
 pub(crate) fn list(tx: &Tx<'_>, query: &HostsQuery) -> Result<HostList, ApiError> {
     let (state, now) = (tx.state(), tx.state().now());
     let bad = |message: String| ApiError::new(Code::BadRequest, message);
-    if let Some(state) = query.state.as_deref().filter(|state| !HOST_STATES.contains(state)) {
-        return Err(bad(format!("there is no state {state:?}: states are {}", HOST_STATES.join(", "))));
+    let mut found = HostSearch::new(state, query, now)?.found();
+    let count = u64::try_from(found.len()).unwrap_or(u64::MAX);
+    let place = |host: &Host| {
+        let name = if query.by_name { state.fleet.hostname(host) } else { "" };
+        (query.by_name && name.is_empty(), name.to_ascii_lowercase(), host.id)
+    };
+    if let Some(after) = &query.after {
+        let id = ids::uuid(after).ok_or_else(|| bad(format!("after={after:?} is no UUID")))?;
+        let last = state.fleet.host(id).map(place);
+        let gone = || ApiError::new(Code::Conflict, "the last host of the page before is no more: begin again");
+        let last = if query.by_name { last.ok_or_else(gone)? } else { (false, String::new(), id) };
+        found.retain(|host| place(host) > last);
     }
-    if let Some(group) = query.group.as_deref().filter(|group| !group.is_empty() && !is_declared(state, group)) {
-        state.is_group(group)?;
-    }
-    let uuid = |text: &String| ids::uuid(text).ok_or_else(|| bad(format!("after={text:?} is no UUID")));
-    let after = query.after.as_ref().map(uuid).transpose()?;
     let limit = usize::try_from(query.limit.unwrap_or(PAGE).clamp(1, MAX_PAGE)).unwrap_or(usize::MAX);
-    let is_asked_for =
-        |host: &&Host| after.is_none_or(|after| host.id > after) && is_asked_for(state, host, query, now);
-    let mut found: Vec<&Host> = state.fleet.hosts().iter().filter(is_asked_for).collect();
-    found.sort_unstable_by_key(|host| host.id);
+    found.sort_by_cached_key(|host| place(host));
     let more = found.len() > limit;
     found.truncate(limit);
-    Ok(HostList { hosts: found.into_iter().map(|host| view(state, host, now)).collect(), more })
-}
-
-/// Whether a host names this group, or an operator gave it to one: also one that there is not.
-fn is_declared(state: &CoreState, group: &str) -> bool {
-    let text = |name| state.fleet.names.text(name);
-    state.fleet.hosts().iter().any(|host| text(host.declared) == group || text(host.assigned) == group)
-}
-
-fn is_asked_for(state: &CoreState, host: &Host, query: &HostsQuery, now: Timestamp) -> bool {
-    query.version.as_deref().is_none_or(|version| state.fleet.names.text(host.version) == version)
-        && query.group.as_deref().is_none_or(|group| group_of(state, host) == group)
-        && query.state.as_deref().is_none_or(|name| state_of(state, host, now) == name)
-        && (!query.waiting || state.enrolments.waits(host.id).is_some())
-        && (!query.failed || state_of(state, host, now) == "failed")
-        && query.code.as_deref().is_none_or(|code| failed_with(state, host, now) == Some(code))
-}
-
-/// The error code with which the present target failed; `None`: it did not fail.
-fn failed_with<'a>(state: &'a CoreState, host: &Host, now: Timestamp) -> Option<&'a str> {
-    let look = look(state, host, now).filter(|look| look.state(host) == HostState::Failed)?;
-    Some(state.fleet.names.text(look.failure_code(host)))
-}
-
-fn group_of<'a>(state: &'a CoreState, host: &Host) -> &'a str {
-    let group = state.rollouts.rollout.as_ref().and_then(|rollout| rollout.group(host.place));
-    group.map_or("", |group| &group.policy.name)
-}
-
-/// A host's state, as it is called.
-pub(super) fn state_of(state: &CoreState, host: &Host, now: Timestamp) -> &'static str {
-    look(state, host, now).map_or("unassigned", |look| look.state(host).name())
-}
-
-/// The view of its group; `None`: it belongs to none.
-fn look<'a>(state: &'a CoreState, host: &Host, now: Timestamp) -> Option<TallyContext<'a>> {
-    let rollout = state.rollouts.rollout.as_ref()?;
-    Some(TallyContext::new(rollout, rollout.group(host.place)?, &state.fleet, now))
+    Ok(HostList { hosts: found.into_iter().map(|host| view(state, host, now)).collect(), more, count })
 }
 
 fn view(state: &CoreState, host: &Host, now: Timestamp) -> HostView {
@@ -251,6 +228,7 @@ fn view(state: &CoreState, host: &Host, now: Timestamp) -> HostView {
     let waiting_key = state.enrolments.waits(host.id);
     HostView {
         host: ids::text(host.id),
+        hostname: state.fleet.hostname(host).to_owned(),
         update_id: if host.update_id == 0 { String::new() } else { ids::text(host.update_id) },
         group: group_of(state, host).to_owned(),
         declared_group: text(host.declared),

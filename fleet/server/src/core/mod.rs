@@ -5,12 +5,14 @@ pub(crate) mod commands;
 pub(crate) mod counts;
 mod enrolments;
 pub(crate) mod hosts;
+pub(crate) mod many;
 mod publish;
 pub(crate) mod release;
 mod repeats;
 pub(crate) mod reports;
 pub(crate) mod resources;
 pub(crate) mod rollouts;
+mod search;
 mod snapshot;
 mod state;
 #[cfg(test)]

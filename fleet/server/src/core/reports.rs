@@ -35,6 +35,7 @@ pub(crate) fn report(
             let group = Some(signed.report.group.as_str()).filter(|group| state.may_keep(group));
             let update_id = ids::uuid(&signed.report.update_id).unwrap_or(0);
             state.fleet.question(signed.host, group, update_id, state.rollouts.rollout.as_ref(), now.time);
+            state.fleet.call(signed.host, &signed.report.hostname);
         }
         Ok(Verdict::Taken) => take(tx, signed, now.time),
     }
@@ -84,12 +85,15 @@ fn put_on_record(tx: &mut Tx<'_>) -> Result<(), ApiError> {
         return Ok(());
     }
     for alert in alerts {
-        let (action, subject, detail) = match alert {
+        let (action, subject, mut detail) = match alert {
             EnrolmentAlert::Conflict(host, key) => {
                 ("key_conflict", format!("host {}", ids::text(host)), json!({ "key": key.to_string() }))
             }
             EnrolmentAlert::Surge(most) => ("enrolment_surge", "new hosts".to_owned(), json!({ "an_hour": most })),
         };
+        if let EnrolmentAlert::Conflict(host, _) = alert {
+            super::hosts::named(&tx.ledger.state, host, &mut detail);
+        }
         tracing::warn!(action, subject, "an operator should look at this");
         tx.found(action, &subject, detail);
     }

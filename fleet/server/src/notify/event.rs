@@ -2,12 +2,14 @@
 
 use fleet_engine::advice::end_of_halt;
 use fleet_engine::command::Command;
+use fleet_engine::host::NamedHost;
 use fleet_engine::plain::cut as line;
 use fleet_engine::reason::{HaltRule, Why};
 use fleet_engine::rollout::Halt;
 use fleet_wire::api::{AuditEntry, AuditHead};
 use fleet_wire::reason::ReasonSubject;
 use fleet_wire::reason::advice;
+use fleet_wire::words::host;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -89,8 +91,10 @@ fn restored(entry: &AuditEntry) -> (&'static str, String, Value) {
 
 fn conflict(entry: &AuditEntry) -> (&'static str, String, Value) {
     let host = line(entry.subject.strip_prefix("host ").unwrap_or(&entry.subject), LONGEST_NAME);
-    let text = format!("Host {host} reports with another key: the first goes on, until an admin decides.");
-    ("key_conflict", text, json!({ "host": host, "key": short(&entry.detail["key"]) }))
+    let hostname = line(entry.detail["hostname"].as_str().unwrap_or_default(), LONGEST_NAME);
+    let name = host::full(&hostname, &host);
+    let text = format!("Host {name} reports with another key: the first goes on, until an admin decides.");
+    ("key_conflict", text, json!({ "host": host, "hostname": hostname, "key": short(&entry.detail["key"]) }))
 }
 
 fn surge(entry: &AuditEntry) -> (&'static str, String, Value) {
@@ -135,7 +139,10 @@ fn of_group(entry: &AuditEntry) -> Option<(&'static str, String, Value)> {
     if let Some(data) = data.as_object_mut() {
         data.extend(details.map(|(key, value)| (key.clone(), short(value))));
         if let Some(sample) = entry.detail.get("sample") {
-            data.insert("sample".to_owned(), json!(hosts_of(sample)));
+            data.insert("sample".to_owned(), json!(uuids(sample)));
+        }
+        if entry.detail.get("hosts").is_some() {
+            data.insert("hosts".to_owned(), json!(hosts_of(&entry.detail)));
         }
     }
     Some((kind, text, data))
@@ -146,17 +153,28 @@ fn halted(group: &str, entry: &AuditEntry) -> String {
     let rule = line(detail["rule"].as_str().unwrap_or("unknown"), LONGEST_TEXT);
     let (count, of) = (detail["count"].as_u64().unwrap_or(0), detail["of"].as_u64().unwrap_or(0));
     let hosts = if of > 0 { format!(", {count} of {of} hosts") } else { String::new() };
-    let error =
-        detail["error"].as_str().map_or_else(String::new, |code| format!(", mostly {}", line(code, LONGEST_TEXT)));
-    let some = hosts_of(&detail["sample"]);
+    let mostly = |code| format!(", mostly {}", line(host::code(code), LONGEST_TEXT));
+    let error = detail["error"].as_str().map_or_else(String::new, mostly);
+    let named = hosts_of(detail);
+    let some = if named.is_empty() { uuids(&detail["sample"]) } else { host::names(&named) };
     let some = if some.is_empty() { String::new() } else { format!(", for example {}", some.join(", ")) };
     // A command to copy has no dot behind it.
     let end = way_on(entry).map_or_else(|| ".".to_owned(), |way_on| format!("; {way_on}"));
     format!("{group} is halted ({rule}{hosts}{error}{some}): nobody in it is allowed to update{end}")
 }
 
-/// The first few hosts of a halt.
-fn hosts_of(sample: &Value) -> Vec<String> {
+/// The first few hosts of a halt with their names; a record of before has none.
+fn hosts_of(detail: &Value) -> Vec<NamedHost> {
+    let hosts: Vec<NamedHost> = serde_json::from_value(detail["hosts"].clone()).unwrap_or_default();
+    let short = |NamedHost { host, hostname }: NamedHost| NamedHost {
+        host: line(&host, LONGEST_NAME),
+        hostname: line(&hostname, LONGEST_NAME),
+    };
+    hosts.into_iter().take(Halt::SAMPLE).map(short).collect()
+}
+
+/// The same without names.
+fn uuids(sample: &Value) -> Vec<String> {
     let hosts = sample.as_array().into_iter().flatten().filter_map(Value::as_str);
     hosts.take(Halt::SAMPLE).map(|host| line(host, LONGEST_NAME)).collect()
 }

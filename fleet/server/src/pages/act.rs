@@ -5,8 +5,9 @@ use crate::views::done::Done;
 use axum::extract::State;
 use axum::http::StatusCode;
 use fleet_engine::command::Command;
-use fleet_wire::api::{Act, ApiError, Code, Decided, Role};
-use fleet_wire::words::{effects, written};
+use fleet_wire::api::{Act, ApiError, Code, DecideMany, Decided, HostsQuery, Role};
+use fleet_wire::text;
+use fleet_wire::words::{effects, host, written};
 
 use super::access::{FormFields, Posted};
 use super::page::{PageResult, frame, page, refuse};
@@ -14,7 +15,7 @@ use super::session::Session;
 use super::wanted::FormAction;
 use crate::app::App;
 use crate::core::release::{self, NextRelease};
-use crate::core::{Actor, Tx, commands, hosts, rollouts};
+use crate::core::{Actor, Tx, commands, hosts, many, rollouts};
 
 /// `/confirm`: says what would happen. Nothing changes.
 pub(super) async fn confirm(State(app): State<App>, Posted { session, fields }: Posted) -> PageResult {
@@ -34,12 +35,12 @@ pub(super) async fn shown(app: &App, session: &Session, fields: &FormFields) -> 
     let id = uuid::Uuid::new_v4().to_string();
     let (actor, command) = (session.actor.clone(), wanted.clone());
     let tried = app.core.run(move |tx| Ok((rollouts::number(tx), tried(tx, &actor, command)?)));
-    let (number, Tried { groups, touches, more }) = tried.await?;
+    let (number, Tried { host, groups, touches, more }) = tried.await?;
     let mut sent = FormAction::fields(fields);
     sent.extend([("id", id), ("rollout", number.to_string())]);
     sent.extend(more);
     Ok(Confirm {
-        title: wanted.title(),
+        title: wanted.title(&host),
         means: wanted.means().to_owned(),
         groups,
         touches,
@@ -50,8 +51,10 @@ pub(super) async fn shown(app: &App, session: &Session, fields: &FormFields) -> 
     })
 }
 
-/// What an action would do: to which groups, to how many hosts, and what its form sends besides.
+/// What an action would do: to which host or groups, to how many hosts, and what its form sends besides.
+#[derive(Default)]
 struct Tried {
+    host: String,
     groups: Vec<String>,
     touches: Vec<String>,
     more: Option<(&'static str, String)>,
@@ -60,12 +63,19 @@ struct Tried {
 fn tried(tx: &mut Tx<'_>, actor: &Actor, wanted: FormAction) -> Result<Tried, ApiError> {
     let id = uuid::Uuid::new_v4().to_string();
     match wanted {
-        FormAction::Host(..) => Ok(Tried { groups: Vec::new(), touches: vec!["1 host".to_owned()], more: None }),
+        FormAction::Host(host, _) => {
+            Ok(Tried { host: hosts::name(tx, host), touches: vec![text::hosts(1)], ..Tried::default() })
+        }
+        FormAction::Many(hosts, decision, _) => {
+            let asked = DecideMany { id, hosts: *hosts, decision, dry_run: true, shown: None };
+            let many = many::decide(tx, actor, &asked)?;
+            Ok(Tried { touches: vec![host::touched(&many)], more: Some(("shown", many.shown)), ..Tried::default() })
+        }
         FormAction::Release(release) => {
             let release = NextRelease { revision: release::revision(tx), ..release };
             let written = release::write(tx, actor, &release, (id, true))?;
             let touches = written::lines(&written, true, |_| None);
-            Ok(Tried { groups: Vec::new(), touches, more: Some(("revision", release.revision)) })
+            Ok(Tried { touches, more: Some(("revision", release.revision)), ..Tried::default() })
         }
         FormAction::Command(command) => {
             let is_approval = matches!(command, Command::Approve { digest: None, .. });
@@ -73,8 +83,9 @@ fn tried(tx: &mut Tx<'_>, actor: &Actor, wanted: FormAction) -> Result<Tried, Ap
             let seen = acted.rollout.iter().flat_map(|rollout| &rollout.status.groups);
             let mut seen = seen.filter(|group| is_approval && acted.groups.contains(&group.name));
             let digest = seen.find_map(|group| group.approval_digest.clone());
-            let (groups, touches) = (acted.groups, vec![effects::effects(&acted.effects)]);
-            Ok(Tried { groups, touches, more: digest.map(|digest| ("digest", digest)) })
+            let touches = vec![effects::effects(&acted.effects)];
+            let more = digest.map(|digest| ("digest", digest));
+            Ok(Tried { groups: acted.groups, touches, more, ..Tried::default() })
         }
     }
 }
@@ -110,11 +121,19 @@ fn carry_out(
         }
         FormAction::Release(release) => {
             let written = release::write(tx, actor, release, (id, false))?;
-            Ok((format!("{}: done.", wanted.title()), effects::effects(&written.effects)))
+            Ok((format!("{}: done.", wanted.title("")), effects::effects(&written.effects)))
         }
         FormAction::Host(host, decision) => {
             hosts::decide(tx, actor, *host, &Decided { id, decision: decision.clone() })?;
-            Ok((format!("{}: done.", wanted.title()), String::new()))
+            Ok((format!("{}: done.", wanted.title(&hosts::name(tx, *host))), String::new()))
+        }
+        FormAction::Many(hosts, decision, shown) => {
+            // What was not shown is nobody's wish.
+            let shown = Some(shown.clone().unwrap_or_default());
+            let (hosts, decision) = (HostsQuery::clone(hosts), decision.clone());
+            let asked = DecideMany { id, hosts, decision, dry_run: false, shown };
+            let done = many::decide(tx, actor, &asked)?;
+            Ok((host::decided(&asked.decision, &done), String::new()))
         }
     }
 }

@@ -73,7 +73,7 @@ pub(super) async fn hosts(session: Session, State(app): State<App>, uri: Uri) ->
     let refused = |wrong| refuse(&app, Some(&session), wrong, "/hosts");
     let query = Query::<HostsQuery>::try_from_uri(&uri);
     let Query(query) = query.map_err(|error| refused(ApiError::new(Code::BadRequest, error.body_text())))?;
-    let query = said(query);
+    let query = HostsQuery { by_name: true, ..said(query) };
     let wanted = query.clone();
     let found = app.core.run(move |tx| Ok((core::hosts::list(tx, &wanted)?, core::rollouts::group_names(tx)))).await;
     let (found, groups) = found.map_err(refused)?;
@@ -86,6 +86,8 @@ fn said(query: HostsQuery) -> HostsQuery {
         group: said(query.group),
         state: said(query.state),
         version: said(query.version).map(|version| version.trim().to_owned()),
+        search: said(query.search).map(|search| search.trim().to_owned()),
+        label: said(query.label),
         after: said(query.after),
         ..query
     }

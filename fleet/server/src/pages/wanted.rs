@@ -1,9 +1,10 @@
 //! What a form asks for, and how that is said before it is done.
 
+use axum::extract::Query;
 use fleet_engine::command::Command;
 use fleet_engine::host::HostId;
 use fleet_wire::answers::ids;
-use fleet_wire::api::{ApiError, Code, Decision};
+use fleet_wire::api::{ApiError, Code, Decision, HostsQuery, ManyDecision};
 
 use super::access::FormFields;
 use crate::core::release::NextRelease;
@@ -17,10 +18,13 @@ pub(super) enum FormAction {
     Host(HostId, Decision),
     /// To begin a rollout.
     Release(NextRelease),
+    /// To all hosts that a question finds; with what was shown of them.
+    Many(Box<HostsQuery>, ManyDecision, Option<String>),
 }
 
 /// The names of the form's values by which [`FormAction::read`] knows what is asked for.
-const FIELDS: [&str; 9] = ["do", "group", "host", "force", "ignore_blackout", "at_once", "digest", "target", "start"];
+const FIELDS: [&str; 10] =
+    ["do", "group", "host", "hosts", "force", "ignore_blackout", "at_once", "digest", "target", "start"];
 
 impl FormAction {
     /// Of a form.
@@ -45,6 +49,15 @@ impl FormAction {
             let text = |name: &str| fields.get(name).trim().to_owned();
             let (target, start, revision) = (text("target"), text("start"), text("revision"));
             return Ok(Self::Release(NextRelease { target, start, revision }));
+        }
+        if matches!(verb, "accept_all" | "assign_all") {
+            let query = format!("/hosts?{}", fields.get("hosts")).parse().ok();
+            let query = query.and_then(|uri| Query::<HostsQuery>::try_from_uri(&uri).ok());
+            let Query(query) = query.ok_or_else(|| bad("the form does not say which hosts".to_owned()))?;
+            let assign = || ManyDecision::Assign(groups.into_iter().next());
+            let decision = if verb == "accept_all" { ManyDecision::Accept } else { assign() };
+            let shown = Some(fields.get("shown").to_owned()).filter(|shown| !shown.is_empty());
+            return Ok(Self::Many(Box::new(query), decision, shown));
         }
         if all && matches!(verb, "start" | "mark_done" | "approve") {
             return Err(bad(format!("{verb} needs a group")));
@@ -83,7 +96,7 @@ impl FormAction {
 
     /// Not refused because another rollout began meanwhile: a stop never is, and a release has the revision that was looked at.
     pub(super) fn holds_for_every_rollout(&self) -> bool {
-        self.is_halt() || matches!(self, Self::Host(..) | Self::Release(_))
+        self.is_halt() || matches!(self, Self::Host(..) | Self::Many(..) | Self::Release(_))
     }
 
     /// Where it leads back to.
@@ -91,14 +104,15 @@ impl FormAction {
         let encode =
             |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
         match (fields.get("host"), fields.get("group")) {
+            _ if !fields.get("hosts").is_empty() => format!("/hosts?{}", fields.get("hosts")),
             ("", "") => "/".to_owned(),
             ("", group) => format!("/groups/{}", encode(group)),
             (host, _) => format!("/hosts/{}", encode(host)),
         }
     }
 
-    /// `Halt group prod`.
-    pub(super) fn title(&self) -> String {
+    /// `Halt group prod`; `host` is what the host is called.
+    pub(super) fn title(&self, host: &str) -> String {
         let of = |groups: &[String]| format!("group {}", groups.join(", "));
         match self {
             Self::Command(command) => match command {
@@ -114,17 +128,19 @@ impl FormAction {
                 Command::Gate { group, .. } => format!("Answer for group {group}"),
             },
             Self::Release(release) => format!("Begin the rollout of {}", release.target),
-            Self::Host(host, decision) => {
-                let host = ids::text(*host);
-                match decision {
-                    Decision::Hold => format!("Hold host {host}"),
-                    Decision::Release => format!("Release host {host}"),
-                    Decision::Assign(None) => format!("Give host {host} back to the group that it declares"),
-                    Decision::Assign(Some(group)) => format!("Put host {host} in group {group}"),
-                    Decision::Accept(_) => format!("Accept the key of host {host}"),
-                    Decision::Forget => format!("Strike host {host} off"),
-                }
-            }
+            Self::Many(_, decision, _) => match decision {
+                ManyDecision::Accept => "Accept the keys of these hosts".to_owned(),
+                ManyDecision::Assign(None) => "Give these hosts back to the groups that they declare".to_owned(),
+                ManyDecision::Assign(Some(group)) => format!("Put these hosts in group {group}"),
+            },
+            Self::Host(_, decision) => match decision {
+                Decision::Hold => format!("Hold host {host}"),
+                Decision::Release => format!("Release host {host}"),
+                Decision::Assign(None) => format!("Give host {host} back to the group that it declares"),
+                Decision::Assign(Some(group)) => format!("Put host {host} in group {group}"),
+                Decision::Accept(_) => format!("Accept the key of host {host}"),
+                Decision::Forget => format!("Strike host {host} off"),
+            },
         }
     }
 
@@ -157,6 +173,10 @@ impl FormAction {
             },
             Self::Release(_) => {
                 "A new rollout begins with its first group: each host gets the version when its group's turn comes."
+            }
+            Self::Many(_, ManyDecision::Accept, _) => "What they report with the keys that wait counts from now on.",
+            Self::Many(_, ManyDecision::Assign(_), _) => {
+                "Hosts that were allowed to update stay in their groups for this rollout."
             }
             Self::Host(_, Decision::Hold) => "The host is not allowed to update until somebody releases it.",
             Self::Host(_, Decision::Release) => "The host is allowed to update when its turn comes.",

@@ -9,8 +9,8 @@ use axum::{Json, Router};
 use fleet_engine::host::HostId;
 use fleet_wire::answers::ids;
 use fleet_wire::api::{
-    Act, ApiError, AuditEntry, AuditPage, AuditRange, Code, Decided, Explained, HostsQuery, KnownHead, NewJoinToken,
-    NewToken, Removal, RolloutsQuery, TokenRemoval, Verified, Write, WriteResult,
+    Act, ApiError, AuditEntry, AuditPage, AuditRange, Code, DecideMany, Decided, DecidedMany, Explained, HostsQuery,
+    KnownHead, NewJoinToken, NewToken, Removal, RolloutsQuery, TokenRemoval, Verified, Write, WriteResult,
 };
 use fleet_wire::rollout::AgentRollout;
 use serde::Deserialize;
@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use super::request::{Admin, ApiBody, ApiPath, ApiQuery, ApiResult, MAX_BODY, Operator, Viewer, bad};
 use crate::app::App;
 use crate::core::resources::MAX_TEXT;
-use crate::core::{commands, counts, hosts, resources, rollouts, tokens};
+use crate::core::{commands, counts, hosts, many, resources, rollouts, tokens};
 use crate::failure::ApiFailure;
 use crate::past::{self, past, with_history};
 
@@ -56,7 +56,7 @@ pub(super) fn routes() -> Router<App> {
             get(async |_: Viewer, State(app): State<App>| app.answer(|tx| Ok(counts::counts(tx))).await),
         )
         .route("/v1/fleet/commands", post(act))
-        .route("/v1/fleet/hosts", get(hosts))
+        .route("/v1/fleet/hosts", get(hosts).post(decide_many))
         .route("/v1/fleet/hosts/{id}", get(explain).post(decide))
         .route("/v1/fleet/audit", get(audit))
         .route("/v1/fleet/audit/verify", get(verify))
@@ -151,6 +151,14 @@ async fn decide(
     let id = host(&id)?;
     let explained = app.core.run(move |tx| hosts::decide(tx, &actor, id, &decided)).await?;
     Ok(Json(with_history(&app, id, explained).await?))
+}
+
+async fn decide_many(
+    Operator(actor): Operator,
+    State(app): State<App>,
+    ApiBody(asked): ApiBody<DecideMany>,
+) -> ApiResult<DecidedMany> {
+    app.answer(move |tx| many::decide(tx, &actor, &asked)).await
 }
 
 async fn audit(_: Viewer, State(app): State<App>, ApiQuery(part): ApiQuery<AuditRange>) -> ApiResult<AuditPage> {

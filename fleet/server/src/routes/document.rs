@@ -10,9 +10,9 @@ use fleet_wire::answers::find::{Flat, Nested};
 use fleet_wire::answers::graph::{GraphError, UpdateGraph};
 use fleet_wire::answers::schedule::WindowList;
 use fleet_wire::api::{
-    Act, Acted, AuditEntry, AuditPage, AuditRange, Decided, ErrorAnswer, Explained, HostList, HostsQuery, JoinToken,
-    KeptResource, KnownHead, MadeToken, NewJoinToken, NewToken, Removal, Role, RolloutsQuery, StateCounts, Token,
-    TokenRemoval, Verified, Write, WriteResult,
+    Act, Acted, AuditEntry, AuditPage, AuditRange, DecideMany, Decided, DecidedMany, ErrorAnswer, Explained, HostList,
+    HostsQuery, JoinToken, KeptResource, KnownHead, MadeToken, NewJoinToken, NewToken, Removal, Role, RolloutsQuery,
+    StateCounts, Token, TokenRemoval, Verified, Write, WriteResult,
 };
 use fleet_wire::rollout::{AgentRollout, StopsAlone};
 use protocol::report::Report;
@@ -177,6 +177,10 @@ fn fleet(of: &mut Document) {
     let summary = "Start, mark done, roll back, halt, run, approve; or a gate's answer";
     of.add(operator, "post /v1/fleet/commands", "act", summary).body::<Act>().gives::<Acted>();
     of.add(viewer, "get /v1/fleet/hosts", "listHosts", "Hosts, by UUID").query::<HostsQuery>().gives::<HostList>();
+    of.add(operator, "post /v1/fleet/hosts", "decideHosts", "Accept or assign all hosts that a question finds")
+        .note("`accept` needs the role admin.")
+        .body::<DecideMany>()
+        .gives::<DecidedMany>();
     of.add(viewer, "get /v1/fleet/hosts/{id}", "explainHost", "What a host would be answered now, and why")
         .gives::<Explained>();
     of.add(operator, "post /v1/fleet/hosts/{id}", "decideHost", "Hold, release or assign a host")

@@ -3,6 +3,7 @@
 use askama::Template;
 use fleet_wire::api::{AuditEntry, Verified};
 use fleet_wire::text;
+use fleet_wire::words::host;
 
 use super::frame::Frame;
 
@@ -31,6 +32,10 @@ pub(crate) struct AuditRow {
     pub(crate) at: String,
     /// What.
     pub(crate) action: String,
+    /// On what, a host by its name.
+    pub(crate) subject: String,
+    /// The UUID of that host.
+    pub(crate) host: Option<String>,
     /// More of it.
     pub(crate) detail: String,
 }
@@ -38,7 +43,9 @@ pub(crate) struct AuditRow {
 impl AuditRow {
     /// Of a record.
     pub(crate) fn of(entry: &AuditEntry) -> Self {
+        let (subject, host) = (host::subject(entry).into_owned(), host::of_record(entry).map(str::to_owned));
         let detail = fleet_wire::words::record::detail(&entry.detail);
-        Self { at: text::second(entry.at), action: entry.action.replace('_', " "), detail, entry: entry.clone() }
+        let (at, action) = (text::second(entry.at), entry.action.replace('_', " "));
+        Self { at, action, subject, host, detail, entry: entry.clone() }
     }
 }

@@ -38,6 +38,11 @@ impl Frame {
         self.user.as_ref().is_some_and(|user| user.role >= Role::Operator)
     }
 
+    /// Whether the user decides which keys are right.
+    pub(crate) fn is_admin(&self) -> bool {
+        self.user.as_ref().is_some_and(|user| user.role >= Role::Admin)
+    }
+
     /// What forms carry.
     pub(crate) fn csrf(&self) -> &str {
         self.user.as_ref().map_or("", |user| &user.csrf)
@@ -90,8 +95,8 @@ impl PageAction {
         Self { verb, label, on: "all groups".to_owned(), ..Self::default() }
     }
 
-    /// On a host.
-    pub(crate) fn on_host(verb: &'static str, label: &'static str, host: &str) -> Self {
-        Self { verb, label, on: format!("host {host}"), host: host.to_owned(), ..Self::default() }
+    /// On a host of this name.
+    pub(crate) fn on_host(verb: &'static str, label: &'static str, host: &str, name: &str) -> Self {
+        Self { verb, label, on: format!("host {name}"), host: host.to_owned(), ..Self::default() }
     }
 }

@@ -31,6 +31,14 @@ impl HostPage {
         Some(&self.explained.as_ref().ok()?.answer)
     }
 
+    fn hostname(&self) -> &str {
+        self.answer().map_or("", |answer| &answer.hostname)
+    }
+
+    fn name(&self) -> String {
+        host::parts(self.hostname(), &self.id).0
+    }
+
     fn group(&self) -> &str {
         self.answer().map_or("", |answer| &answer.group)
     }
@@ -60,7 +68,7 @@ impl HostPage {
     fn actions(&self) -> Vec<PageAction> {
         let is_held = self.known().is_some_and(|host| host.held);
         let (verb, label) = if is_held { ("release", "Release") } else { ("hold", "Hold") };
-        vec![PageAction::on_host(verb, label, &self.id)]
+        vec![PageAction::on_host(verb, label, &self.id, &self.name())]
     }
 
     fn waiting_key(&self) -> Option<&str> {

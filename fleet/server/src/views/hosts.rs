@@ -1,7 +1,9 @@
 //! `/hosts`.
 
 use askama::Template;
-use fleet_wire::api::{HostList as Found, HostsQuery};
+use fleet_wire::api::{HostList as Found, HostView, HostsQuery};
+use fleet_wire::text;
+use fleet_wire::words::host;
 
 use super::frame::Frame;
 
@@ -50,14 +52,52 @@ impl HostsPage {
         self.query.version.as_deref().unwrap_or_default()
     }
 
-    fn last(&self) -> Option<&str> {
-        self.found.hosts.last().filter(|_| self.found.more).map(|host| host.host.as_str())
+    fn search(&self) -> &str {
+        self.query.search.as_deref().unwrap_or_default()
     }
 
-    fn is_filtered(&self) -> bool {
-        let query = &self.query;
-        [&query.group, &query.state, &query.version, &query.code, &query.after].iter().any(|part| part.is_some())
+    /// The address of the page after this one.
+    fn next(&self) -> Option<String> {
+        let last = self.found.hosts.last().filter(|_| self.found.more)?;
+        Some(address(&HostsQuery { after: Some(last.host.clone()), ..self.query.clone() }))
     }
+
+    /// The address with every error code.
+    fn any_code(&self) -> String {
+        address(&HostsQuery { code: None, ..self.query.clone() })
+    }
+
+    /// `37 hosts match`.
+    fn many(&self) -> String {
+        let verb = if self.found.count == 1 { "matches" } else { "match" };
+        let verb = if self.asked().is_empty() { "known".to_owned() } else { verb.to_owned() };
+        format!("{} {verb}", text::hosts(self.found.count))
+    }
+
+    /// The filter, as a query.
+    fn asked(&self) -> String {
+        asked(&HostsQuery { after: None, ..self.query.clone() })
+    }
+}
+
+/// What makes one host another than all, as a query.
+fn asked(query: &HostsQuery) -> String {
+    let query = HostsQuery { by_name: false, limit: None, ..query.clone() };
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(query.pairs()).finish()
+}
+
+fn address(query: &HostsQuery) -> String {
+    format!("/hosts?{}", asked(query))
+}
+
+/// The name of a host, and the beginning of its UUID.
+fn parts(host: &HostView) -> (String, &str) {
+    host::parts(&host.hostname, &host.host)
+}
+
+/// What stands behind the word of its state.
+pub(crate) fn beside(host: &HostView) -> String {
+    host::beside_state(host).iter().map(|word| format!(" ({word})")).collect()
 }
 
 /// The word of a host's state.

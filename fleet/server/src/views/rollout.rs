@@ -4,12 +4,13 @@ use askama::Template;
 use fleet_engine::advice::Advice;
 use fleet_engine::command::Command;
 use fleet_engine::reason::Why;
+use fleet_engine::tally::BY_HAND;
 use fleet_wire::api::HoldsView;
 use fleet_wire::lenient::Lenient;
 use fleet_wire::reason::{Reason, ReasonProgress, ReasonSubject};
 use fleet_wire::rollout::{AgentRollout, Needs, RolloutGroup, state_word};
 use fleet_wire::text;
-use fleet_wire::words::holds;
+use fleet_wire::words::{holds, host};
 
 use super::frame::Frame;
 use super::frame::PageAction;
@@ -35,6 +36,8 @@ pub(crate) struct RolloutPage {
 pub(crate) struct Waits {
     /// What keeps it; empty: nothing does.
     pub(crate) sentence: String,
+    /// Hosts that the sentence names: what they are called, and their UUIDs.
+    pub(crate) hosts: Vec<(String, String)>,
     /// In RFC 3339; empty: not known.
     pub(crate) since: String,
     /// The same.
@@ -52,6 +55,7 @@ impl Waits {
     pub(crate) fn of(reason: &Reason, subject: ReasonSubject<'_>) -> Self {
         Self {
             sentence: reason.sentence(),
+            hosts: hosts_of(reason),
             since: reason.since.clone().unwrap_or_default(),
             until: reason.until.clone().flatten().unwrap_or_default(),
             progress: reason.progress.clone(),
@@ -59,6 +63,13 @@ impl Waits {
             is_moving: reason.is_moving(),
         }
     }
+}
+
+fn hosts_of(reason: &Reason) -> Vec<(String, String)> {
+    let Lenient::Known(Why::Halted { hosts, sample, .. }) = &reason.code else { return Vec::new() };
+    let named = hosts.iter().map(|named| (host::parts(&named.hostname, &named.host).0, named.host.clone()));
+    let unnamed = sample.iter().filter(|_| hosts.is_empty()).map(|id| (id.clone(), id.clone()));
+    named.chain(unnamed).collect()
 }
 
 /// A part of a group's bar.
@@ -100,15 +111,18 @@ impl Card {
     /// Its hosts by what became of them, with the state by which they are found.
     pub(crate) fn counts(&self) -> Vec<(&'static str, &'static str, u64)> {
         let group = &self.group;
-        vec![
+        let mut counts = vec![
             ("pending", "pending", group.pending_count),
             ("in flight", "told", group.in_flight_count),
             ("updated", "updated", group.updated_count),
-            ("failed", "failed", group.failed_count),
+            ("failed", "failed", group.failed_count.saturating_sub(group.by_hand_count)),
+            (host::code(BY_HAND), "failed", group.by_hand_count),
             ("timed out", "timed_out", group.timed_out_count),
             ("silent", "silent", group.silent_count),
             ("excluded", "excluded", group.excluded_count),
-        ]
+        ];
+        counts.retain(|(word, _, count)| *word != host::code(BY_HAND) || *count > 0);
+        counts
     }
 
     /// All of its hosts.

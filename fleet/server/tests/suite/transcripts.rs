@@ -14,7 +14,7 @@
 //! * `$ WORDS`, `$ WORDS < TEXT`: the command line at this server. `offline WORDS`: without any.
 //! * `GET PATH`, `POST PATH JSON` and others, `as TOKEN` or `with 'HEADER'` behind the path. `visit PATH as TOKEN`, `form PATH as TOKEN NAME=VALUE…`: with
 //!   a browser that is logged in; `send as TOKEN`: the form of the last page that asked.
-//! * `host NAME NUMBER GROUP KEY`: a host, whose id is `{NAME}`, and its key `{NAME.key}`, which begins with `{NAME.begin}`; `report NAME VERSION OUTCOME TARGET CODE`, `again NAME` (the last report), `join NAME VERSION SECRET`, `ask NAME`, `ask NAME
+//! * `host NAME NUMBER GROUP KEY`: a host, whose id is `{NAME}`, and its key `{NAME.key}`, which begins with `{NAME.begin}`; `report NAME VERSION OUTCOME TARGET CODE`, `named NAME HOSTNAME`, `again NAME` (the last report), `join NAME VERSION SECRET`, `ask NAME`, `ask NAME
 //!   signed`: what it does.
 //! * `group NAME`, `records ACTION`, `metrics`, `log`, `database`: looks.
 //! * `until STEP`: the same again until it is as expected.
@@ -200,6 +200,9 @@ impl Stage {
                 self.report = self.hosts[*name].says(epoch(self.server()), version, last);
                 let answer = self.hosts[*name].sends(self.server().addr, &self.report);
                 self.answered(answer.0, answer.1.to_string());
+            }
+            ["named", name, hostname] => {
+                self.hosts.get_mut(*name).unwrap().hostname = (*hostname).to_owned();
             }
             ["again", name] => {
                 let answer = self.hosts[*name].sends(self.server().addr, &self.report);

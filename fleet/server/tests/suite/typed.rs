@@ -49,7 +49,7 @@ fn a_name_that_cannot_be_one_is_not_said_again() {
     let (_dir, server) = rolling(&["dev", "prod"]);
     let long = "a".repeat(100_000);
     let line = misused(&server.cli(&["explain", "--host", &long]));
-    assert!(line.contains("a text of 100000 bytes is no UUID") && line.len() < 200, "{line}");
+    assert!(line.contains("a text of 100000 bytes is no host's name") && line.len() < 200, "{line}");
     let line = refused(&server.cli(&["autoupdate", "agents", "halt", &long]));
     assert!(line.contains("a text of 100000 bytes is no group's name") && line.len() < 200, "{line}");
     let records = server.ok(&["audit", "--format", "json"]);

@@ -44,6 +44,7 @@ fn full_book() -> RolloutState {
         of: 20,
         error: Some("unhealthy".to_owned()),
         sample: Vec::new(),
+        hosts: Vec::new(),
         no_way_back: false,
         at,
         from: State::Active,

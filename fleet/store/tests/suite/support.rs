@@ -89,6 +89,7 @@ pub fn host(id: u128, version: &str) -> HostRecord {
         pinned: Some(true),
         disabled: Some(false),
         last: Some(Last { outcome: Outcome::RolledBack, to: "1.3.0".to_owned(), code: "unhealthy".to_owned() }),
+        ..HostReport::default()
     };
     fleet.report(&report, None, second(1_700_000_000));
     fleet.record(id).unwrap()

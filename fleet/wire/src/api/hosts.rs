@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use fleet_engine::advice::Advice;
 use fleet_engine::answer::HostAnswer;
+use fleet_engine::host::NamedHost;
 use jiff::Timestamp;
 use protocol::report::{Change, Report};
 use schemars::JsonSchema;
@@ -37,20 +38,46 @@ pub struct HostsQuery {
     /// Of which a key waits for an admin.
     #[serde(default)]
     pub waiting: bool,
-    /// Behind this UUID.
+    /// With this in their name or in the value of a label, or whose UUID begins so (with 4 hex digits at least), or with this label
+    /// as KEY=VALUE.
+    pub search: Option<String>,
+    /// With this label, as KEY=VALUE.
+    pub label: Option<String>,
+    /// With this name, or whose UUID begins so (with 4 hex digits at least).
+    pub called: Option<String>,
+    /// By name; hosts without one come last. Else by UUID.
+    #[serde(default)]
+    pub by_name: bool,
+    /// Behind the host with this UUID.
     #[schemars(extend("format" = "uuid"))]
     pub after: Option<String>,
     /// How many; at most 1,000, and 100 where it is absent.
     pub limit: Option<u32>,
 }
 
-/// Hosts, by UUID.
+impl HostsQuery {
+    /// Names and values of what matters, as they stand in a query.
+    pub fn pairs(&self) -> Vec<(String, String)> {
+        let Ok(Value::Object(keys)) = serde_json::to_value(self) else { return Vec::new() };
+        let said = |(key, value)| match value {
+            Value::String(text) => Some((key, text)),
+            Value::Bool(true) | Value::Number(_) => Some((key, value.to_string())),
+            _ => None,
+        };
+        keys.into_iter().filter_map(said).collect()
+    }
+}
+
+/// Hosts, by UUID or by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostList {
     /// At most as many as asked for.
     pub hosts: Vec<HostView>,
     /// There are more after the last one.
     pub more: bool,
+    /// How many there are in all.
+    #[serde(default)]
+    pub count: u64,
 }
 
 /// A host.
@@ -59,6 +86,9 @@ pub struct HostView {
     /// Its UUID.
     #[schemars(extend("format" = "uuid"))]
     pub host: String,
+    /// Its name: its label `hostname`, else what it calls itself; empty: it has none. Others may have the same.
+    #[serde(default)]
+    pub hostname: String,
     /// Its updater's id; empty: none.
     pub update_id: String,
     /// The group by which it updates; empty: none.
@@ -86,7 +116,7 @@ pub struct HostView {
     pub last_outcome: String,
     /// The version that change was to.
     pub last_target: String,
-    /// The code of its error; empty: none.
+    /// The code of its error, or `by_hand`: it left the target because somebody on the host went back; empty: none.
     pub error_code: String,
     /// The error code with which the present target failed, by which a halt counts it; empty: with none, or it did not fail.
     #[serde(default)]
@@ -149,6 +179,8 @@ pub struct ToldHost {
     /// Its UUID.
     #[schemars(extend("format" = "uuid"))]
     pub host: String,
+    /// Its name; empty: it has none.
+    pub hostname: String,
     /// The group by which it updates; empty: none.
     pub group: String,
     /// Its state, as in the list of hosts; `unknown`: it was never seen.
@@ -179,6 +211,7 @@ impl ToldHost {
         };
         Self {
             host: host.to_owned(),
+            hostname: String::new(),
             group: answer.group.clone(),
             state: state.to_owned(),
             version: answer.version.to_string(),
@@ -198,6 +231,50 @@ pub struct Decided {
     pub id: String,
     /// What was decided.
     pub decision: Decision,
+}
+
+/// A decision on all hosts that a question finds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DecideMany {
+    /// Made by the caller; sent twice, the decision is made once.
+    #[schemars(extend("format" = "uuid"))]
+    pub id: String,
+    /// Which hosts; `after` and `limit` do not matter.
+    pub hosts: HostsQuery,
+    /// What is decided.
+    pub decision: ManyDecision,
+    /// Nothing is changed.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// What `shown` was in an answer before: refused if these are other hosts, or have other keys.
+    #[serde(default)]
+    pub shown: Option<String>,
+}
+
+/// What is decided of many hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ManyDecision {
+    /// The keys that wait are theirs. Hosts with a key already are left out.
+    Accept,
+    /// They belong to this group, whatever they declare; null: to their own again.
+    Assign(Option<String>),
+}
+
+/// What was decided of many hosts, or would be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DecidedMany {
+    /// How many hosts.
+    pub count: u64,
+    /// The first few, by name.
+    pub hosts: Vec<NamedHost>,
+    /// Hosts that have a key already, and of which another one waits: an admin decides on each.
+    #[serde(default)]
+    pub left_out: u64,
+    /// Names these hosts and keys: to decide on them, and on no others.
+    #[serde(default)]
+    pub shown: String,
 }
 
 /// What is decided of a host.

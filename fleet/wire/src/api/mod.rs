@@ -19,7 +19,8 @@ pub use crate::rollout::HoldsView;
 pub use audit::{AuditEntry, AuditHead, AuditRange, KnownHead, Page as AuditPage, Verified};
 pub use fleet_engine::rollout_state::HaltCause;
 pub use hosts::{
-    Decided, Decision, Explained, HOST_STATES, History, HostList, HostView, HostsQuery, ReportedChange, ToldHost,
+    DecideMany, Decided, DecidedMany, Decision, Explained, HOST_STATES, History, HostList, HostView, HostsQuery,
+    ManyDecision, ReportedChange, ToldHost,
 };
 pub use refused::{ApiError, Code, ErrorAnswer};
 pub use resources::{Changed, Effects, How, KeptResource, Removal, Takes, Unwise, Write, WriteResult};

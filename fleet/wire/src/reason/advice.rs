@@ -4,6 +4,7 @@ use fleet_engine::advice::{Advice, OnAgent, OnHost};
 use fleet_engine::command::Command;
 use fleet_engine::reason::Why;
 use fleet_engine::resource::Kind;
+use fleet_engine::tally::BY_HAND;
 
 use crate::reason::subject::ReasonSubject;
 use crate::text::shell;
@@ -18,7 +19,12 @@ pub fn text(advice: &Advice, why: &Why, subject: ReasonSubject<'_>) -> String {
         Advice::Edit(resources) => edit(resources, why),
         Advice::Write(kind) => format!("to begin one, write an {kind}: teleport-fleet create -f FILE"),
         Advice::Look { group, timed_out } => {
-            let (what, state) = if *timed_out { ("timed out", "--state timed_out") } else { ("failed", "--failed") };
+            let is_by_hand = matches!(why, Why::Halted { error: Some(error), .. } if error == BY_HAND);
+            let (what, state) = match timed_out {
+                true => ("timed out", "--state timed_out"),
+                false if is_by_hand => ("were sent back", "--failed"),
+                false => ("failed", "--failed"),
+            };
             format!("to see the hosts that {what}: teleport-fleet hosts{}{state}", of_group(group))
         }
         Advice::Steps(steps) => steps.iter().map(|step| text(step, why, subject)).collect::<Vec<_>>().join("; "),

@@ -3,6 +3,7 @@
 
 use fleet_engine::advice::Advice;
 use fleet_engine::reason::{self, HaltRule, Who, Why};
+use fleet_engine::tally::BY_HAND;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -10,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::lenient::{Lenient, word};
+use crate::name::names;
 use crate::text::{self, clean, hosts, second};
 
 pub mod advice;
@@ -160,6 +162,9 @@ const FLEET_SILENT: &str =
 
 /// A reason as a sentence: the words of its code, which hosts know too, with names and numbers.
 pub fn sentence(why: &Why) -> String {
+    if matches!(why, Why::FailedHere { error: Some(error) } if error == BY_HAND) {
+        return "somebody on the host went back from this version".to_owned();
+    }
     protocol::reason::words(why.code(), details(why).as_deref())
 }
 
@@ -189,9 +194,10 @@ fn details(why: &Why) -> Option<String> {
         Why::NoReports { hosts: count } => format!("{} {}", hosts(*count), if *count == 1 { "asks" } else { "ask" }),
         Why::FleetSilent => FLEET_SILENT.to_owned(),
         Why::Shrunk { present, initial, excluded } => shrunk(*present, *initial, *excluded),
-        Why::Halted { rule, count, of, error, sample, no_way_back } => {
+        Why::Halted { rule, count, of, error, sample, hosts, no_way_back } => {
             let back = if *no_way_back { "; it does not go back, as its start version is blocked" } else { "" };
-            halted(*rule, *count, *of, error.as_deref(), sample) + back
+            let named = if hosts.is_empty() { sample.clone() } else { names(hosts) };
+            halted(*rule, *count, *of, error.as_deref(), &named) + back
         }
         _ => return None,
     })
@@ -218,9 +224,10 @@ fn shrunk(present: u64, initial: u64, excluded: u64) -> String {
 }
 
 /// What halted a group: how many of its hosts, or who.
-pub fn halted_by(rule: HaltRule, count: u64, of: u64) -> String {
+pub fn halted_by(rule: HaltRule, count: u64, of: u64, error: Option<&str>) -> String {
     let many = format!("{count} of {}", hosts(of));
     match rule {
+        _ if is_by_hand(rule, error) => format!("{many} {} sent back by hand", if count == 1 { "was" } else { "were" }),
         HaltRule::FailedThreshold => format!("{many} failed, more than allowed"),
         HaltRule::TimeoutThreshold => format!("{many} timed out, more than allowed"),
         HaltRule::CanaryFailed => format!("{many} failed, a canary among them"),
@@ -233,12 +240,23 @@ pub fn halted_by(rule: HaltRule, count: u64, of: u64) -> String {
     }
 }
 
+/// Nobody failed: operators went back on their hosts.
+fn is_by_hand(rule: HaltRule, error: Option<&str>) -> bool {
+    error == Some(BY_HAND) && rule.is_of_failures()
+}
+
 fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>, sample: &[String]) -> String {
-    let what = halted_by(rule, count, of);
-    let error = error.map(|error| format!("; most often: {}", clean(error))).unwrap_or_default();
+    let what = halted_by(rule, count, of, error);
+    let said = error.filter(|error| *error != BY_HAND).map(|error| format!("; most often: {}", clean(error)));
+    let said = said.unwrap_or_default();
     let some: Vec<_> = sample.iter().map(|host| clean(host)).collect();
-    let some = if some.is_empty() { String::new() } else { format!("; for example {}", some.join(", ")) };
-    format!(" ({}): {what}{error}{some}", rule.name())
+    let is_each = count <= u64::try_from(some.len()).unwrap_or(u64::MAX);
+    let some = match some.join(", ") {
+        none if none.is_empty() => none,
+        each if is_by_hand(rule, error) && is_each => format!(": {each}"),
+        some => format!("; for example {some}"),
+    };
+    format!(" ({}): {what}{said}{some}", rule.name())
 }
 
 #[cfg(test)]
@@ -272,6 +290,7 @@ pub(crate) mod tests {
             of: 40,
             error: Some("unhealthy".to_owned()),
             sample: vec!["4f1c0d1e-0000-4000-8000-000000000001".to_owned()],
+            hosts: Vec::new(),
             no_way_back: rule == HaltRule::FailedThreshold,
         };
         rules.map(halt).into()
@@ -319,6 +338,7 @@ pub(crate) mod tests {
             Why::Held,
             Why::FailedHere { error: None },
             Why::FailedHere { error: Some("unhealthy".to_owned()) },
+            Why::FailedHere { error: Some(BY_HAND.to_owned()) },
             Why::TimedOut,
             Why::Unassigned,
             Why::VersionBlocked { reason: "leaks sessions".to_owned() },

@@ -61,7 +61,9 @@ fn halted(rollout: &AgentRollout) -> Option<String> {
     let target = clean(&rollout.spec.target_version);
     let by = |reason: &Reason| match reason.code.known() {
         Some(Why::Halted { rule, .. }) if rollout.status.stops.holds.all && rule.is_of_hold() => None,
-        Some(Why::Halted { rule, count, of, .. }) => Some(format!(", {}", halted_by(*rule, *count, *of))),
+        Some(Why::Halted { rule, count, of, error, .. }) => {
+            Some(format!(", {}", halted_by(*rule, *count, *of, error.as_deref())))
+        }
         _ => Some(String::new()),
     };
     if rollout.is_immediate() {

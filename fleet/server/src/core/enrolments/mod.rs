@@ -153,6 +153,11 @@ impl Members {
         self.waiting.get(&host).map(|candidate| candidate.key)
     }
 
+    /// The key that has waited since then or before.
+    pub(super) fn waits_since(&self, host: HostId, then: Timestamp) -> Option<Key> {
+        self.waiting.get(&host).filter(|candidate| candidate.since <= then).map(|candidate| candidate.key)
+    }
+
     /// Hosts that enrolled and for which nobody vouched, whatever is asked of new ones by now.
     pub(super) fn unproven(&self) -> impl Iterator<Item = HostId> + '_ {
         self.members.iter().filter(|(_, member)| member.is_unproven).map(|(host, _)| *host)

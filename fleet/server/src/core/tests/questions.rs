@@ -97,7 +97,7 @@ impl Bed {
 
     fn state(&self, host: HostId) -> &'static str {
         let state = &self.core.worker.ledger.state;
-        hosts::state_of(state, state.fleet.host(host).unwrap(), state.now())
+        crate::core::search::state_of(state, state.fleet.host(host).unwrap(), state.now())
     }
 }
 

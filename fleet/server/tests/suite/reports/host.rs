@@ -16,6 +16,7 @@ use crate::support::{Server, request};
 pub(crate) struct Host {
     pub(crate) id: String,
     pub(crate) group: &'static str,
+    pub(crate) hostname: String,
     pair: Ed25519KeyPair,
     sequence: AtomicU64,
 }
@@ -30,7 +31,8 @@ impl Host {
     pub(crate) fn with_key(number: u8, group: &'static str, key: u8) -> Self {
         let pair = Ed25519KeyPair::from_seed_unchecked(&[key; 32]).unwrap();
         let now = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap();
-        Self { id: format!("00000000-0000-4000-8000-0000000000{number:02x}"), group, pair, sequence: now.into() }
+        let id = format!("00000000-0000-4000-8000-0000000000{number:02x}");
+        Self { id, group, hostname: String::new(), pair, sequence: now.into() }
     }
 
     /// Its public key.
@@ -47,7 +49,7 @@ impl Host {
     pub(crate) fn says(&self, epoch: u64, version: &str, last: Option<(&str, &str, &str)>) -> Value {
         let mut report = json!({
             "host": self.id, "update_id": "", "epoch": epoch, "sequence": self.next(), "time": "2026-01-05T12:00:00Z",
-            "group": self.group, "labels": { "env": "test" }, "versions": { "installed": version, "running": version },
+            "group": self.group, "hostname": self.hostname, "labels": { "env": "test" }, "versions": { "installed": version, "running": version },
             "enabled": true, "pinned": false, "kernel": "6.1.0", "updater": "teleport-update 1.0.0",
         });
         if let Some((outcome, to, code)) = last {
