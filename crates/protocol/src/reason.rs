@@ -43,7 +43,7 @@ pub const WORDS: [(&str, &str, &str); 37] = [
     ("pinned", "its updater is pinned to a version", ""),
     ("host_disabled", "its updater is disabled, or it has none", ""),
     ("held", "an operator holds it", ""),
-    ("failed_here", "this version failed here{}", ""),
+    ("failed_here", "{}", "this version failed here"),
     ("timed_out", "its update took too long", ""),
     ("unassigned", "it belongs to no group", ""),
     ("version_blocked", "the start version is blocked by its fleet_release{}", ""),

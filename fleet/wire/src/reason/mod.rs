@@ -162,9 +162,6 @@ const FLEET_SILENT: &str =
 
 /// A reason as a sentence: the words of its code, which hosts know too, with names and numbers.
 pub fn sentence(why: &Why) -> String {
-    if matches!(why, Why::FailedHere { error: Some(error) } if error == BY_HAND) {
-        return "somebody on the host went back from this version".to_owned();
-    }
     protocol::reason::words(why.code(), details(why).as_deref())
 }
 
@@ -176,7 +173,12 @@ fn details(why: &Why) -> Option<String> {
             format!("group {}", clean(group))
         }
         Why::Blackout { reason } | Why::VersionBlocked { reason } => bracketed(reason),
-        Why::FailedHere { error } => bracketed(error.as_deref().unwrap_or_default()),
+        Why::FailedHere { error: Some(error) } if error == BY_HAND => {
+            "somebody on the host went back from this version".to_owned()
+        }
+        Why::FailedHere { error } => {
+            format!("this version failed here{}", bracketed(error.as_deref().unwrap_or_default()))
+        }
         Why::Approval { role } => format!("the role {}", clean(role)),
         Why::Gate { answer: None } => "has not answered".to_owned(),
         Why::Gate { answer: Some(answer) } => format!("says {}", clean(answer)),
