@@ -42,6 +42,7 @@ pub struct HostsQuery {
     /// as KEY=VALUE.
     pub search: Option<String>,
     /// With this label, as KEY=VALUE.
+    #[schemars(regex(pattern = "^[^=]+="))]
     pub label: Option<String>,
     /// With this name, or whose UUID begins so (with 4 hex digits at least).
     pub called: Option<String>,
