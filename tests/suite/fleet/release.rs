@@ -120,7 +120,7 @@ fn is_stopped(crowd: &Crowd, broken: &BTreeSet<String>) {
     };
     let names = |text: &str| {
         for host in &hosts {
-            assert!(text.contains(host.as_str()), "{host}: {text}");
+            assert!(text.contains(&host[..8]), "{host}: {text}");
         }
     };
     says(&fleet.ok(&["autoupdate", "agents", "status"]));
