@@ -17,7 +17,7 @@ SERVER := --locked --profile server --package teleport-fleet
 BUILD_X86_64 := $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild)
 include build/static.mk
 SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring api)
-.PHONY: $(SETUPS) setup help check build static static-fleet demo test test-all e2e e2e-vm way-back crash fleet-crash model mutants planted native bench fleet-bench fuzz pictures package oci-fleet lint docs size clean-beds
+.PHONY: $(SETUPS) setup help check build static static-fleet demo test test-all api e2e e2e-vm way-back crash fleet-crash model mutants planted native bench fleet-bench fuzz pictures package oci-fleet lint docs size clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
 
@@ -72,11 +72,12 @@ test: export NEXTEST_PROFILE ?= test
 test test-all: export TEST_UPDATER := $(DEBUG)/teleport-update
 test test-all: setup-build setup-beds setup-packages setup-selinux setup-browser setup-monitoring
 	@$(MAKE) --jobs 2 roots build
-	$(if $(filter test-all,$@),@tests/api.sh $(DEBUG)/teleport-fleet)
 	@tests/all.sh $(CARGO_FLAGS)
-test-all: setup-api
 test: ## Each fact once, black box and beds included (beds need root; elsewhere they are skipped)
 test-all: ## All tests: each row with each flow, old systemds, images, packages of others, many cases
+
+api: setup-build setup-api build ## Question the server's API by its own document for five minutes, with schemathesis
+	@tests/api.sh $(DEBUG)/teleport-fleet
 
 e2e: setup-beds setup-packages setup-arm64 static build ## Whole lives, package to purge, in every kind of bed; a matrix
 	@tests/e2e.sh $(TARGET_DIR) $(NATIVE)
