@@ -111,7 +111,7 @@ state_is() {
 # is_known HOST VERSION: the same for the version that the host reported.
 is_known() {
     local end=$((SECONDS + 60))
-    until "$fleet" hosts 2>&1 | grep -q "^$(uuid "$1") .* $2 "; do
+    until "$fleet" hosts --search "$(uuid "$1")" --version "$2" 2>&1 | grep -qF " $2 "; do
         ((SECONDS < end)) || fail "expected: the server knows that $1 runs $2"
         sleep 1
         on_each update_once "$1"
