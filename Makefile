@@ -72,7 +72,9 @@ test: export NEXTEST_PROFILE ?= test
 test test-all: export TEST_UPDATER := $(DEBUG)/teleport-update
 test test-all: setup-build setup-beds setup-packages setup-selinux setup-browser setup-monitoring
 	@$(MAKE) --jobs 2 roots build
+	$(if $(filter test-all,$@),@tests/api.sh $(DEBUG)/teleport-fleet)
 	@tests/all.sh $(CARGO_FLAGS)
+test-all: setup-api
 test: ## Each fact once, black box and beds included (beds need root; elsewhere they are skipped)
 test-all: ## All tests: each row with each flow, old systemds, images, packages of others, many cases
 

@@ -14,19 +14,15 @@ fi
 
 place=$(mktemp -d)
 export TELEPORT_FLEET_ADMIN_SOCKET=$place/admin.sock
-"$server" serve --config /dev/null --data "$place/data" --listen 127.0.0.1:0 --metrics 127.0.0.1:0 --plain \
-    --ready-file "$place/ready" >"$place/log" 2>&1 &
+# Its first line says where it listens.
+exec {listens}< <(exec "$server" serve --config /dev/null --data "$place/data" --listen 127.0.0.1:0 --metrics 127.0.0.1:0 \
+    --plain 2>"$place/log")
 pid=$!
 trap 'kill $pid 2>/dev/null; wait $pid || :; rm -rf "$place"' EXIT
-for _ in {1..100}; do
-    if [ -s "$place/ready" ]; then break; fi
-    kill -0 $pid || { cat "$place/log" >&2; exit 1; }
-    sleep 0.1
-done
+read -r -t 30 address _ <&"$listens" || { cat "$place/log" >&2; exit 1; }
+
 # What the tool keeps of a run is nobody's.
 cd "$place"
-read -r address _ <"$place/ready"
-
 "$server" create -f - >"$place/created" <<'YAML'
 kind: autoupdate_config
 version: v1

@@ -22,7 +22,7 @@ pub const WORDS: [(&str, &str, &str); 37] = [
     ("blackout", "a freeze period lasts{}", ""),
     ("approval", "it needs the approval of {}", "a person"),
     ("gate", "its external check {}", "has not said go"),
-    ("waiting_for_canaries", "{}", "not all of its canaries updated"),
+    ("waiting_for_canaries", "{}", "not all canaries of its group updated"),
     ("max_in_flight", "{}", "max_in_flight allows no more hosts at the same time"),
     ("rate", "its rate allows {}", "no more hosts in this hour"),
     ("update_in_progress", "{} updated", "not all of its hosts"),

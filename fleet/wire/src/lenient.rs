@@ -1,7 +1,8 @@
 //! What a newer server may write with a word that this program does not know.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// A value of an answer.
@@ -43,4 +44,15 @@ pub fn word(value: &impl Serialize) -> String {
         Ok(Value::String(word)) => word,
         other => other.unwrap_or_default().to_string(),
     }
+}
+
+/// A whole number, also as other writers of JSON spell it: `3.0`.
+///
+/// # Errors
+/// It has a fraction, or is none of the type's.
+pub(crate) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(number: D) -> Result<Option<T>, D::Error> {
+    let Some(number) = Option::<f64>::deserialize(number)? else { return Ok(None) };
+    let whole = Some(number).filter(|number| number.fract() == 0.0 && *number >= 0.0).map(|number| number as u64);
+    let whole = whole.and_then(|whole| T::try_from(whole).ok());
+    whole.map(Some).ok_or_else(|| D::Error::custom(format!("{number} is not a whole number that is expected here")))
 }

@@ -36,7 +36,7 @@ pub struct HostsArgs {
 /// What is decided of many hosts: one record.
 #[derive(Debug, Clone, Subcommand)]
 pub enum HostsVerb {
-    /// Believe the keys that wait: what these hosts report with them counts from now on. A host that has a key already is left out
+    /// Accept the keys that wait: what these hosts report with them counts from now on. A host that has a key already is left out
     Accept(ManyHosts),
     /// Put these hosts in a group, whatever they declare
     Assign {
@@ -137,7 +137,7 @@ pub enum HostVerb {
     },
     /// Let it belong to the group that it declares again
     Unassign,
-    /// Believe the key that waits: what the host reports with it counts from now on
+    /// Accept the key that waits: what the host reports with it counts from now on
     Accept {
         /// Only if the key that waits begins so, in hex
         #[arg(long, value_name = "HEX")]

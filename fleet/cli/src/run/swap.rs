@@ -83,7 +83,7 @@ pub(super) fn change(
         let kept = only(client, kind)?;
         let (mut text, how) = match &kept {
             Some(kept) => (document(kept)?, How::Update),
-            None => (fresh(kind), How::Create),
+            None => (kind.document(), How::Create),
         };
         if !change(&mut text)? {
             return Ok(None);
@@ -93,15 +93,4 @@ pub(super) fn change(
             written => return written.map(Some),
         }
     }
-}
-
-/// A document that says nothing yet.
-fn fresh(kind: Kind) -> Node {
-    let name = kind.only_name().unwrap_or_default();
-    Node::mapping([
-        ("kind", Some(Node::text(kind.as_str()))),
-        ("version", Some(Node::text("v1"))),
-        ("metadata", Some(Node::mapping([("name", Some(Node::text(name)))]))),
-        ("spec", Some(Node::mapping([]))),
-    ])
 }

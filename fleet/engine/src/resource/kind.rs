@@ -1,6 +1,7 @@
 //! Kinds of resources, and their names.
 
 use serde::{Deserialize, Serialize};
+use yaml::Node;
 
 named! { as_str[] self:
 /// A kind of resource.
@@ -53,6 +54,19 @@ impl Kind {
             Self::Maintenance => Some("cluster-maintenance-config"),
             Self::Report | Self::Channel | Self::Release => None,
         }
+    }
+}
+
+impl Kind {
+    /// The only resource of this kind, as a document that says nothing yet.
+    pub fn document(self) -> Node {
+        let name = self.only_name().unwrap_or_default();
+        Node::mapping([
+            ("kind", Some(Node::text(self.as_str()))),
+            ("version", Some(Node::text("v1"))),
+            ("metadata", Some(Node::mapping([("name", Some(Node::text(name)))]))),
+            ("spec", Some(Node::mapping([]))),
+        ])
     }
 }
 

@@ -42,14 +42,10 @@ fn kept(tx: &Tx<'_>) -> Option<KeptResource> {
 pub(crate) fn document(tx: &Tx<'_>, release: &NextRelease) -> Result<String, ApiError> {
     let kept = kept(tx).and_then(|kept| Node::parse(&kept.yaml).ok());
     let mut document = kept.unwrap_or_else(|| {
-        let (kind, name) = (Kind::Version.as_str(), Kind::Version.only_name().unwrap_or_default());
-        let agents = [("mode", Some(Node::text("enabled"))), ("schedule", Some(Node::text("regular")))];
-        Node::mapping([
-            ("kind", Some(Node::text(kind))),
-            ("version", Some(Node::text("v1"))),
-            ("metadata", Some(Node::mapping([("name", Some(Node::text(name)))]))),
-            ("spec", Some(Node::mapping([("agents", Some(Node::mapping(agents)))]))),
-        ])
+        let mut first = Kind::Version.document();
+        first.set(&["spec", "agents", "mode"], Node::text("enabled"));
+        first.set(&["spec", "agents", "schedule"], Node::text("regular"));
+        first
     });
     let known = Some(release.start.clone()).filter(|start| !start.is_empty()).or_else(|| start(tx));
     let first = || ApiError::new(Code::BadRequest, "Start version: give the version that hosts run now");

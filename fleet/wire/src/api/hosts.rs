@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::lenient::whole;
 use crate::reason::Reason;
 use crate::text::second;
 
@@ -53,6 +54,7 @@ pub struct HostsQuery {
     #[schemars(extend("format" = "uuid"))]
     pub after: Option<String>,
     /// How many; at most 1,000, and 100 where it is absent.
+    #[serde(default, deserialize_with = "whole")]
     pub limit: Option<u32>,
 }
 

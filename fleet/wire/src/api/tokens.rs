@@ -6,10 +6,9 @@ use std::fmt;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use crate::lenient::{Lenient, word};
+use crate::lenient::{Lenient, whole, word};
 
 /// What somebody may do; each may do what those before it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -107,15 +106,6 @@ pub struct NewJoinToken {
     #[serde(default)]
     #[schemars(extend("maxProperties" = protocol::report::MAX_LABELS))]
     pub labels: BTreeMap<String, String>,
-}
-
-/// A whole number, also as other writers of JSON spell it: `3.0`.
-fn whole<'de, D: Deserializer<'de>>(number: D) -> Result<Option<u64>, D::Error> {
-    let Some(number) = Option::<f64>::deserialize(number)? else { return Ok(None) };
-    if number.fract() != 0.0 || number < 0.0 {
-        return Err(D::Error::custom(format!("{number} is no whole number")));
-    }
-    Ok(Some(number as u64))
 }
 
 /// A token that was made. It is shown this once.

@@ -78,7 +78,7 @@ impl ReasonProgress {
 
     /// What stands behind the reason.
     pub(super) fn behind(&self) -> String {
-        let needed = self.needed.map(|needed| format!("; it is done when {needed} are")).unwrap_or_default();
+        let needed = self.needed.map(|needed| format!("; {needed} needed")).unwrap_or_default();
         if self.obstacles.is_empty() {
             return needed;
         }
