@@ -1,80 +1,37 @@
-//! Which host has an id: four bytes a slot, where a map would have its keys once more.
+//! Which place of a list has an id: five bytes a slot, where a map would have its keys once more.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A slot without a host.
-const FREE: u32 = u32::MAX;
-/// Slots of a new index.
-const FIRST: usize = 64;
+use hashbrown::HashTable;
 
-/// From ids to places in a list that has the ids. The hash is keyed: hosts choose their ids.
+/// From ids to places in a list that has the ids; every id that is here has its place there. The hash is keyed: hosts choose
+/// their ids.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Index {
-    /// Places by hash; a taken slot sends on to the next one. A power of two, at most three quarters taken.
-    slots: Vec<u32>,
-    taken: usize,
+pub struct Index {
+    places: HashTable<u32>,
     hash: RandomState,
 }
 
 impl Index {
     /// The place of `id`; `id_of` gives the id of a place.
-    pub(crate) fn find(&self, id: u128, id_of: impl Fn(usize) -> Option<u128>) -> Option<usize> {
-        let mut slot = self.slot(id)?;
-        loop {
-            let at = self.slots.get(slot).copied().filter(|at| *at != FREE)? as usize;
-            if id_of(at) == Some(id) {
-                return Some(at);
-            }
-            slot = (slot + 1) & (self.slots.len() - 1);
-        }
+    pub fn find(&self, id: u128, id_of: impl Fn(usize) -> Option<u128>) -> Option<usize> {
+        let is_it = |at: &u32| id_of(*at as usize) == Some(id);
+        self.places.find(self.hash.hash_one(id), is_it).map(|at| *at as usize)
     }
 
-    /// Puts `id` at the place `at`, instead of another place that has this id. Every id that is here must have its place.
-    pub(crate) fn insert(&mut self, id: u128, at: usize, id_of: impl Fn(usize) -> Option<u128>) {
-        if 4 * (self.taken + 1) > 3 * self.slots.len() {
-            self.grow(&id_of);
-        }
-        let Some(mut slot) = self.slot(id) else { return };
-        while let Some(known) = self.slots.get(slot).copied().filter(|known| *known != FREE) {
-            if known as usize == at || id_of(known as usize) == Some(id) {
-                self.taken -= 1;
-                break;
-            }
-            slot = (slot + 1) & (self.slots.len() - 1);
-        }
-        self.put(slot, u32::try_from(at).unwrap_or(FREE));
-        self.taken += 1;
+    /// Puts `id` at the place `at`, instead of another place that has this id.
+    pub fn insert(&mut self, id: u128, at: usize, id_of: impl Fn(usize) -> Option<u128>) {
+        let at = u32::try_from(at).unwrap_or(u32::MAX);
+        let is_it = |known: &u32| *known == at || id_of(*known as usize) == Some(id);
+        let hash = |at: &u32| self.hash.hash_one(id_of(*at as usize).unwrap_or_default());
+        *self.places.entry(self.hash.hash_one(id), is_it, hash).or_insert(at).get_mut() = at;
     }
 
-    /// How many ids it has, those among them that places have no longer.
-    pub(crate) fn len(&self) -> usize {
-        self.taken
-    }
-
-    fn slot(&self, id: u128) -> Option<usize> {
-        let last = self.slots.len().checked_sub(1)?;
-        // Only as many bits as there are slots are used.
-        #[allow(clippy::cast_possible_truncation, reason = "the higher bits are not used")]
-        let hash = self.hash.hash_one(id) as usize;
-        Some(hash & last)
-    }
-
-    fn put(&mut self, slot: usize, at: u32) {
-        if let Some(place) = self.slots.get_mut(slot) {
-            *place = at;
-        }
-    }
-
-    fn grow(&mut self, id_of: impl Fn(usize) -> Option<u128>) {
-        let size = (2 * self.slots.len()).max(FIRST);
-        let before = std::mem::replace(&mut self.slots, vec![FREE; size]);
-        for at in before.into_iter().filter(|at| *at != FREE) {
-            let Some(mut slot) = id_of(at as usize).and_then(|id| self.slot(id)) else { continue };
-            while self.slots.get(slot).is_some_and(|known| *known != FREE) {
-                slot = (slot + 1) & (size - 1);
-            }
-            self.put(slot, at);
-        }
+    /// Takes `id` away, which a place still has, and gives the place.
+    pub fn remove(&mut self, id: u128, id_of: impl Fn(usize) -> Option<u128>) -> Option<usize> {
+        let is_it = |at: &u32| id_of(*at as usize) == Some(id);
+        let (at, _) = self.places.find_entry(self.hash.hash_one(id), is_it).ok()?.remove();
+        Some(at as usize)
     }
 }
 
@@ -90,16 +47,20 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn it_finds_what_a_map_finds(ids in proptest::collection::vec(0_u128..300, 0..400)) {
+        fn it_finds_what_a_map_finds(ids in proptest::collection::vec((0_u128..300, 0..4), 0..400)) {
             let (mut index, mut map) = (Index::default(), HashMap::new());
-            for (at, id) in ids.iter().enumerate() {
-                index.insert(*id, at, |at| ids.get(at).copied());
-                map.insert(*id, at);
+            let id_of = |at: usize| ids.get(at).map(|(id, _)| *id);
+            for (at, (id, what)) in ids.iter().enumerate() {
+                if *what == 0 {
+                    prop_assert_eq!(index.remove(*id, id_of), map.remove(id));
+                } else {
+                    index.insert(*id, at, id_of);
+                    map.insert(*id, at);
+                }
             }
             for id in 0..301 {
-                prop_assert_eq!(index.find(id, |at| ids.get(at).copied()), map.get(&id).copied());
+                prop_assert_eq!(index.find(id, id_of), map.get(&id).copied());
             }
-            prop_assert_eq!(index.taken, map.len());
         }
     }
 }

@@ -28,7 +28,7 @@ pub mod counts;
 pub mod curve;
 pub mod fleet;
 pub mod host;
-mod index;
+pub mod index;
 mod label_set;
 pub mod labels;
 pub mod lint;

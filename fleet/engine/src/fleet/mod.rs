@@ -30,8 +30,6 @@ use held::HeldGroups;
 
 /// Most update ids that are remembered though their hosts have others now.
 const MOST_FORMER: usize = 100_000;
-/// Indexed update ids that no host has any more, beyond as many as there are hosts twice.
-const MOST_LEFT_BEHIND: usize = 1024;
 /// Fewer names than this that nobody has are not worth a walk through all hosts.
 const FEW: usize = 1024;
 /// Nor is less than one name for so many hosts: the walk costs each new name as much, however many hosts there are.
@@ -362,35 +360,24 @@ impl Fleet {
         if known.is_some_and(|known| known != at) {
             return;
         }
-        let Some(host) = self.hosts.get_mut(at) else { return };
-        let before = std::mem::replace(&mut host.update_id, update_id);
+        let Some(before) = self.hosts.get(at).map(|host| host.update_id) else { return };
         if before != 0 {
             // A host that changes its id with each question must not fill the memory.
             if self.former.len() >= MOST_FORMER {
                 self.former.clear();
             }
             self.former.insert(before, u32::try_from(at).unwrap_or(u32::MAX));
+            self.by_update_id.remove(before, |at| self.hosts.get(at).map(|host| host.update_id));
+        }
+        if let Some(host) = self.hosts.get_mut(at) {
+            host.update_id = update_id;
         }
         self.index_update_id(update_id, at);
         self.note_change(at);
-        // Slots of ids that no host has any more stay.
-        if self.by_update_id.len() > 2 * self.hosts.len() + MOST_LEFT_BEHIND {
-            self.index_update_ids();
-        }
     }
 
     pub(super) fn index_update_id(&mut self, id: u128, at: usize) {
         self.by_update_id.insert(id, at, |at| self.hosts.get(at).map(|host| host.update_id));
-    }
-
-    /// Indexes the update ids that hosts have, and no others.
-    fn index_update_ids(&mut self) {
-        self.by_update_id = Index::default();
-        for at in 0..self.hosts.len() {
-            if let Some(id) = self.hosts.get(at).map(|host| host.update_id).filter(|id| *id != 0) {
-                self.index_update_id(id, at);
-            }
-        }
     }
 
     /// Frees the names that nobody has where they may be more than those that somebody has. No name may be in hand.
