@@ -27,6 +27,12 @@ impl Index {
         *self.places.entry(self.hash.hash_one(id), is_it, hash).or_insert(at).get_mut() = at;
     }
 
+    /// How many ids there are.
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
     /// Takes `id` away, which a place still has, and gives the place.
     pub fn remove(&mut self, id: u128, id_of: impl Fn(usize) -> Option<u128>) -> Option<usize> {
         let is_it = |at: &u32| id_of(*at as usize) == Some(id);

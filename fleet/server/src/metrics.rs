@@ -27,7 +27,7 @@ pub(crate) fn text(
 }
 
 fn of_fleet(snapshot: &Snapshot, meter: Option<&Meter>, versions: &[(String, u64)]) -> String {
-    let (public, hosts, is_good) = (snapshot.public(), snapshot.hosts().by_id.len(), snapshot.is_good());
+    let (public, hosts, is_good) = (snapshot.public(), snapshot.hosts().len(), snapshot.is_good());
     let mut text = String::new();
     let mut add = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
         // A string takes whatever is written to it.

@@ -9,8 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 use crate::column::{parse, signed, time, unreadable, unsigned};
 use crate::error::{Error, OfDatabase, Result};
 use crate::state::{
-    Candidate, EnrolledHost, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress, Enrolments, Fixed, JoinTokenRecord,
-    StoredReport,
+    Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress, Enrolments, Fixed,
+    JoinTokenRecord, OPEN, StoredReport,
 };
 
 /// Changes of a host that are kept, count (FLEET §5).
@@ -128,12 +128,7 @@ fn fixed_json(path: &Path, fixed: Option<&Fixed>) -> Result<Option<String>> {
 /// Reads all of them.
 pub(crate) fn load(connection: &Connection, path: &Path) -> Result<Enrolments> {
     Ok(Enrolments {
-        enrolled: rows(
-            connection,
-            path,
-            "SELECT host, key, sequence, how, since, fixed, change FROM enrolled",
-            enrolled,
-        )?,
+        enrolled: rows(connection, path, "SELECT host, key, sequence, how, fixed, change FROM enrolled", enrolled)?,
         candidates: rows(connection, path, "SELECT host, key, since FROM candidate", candidate)?,
         joins: rows(
             connection,
@@ -177,18 +172,17 @@ fn rows<T>(
     Ok(all)
 }
 
-fn enrolled(row: &Row<'_>, path: &Path) -> Result<EnrolledHost> {
+fn enrolled(row: &Row<'_>, path: &Path) -> Result<EnrolledKey> {
     let (host, key): ([u8; 16], [u8; KEY_BYTES]) = (row.get(0).sql(path)?, row.get(1).sql(path)?);
-    let (sequence, change): (i64, i64) = (row.get(2).sql(path)?, row.get(6).sql(path)?);
-    let (since, fixed): (String, Option<String>) = (row.get(4).sql(path)?, row.get(5).sql(path)?);
-    Ok(EnrolledHost {
+    let (sequence, change): (i64, i64) = (row.get(2).sql(path)?, row.get(5).sql(path)?);
+    let fixed: Option<String> = row.get(4).sql(path)?;
+    Ok(EnrolledKey {
         host: u128::from_be_bytes(host),
         key: Key(key),
         sequence: unsigned(path, sequence)?,
-        how: row.get(3).sql(path)?,
-        since: time(path, &since)?,
-        fixed: fixed.map(|json| parse(path, "what a token fixed", &json)).transpose()?,
         change: change.cast_unsigned(),
+        fixed: fixed.map(|json| parse(path, "what a token fixed", &json).map(Box::new)).transpose()?,
+        is_unproven: row.get_ref(3).sql(path)?.as_str().is_ok_and(|how| how == OPEN),
     })
 }
 

@@ -32,7 +32,7 @@ pub use place_in_log::{Noted, PlaceInLog};
 pub use reader::StoreReader;
 pub use restore::{Restored, restore};
 pub use state::{
-    Candidate, Change, Committed, EnrolledHost, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress, Enrolments,
-    Fixed, JoinTokenRecord, ResourceChange, StoreState, StoredReport, StoredResource, StoredToken,
+    Candidate, Change, Committed, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress,
+    Enrolments, Fixed, JoinTokenRecord, OPEN, ResourceChange, StoreState, StoredReport, StoredResource, StoredToken,
 };
 pub use store::Store;

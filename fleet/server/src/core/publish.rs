@@ -14,9 +14,6 @@ use protocol::report::Key;
 use super::CoreState;
 use super::snapshot::{AnswerTable, HostTable, Slot, Snapshot, name_of};
 
-/// Update ids that no host has any more, beyond as many as there are hosts twice.
-const MOST_LEFT_BEHIND: usize = 1024;
-
 /// Answers, each kept once.
 #[derive(Default)]
 struct Answers {
@@ -80,11 +77,11 @@ pub(super) fn all(snapshot: &Snapshot, CoreState { rollouts, fleet, .. }: &CoreS
     rollouts.verdicts(fleet, now, |_, answer| words.push(answers.keep(answer)));
     let before = snapshot.table().map(|table| Arc::new(AnswerTable { before: None, ..AnswerTable::clone(&table) }));
     snapshot.publish(Some(AnswerTable { generation, answers: answers.list, unknown, elsewhere, before }));
-    meet(snapshot, fleet, fleet.hosts().iter());
+    meet(snapshot, fleet.hosts().iter());
     let hosts = snapshot.hosts();
     // One look at each: with a million hosts that is most of a decision's time.
     for (host, answer) in fleet.hosts().iter().zip(words) {
-        if let Some(slot) = hosts.by_id.get(&host.id) {
+        if let Some(slot) = hosts.get(host.id) {
             know(slot, rollouts, fleet, host);
             slot.set(generation, answer);
         }
@@ -102,10 +99,10 @@ pub(super) fn some(snapshot: &Snapshot, state: &CoreState, ids: &[HostId]) {
     if answers.list.len() > table.answers.len() {
         snapshot.publish(Some(AnswerTable { answers: answers.list, ..AnswerTable::clone(&table) }));
     }
-    meet(snapshot, fleet, hosts.iter().copied());
+    meet(snapshot, hosts.iter().copied());
     let slots = snapshot.hosts();
     for (host, answer) in hosts.into_iter().zip(words) {
-        let Some(slot) = slots.by_id.get(&host.id) else { continue };
+        let Some(slot) = slots.get(host.id) else { continue };
         know(slot, rollouts, fleet, host);
         if let Some(answer) = answer {
             slot.set(table.generation, answer);
@@ -117,7 +114,7 @@ pub(super) fn some(snapshot: &Snapshot, state: &CoreState, ids: &[HostId]) {
 pub(super) fn keys(snapshot: &Snapshot, keys: impl IntoIterator<Item = (HostId, Key)>) {
     let hosts = snapshot.hosts();
     for (host, key) in keys {
-        if let Some(slot) = hosts.by_id.get(&host) {
+        if let Some(slot) = hosts.get(host) {
             slot.set_key(key);
         }
     }
@@ -125,42 +122,19 @@ pub(super) fn keys(snapshot: &Snapshot, keys: impl IntoIterator<Item = (HostId, 
 
 /// Forgets hosts: they are answered as strangers.
 pub(super) fn forget(snapshot: &Snapshot, gone: &[HostId]) {
-    let mut next = HostTable::clone(&snapshot.hosts());
     let gone: HashSet<HostId> = gone.iter().copied().collect();
-    let slots: HashSet<*const Slot> = gone.iter().filter_map(|id| next.by_id.get(id)).map(Arc::as_ptr).collect();
-    next.by_update_id.retain(|_, slot| !slots.contains(&Arc::as_ptr(slot)));
-    next.by_id.retain(|id, _| !gone.contains(id));
-    snapshot.set_hosts(next);
+    snapshot.set_hosts(snapshot.hosts().without(|id| gone.contains(&id)));
 }
 
-/// Gives slots to those of the `hosts` of a `fleet` that have none.
-fn meet<'a>(snapshot: &Snapshot, fleet: &Fleet, hosts: impl Iterator<Item = &'a Host>) {
+/// Gives slots to those of the `hosts` that have none.
+fn meet<'a>(snapshot: &Snapshot, hosts: impl Iterator<Item = &'a Host>) {
     let known = snapshot.hosts();
-    let missing: Vec<&Host> = hosts
-        .filter(|host| {
-            !known.by_id.contains_key(&host.id)
-                || (host.update_id != 0 && !known.by_update_id.contains_key(&host.update_id))
-        })
-        .collect();
-    if missing.is_empty() {
+    let mut missing = hosts.filter(|host| !known.knows(host.id, host.update_id)).peekable();
+    if missing.peek().is_none() {
         return;
     }
     let mut next = HostTable::clone(&known);
-    for host in missing {
-        let slot = next.by_id.entry(host.id).or_default();
-        if host.update_id != 0 {
-            next.by_update_id.entry(host.update_id).or_insert_with(|| Arc::clone(slot));
-        }
-    }
-    // A host may change its update id with each question: those that none has any more go.
-    if next.by_update_id.len() > 2 * next.by_id.len() + MOST_LEFT_BEHIND {
-        next.by_update_id.clear();
-        for host in fleet.hosts().iter().filter(|host| host.update_id != 0) {
-            if let Some(slot) = next.by_id.get(&host.id) {
-                next.by_update_id.insert(host.update_id, Arc::clone(slot));
-            }
-        }
-    }
+    missing.for_each(|host| next.meet(host.id, host.update_id));
     snapshot.set_hosts(next);
 }
 

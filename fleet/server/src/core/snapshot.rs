@@ -14,6 +14,7 @@ use std::time::Instant;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use fleet_engine::answer::{HostAnswer, Question};
 use fleet_engine::host::HostId;
+use fleet_engine::index::Index;
 use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout_state::RolloutState;
 use fleet_wire::answers::find::{self, Cluster, Tools};
@@ -192,12 +193,11 @@ impl Snapshot {
         let hosts = self.hosts.load();
         let declared = name_of(&question.group);
         // A copy of a host has its update id as well.
-        let is_so = |slot: &&Arc<Slot>| question.group.is_empty() || slot.declared.load(Ordering::Relaxed) == declared;
-        let by_update_id =
-            || hosts.by_update_id.get(&question.update_id).filter(|_| question.update_id != 0).filter(is_so);
+        let is_so = |slot: &&Slot| question.group.is_empty() || slot.declares() == declared;
+        let by_update_id = || hosts.by_update_id(question.update_id).filter(|_| question.update_id != 0).filter(is_so);
         // Who names its host is that host, whatever update id another one has as well.
         let known = match question.host {
-            Some(id) => hosts.by_id.get(&id),
+            Some(id) => hosts.get(id),
             None => by_update_id(),
         };
         let of_group =
@@ -224,7 +224,7 @@ impl Snapshot {
             });
             let key = known.map_or(0, |slot| slot.key.load(Ordering::Relaxed));
             // Who asks in the name of a host that enrolled is answered the same, and nobody is seen or told by it.
-            let is_due = |slot: &Arc<Slot>| !slot.was_heard(now);
+            let is_due = |slot: &Slot| !slot.was_heard(now);
             let is_worth_a_look = key != 0 && (update.is_some() || known.is_some_and(is_due));
             let signed = signed.filter(|signed| is_worth_a_look && is_by(question, signed, key));
             if key != 0 && signed.is_none() {
@@ -285,8 +285,8 @@ impl Snapshot {
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let hosts = self.hosts();
         [
-            ("hosts", count(hosts.by_id.len())),
-            ("update_ids", count(hosts.by_update_id.len())),
+            ("hosts", count(hosts.len())),
+            ("update_ids", count(hosts.update_ids())),
             ("names", self.names.get()),
             ("answers", count(self.table().map_or(0, |table| table.answers.len()))),
         ]
@@ -361,20 +361,20 @@ impl Snapshot {
 
     /// The core does not know any more what it heard last: the next question of each host tells it.
     pub(crate) fn tell_again(&self) {
-        for slot in self.hosts.load().by_id.values() {
+        for slot in self.hosts.load().slots() {
             slot.heard.store(0, Ordering::Relaxed);
         }
     }
 
     /// The same of one host.
     pub(crate) fn tell_again_of(&self, host: HostId) {
-        if let Some(slot) = self.hosts.load().by_id.get(&host) {
+        if let Some(slot) = self.hosts.load().get(host) {
             slot.heard.store(0, Ordering::Relaxed);
         }
     }
 
     /// Tells the core who asked: each host once a minute, and whenever it is another question or another answer than the last.
-    fn tell(&self, slot: Option<&Arc<Slot>>, contact: HostContact) {
+    fn tell(&self, slot: Option<&Slot>, contact: HostContact) {
         let HostContact { question, at: now, told, .. } = &contact;
         if question.host.is_none() && question.update_id == 0 {
             return;
@@ -407,11 +407,11 @@ fn is_by(question: &Question, signed: &SignedQuestion, key: u64) -> bool {
 }
 
 /// Tells two questions of a host apart, and to what it was allowed to update.
-fn fingerprint(question: &Question, told: Option<ToldTo>) -> u64 {
+fn fingerprint(question: &Question, told: Option<ToldTo>) -> u32 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hash = DefaultHasher::new();
     (question.host, &question.group, question.update_id, told).hash(&mut hash);
-    hash.finish().max(1)
+    u32::try_from(hash.finish() >> 32).unwrap_or(0).max(1)
 }
 
 /// The answers of one decision.
@@ -429,34 +429,160 @@ pub(crate) struct AnswerTable {
     pub(crate) before: Option<Arc<AnswerTable>>,
 }
 
-/// The hosts that are known.
+/// The hosts that are known. A clone shares their slots, so that one with newcomers is made soon.
 #[derive(Default, Clone)]
 pub(crate) struct HostTable {
-    /// By UUID.
-    pub(crate) by_id: HashMap<HostId, Arc<Slot>>,
-    /// By the id of the updater.
-    pub(crate) by_update_id: HashMap<u128, Arc<Slot>>,
+    chunks: Vec<Arc<[Slot; CHUNK]>>,
+    count: usize,
+    by_id: Index,
+    by_update_id: Index,
+    /// Update ids that hosts had before the one that they have, and the places of these hosts.
+    former: HashMap<u128, usize>,
 }
 
-/// A host's word, and when the core was last told of it.
+/// Slots that are made at once.
+const CHUNK: usize = 256;
+/// Most update ids that lead to a host that has another one now.
+const MOST_FORMER: usize = 100_000;
+
+impl HostTable {
+    fn at(&self, place: usize) -> Option<&Slot> {
+        slot(&self.chunks, place)
+    }
+
+    /// The host with this UUID.
+    pub(crate) fn get(&self, id: HostId) -> Option<&Slot> {
+        self.at(self.by_id.find(id, |place| self.at(place).map(|slot| slot.id.get()))?)
+    }
+
+    /// The host whose updater has this id, or had it.
+    pub(crate) fn by_update_id(&self, id: u128) -> Option<&Slot> {
+        let known = self.by_update_id.find(id, |place| self.at(place).map(|slot| slot.update_id.get()));
+        self.at(known.or_else(|| self.former.get(&id).copied())?)
+    }
+
+    /// All slots.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.chunks.iter().flat_map(|chunk| chunk.iter()).take(self.count)
+    }
+
+    /// How many hosts are known.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// How many update ids are known.
+    fn update_ids(&self) -> usize {
+        self.by_update_id.len() + self.former.len()
+    }
+
+    /// Whether this host is known with this update id; 0: it has none.
+    pub(crate) fn knows(&self, id: HostId, update_id: u128) -> bool {
+        self.get(id).is_some_and(|slot| update_id == 0 || slot.update_id.get() == update_id)
+    }
+
+    /// Gives the host a slot if it has none, and the update id; 0: none.
+    pub(crate) fn meet(&mut self, id: HostId, update_id: u128) {
+        let Self { chunks, count, by_id, by_update_id, former } = self;
+        let found = by_id.find(id, |place| slot(chunks, place).map(|slot| slot.id.get()));
+        let place = found.unwrap_or(*count);
+        if place == chunks.len() * CHUNK {
+            chunks.push(Arc::new(std::array::from_fn(|_| Slot::default())));
+        }
+        let Some(known) = slot(chunks, place) else { return };
+        if found.is_none() {
+            known.id.set(id);
+            *count += 1;
+            by_id.insert(id, place, |place| slot(chunks, place).map(|slot| slot.id.get()));
+        }
+        let id_of = |place: usize| slot(chunks, place).map(|slot| slot.update_id.get());
+        let before = known.update_id.get();
+        if update_id == 0 || update_id == before {
+            return;
+        }
+        if before != 0 {
+            by_update_id.remove(before, id_of);
+            // A host may change its update id with each question.
+            if former.len() >= MOST_FORMER {
+                former.clear();
+            }
+            former.insert(before, place);
+        }
+        known.update_id.set(update_id);
+        by_update_id.insert(update_id, place, id_of);
+    }
+
+    /// The table without the hosts for which `goes` is true.
+    pub(crate) fn without(&self, goes: impl Fn(HostId) -> bool) -> Self {
+        let mut next = Self::default();
+        for slot in self.slots().filter(|slot| !goes(slot.id.get())) {
+            next.meet(slot.id.get(), slot.update_id.get());
+            if let Some(copy) = next.at(next.count - 1) {
+                copy.take(slot);
+            }
+        }
+        next
+    }
+}
+
+fn slot(chunks: &[Arc<[Slot; CHUNK]>], place: usize) -> Option<&Slot> {
+    chunks.get(place / CHUNK)?.get(place % CHUNK)
+}
+
+/// A UUID that changes while others read. Half of one and half of another is none that somebody has.
 #[derive(Default)]
+struct AtomicId([AtomicU64; 2]);
+
+impl AtomicId {
+    fn get(&self) -> u128 {
+        let [high, low] = self.0.each_ref().map(|half| u128::from(half.load(Ordering::Relaxed)));
+        high << 64 | low
+    }
+
+    fn set(&self, id: u128) {
+        let halves = [id >> 64, id & u128::from(u64::MAX)];
+        for (at, half) in self.0.iter().zip(halves) {
+            at.store(u64::try_from(half).unwrap_or(0), Ordering::Relaxed);
+        }
+    }
+}
+
+/// A host's word, and when the core was last told of it. One line of a processor's cache, so that a question reads one.
+#[derive(Default)]
+#[repr(align(64))]
 pub(crate) struct Slot {
+    id: AtomicId,
+    /// Its updater's id; 0: it has none.
+    update_id: AtomicId,
     word: AtomicU64,
-    heard: AtomicU32,
-    asked: AtomicU64,
-    /// [`name_of`] the group that it is known to declare.
+    /// [`name_of`] the group that it is known to declare; [`BOUND`] is set where what a question says of its group does not count.
     declared: AtomicU64,
-    /// It reports, an operator assigned it, or it was allowed to update: what a question says of its group does not count.
-    is_bound: AtomicBool,
     /// The first bytes of its key; 0: it has none.
     key: AtomicU64,
+    heard: AtomicU32,
+    asked: AtomicU32,
 }
+
+/// The bit of [`Slot::declared`] of a host that reports, that an operator assigned, or that was allowed to update.
+const BOUND: u64 = 1;
 
 impl Slot {
     /// What is known of the host.
     pub(crate) fn know(&self, declared: u64, is_bound: bool) {
-        self.declared.store(declared, Ordering::Relaxed);
-        self.is_bound.store(is_bound, Ordering::Relaxed);
+        self.declared.store(declared | if is_bound { BOUND } else { 0 }, Ordering::Relaxed);
+    }
+
+    fn declares(&self) -> u64 {
+        self.declared.load(Ordering::Relaxed) & !BOUND
+    }
+
+    /// What another slot has, but for the ids.
+    fn take(&self, other: &Self) {
+        for (to, from) in [(&self.word, &other.word), (&self.declared, &other.declared), (&self.key, &other.key)] {
+            to.store(from.load(Ordering::Relaxed), Ordering::Release);
+        }
+        self.heard.store(other.heard.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.asked.store(other.asked.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// The key that the host's reports and questions are signed with.
@@ -483,8 +609,8 @@ impl Slot {
         index: usize,
         of_group: impl Fn(&AnswerTable) -> usize,
     ) -> (Arc<AnswerTable>, usize) {
-        let is_known_so = self.declared.load(Ordering::Relaxed) == name_of(&question.group);
-        if question.group.is_empty() || is_known_so || self.is_bound.load(Ordering::Relaxed) {
+        let is_bound = self.declared.load(Ordering::Relaxed) & BOUND != 0;
+        if question.group.is_empty() || is_bound || self.declares() == name_of(&question.group) {
             return (table, index);
         }
         let other = of_group(&table);
@@ -528,12 +654,12 @@ fn first(key: Key) -> u64 {
     u64::from_be_bytes(key.0.first_chunk().copied().unwrap_or_default()).max(1)
 }
 
-/// A group's name as slots compare it.
+/// A group's name as slots compare it, without [`BOUND`].
 pub(crate) fn name_of(group: &str) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hash = DefaultHasher::new();
     group.hash(&mut hash);
-    hash.finish()
+    hash.finish() & !BOUND
 }
 
 #[cfg(test)]

@@ -26,6 +26,39 @@ pub struct EnrolledHost {
     pub change: u64,
 }
 
+/// How a host enrolled that nobody vouched for: see [`EnrolledHost::how`].
+pub const OPEN: &str = "open";
+
+/// What decides of a host that enrolled: a million of them are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnrolledKey {
+    /// See [`EnrolledHost`].
+    pub host: HostId,
+    /// See [`EnrolledHost`].
+    pub key: Key,
+    /// See [`EnrolledHost`].
+    pub sequence: u64,
+    /// See [`EnrolledHost`].
+    pub change: u64,
+    /// See [`EnrolledHost`].
+    pub fixed: Option<Box<Fixed>>,
+    /// Nobody vouched for it: [`OPEN`].
+    pub is_unproven: bool,
+}
+
+impl From<&EnrolledHost> for EnrolledKey {
+    fn from(host: &EnrolledHost) -> Self {
+        Self {
+            host: host.host,
+            key: host.key,
+            sequence: host.sequence,
+            change: host.change,
+            fixed: host.fixed.clone().map(Box::new),
+            is_unproven: host.how == OPEN,
+        }
+    }
+}
+
 /// What a join token fixes: it beats what the host says.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Fixed {
@@ -82,7 +115,7 @@ pub struct JoinTokenRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Enrolments {
     /// Hosts that enrolled.
-    pub enrolled: Vec<EnrolledHost>,
+    pub enrolled: Vec<EnrolledKey>,
     /// Keys that wait.
     pub candidates: Vec<Candidate>,
     /// Join tokens, by name.

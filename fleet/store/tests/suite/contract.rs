@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use fleet_engine::fleet::Fleet;
 use fleet_engine::resource::Kind;
-use fleet_store::{Change, EnrolledHost, EnrolmentChanges, StoredReport, StoredResource};
+use fleet_store::{Change, EnrolledHost, EnrolledKey, EnrolmentChanges, StoredReport, StoredResource};
 use protocol::report::Key;
 
 use crate::support::*;
@@ -94,7 +94,7 @@ fn who_is_forgotten_and_comes_again_in_one_change_is_there_and_has_nothing_of_be
     let change = Change { forgotten: vec![1], hosts: vec![again.clone()], enrolments: new, ..Change::default() };
     store.commit(&change).unwrap();
     let state = store.load().unwrap();
-    assert_eq!((state.hosts, state.enrolments.enrolled), (vec![again], vec![enrolled(2)]));
+    assert_eq!((state.hosts, state.enrolments.enrolled), (vec![again], vec![EnrolledKey::from(&enrolled(2))]));
     let history = store.reader().unwrap().history(1).unwrap();
     assert_eq!(history.report.map(|(_, json)| json).as_deref(), Some("2"));
     assert!(history.changes.is_empty());

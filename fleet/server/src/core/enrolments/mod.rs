@@ -7,7 +7,10 @@ mod tests;
 use std::collections::{BTreeSet, HashMap};
 
 use fleet_engine::host::HostId;
-use fleet_store::{Candidate, EnrolledHost, EnrolmentChanges, EnrolmentProgress, Enrolments, Fixed, JoinTokenRecord};
+use fleet_engine::index::Index;
+use fleet_store::{
+    Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentProgress, Enrolments, Fixed, JoinTokenRecord, OPEN,
+};
 use fleet_wire::api::{ApiError, Code};
 use jiff::Timestamp;
 use protocol::report::{GoOn, Key};
@@ -29,8 +32,6 @@ const MOST_WAITING: usize = 10_000;
 const SURGE_TIME: i64 = 60 * 60;
 /// See [`SURGE_TIME`].
 const SURGE: usize = 1000;
-/// How a host enrolled that nobody vouched for, as the store keeps it.
-const OPEN: &str = "open";
 
 /// What comes of a report that is believed, or may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,16 +64,55 @@ pub(super) struct Now {
     pub(super) up: i64,
 }
 
-/// A host that enrolled.
-struct Member {
-    key: Key,
-    sequence: u64,
-    change: u64,
-    /// When its burst is full again, by [`Now::up`].
-    full: i64,
-    /// Nobody vouched for it when it enrolled.
-    is_unproven: bool,
-    fixed: Option<Box<Fixed>>,
+/// Hosts that enrolled, by id. Each is there once: a map would have its id twice.
+#[derive(Default)]
+struct EnrolledKeys {
+    list: Vec<EnrolledKey>,
+    by_host: Index,
+}
+
+impl EnrolledKeys {
+    fn of(list: Vec<EnrolledKey>) -> Self {
+        let mut by_host = Index::default();
+        for (at, member) in list.iter().enumerate() {
+            by_host.insert(member.host, at, |at| list.get(at).map(|member| member.host));
+        }
+        Self { list, by_host }
+    }
+
+    fn at(&self, host: HostId) -> Option<usize> {
+        self.by_host.find(host, |at| self.list.get(at).map(|member| member.host))
+    }
+
+    fn get(&self, host: HostId) -> Option<&EnrolledKey> {
+        self.list.get(self.at(host)?)
+    }
+
+    fn get_mut(&mut self, host: HostId) -> Option<&mut EnrolledKey> {
+        let at = self.at(host)?;
+        self.list.get_mut(at)
+    }
+
+    fn insert(&mut self, member: EnrolledKey) {
+        if let Some(known) = self.get_mut(member.host) {
+            *known = member;
+            return;
+        }
+        let (host, at) = (member.host, self.list.len());
+        self.list.push(member);
+        self.by_host.insert(host, at, |at| self.list.get(at).map(|member| member.host));
+    }
+
+    /// The last one takes the place of the one that goes.
+    fn remove(&mut self, host: HostId) {
+        let id_of = |at: usize| self.list.get(at).map(|member| member.host);
+        let Some(at) = self.by_host.remove(host, id_of) else { return };
+        let last = self.list.len() - 1;
+        if let Some(moved) = id_of(last).filter(|_| last != at) {
+            self.by_host.insert(moved, at, id_of);
+        }
+        self.list.swap_remove(at);
+    }
 }
 
 /// All that enrolled, and all that wait.
@@ -80,7 +120,11 @@ struct Member {
 pub(super) struct Members {
     mode: Enrolment,
     epoch: u64,
-    members: HashMap<HostId, Member>,
+    members: EnrolledKeys,
+    /// When the burst of a host is full again, by [`Now::up`]: of those that reported of late.
+    full: HashMap<HostId, i64>,
+    /// When those of `full` that are past go next.
+    clean_at: i64,
     waiting: HashMap<HostId, Candidate>,
     joins: Vec<JoinTokenRecord>,
     /// New hosts since then, by [`Now::up`].
@@ -116,13 +160,8 @@ impl Members {
 
     /// Those that the store has.
     pub(super) fn set(&mut self, kept: Enrolments, epoch: u64) {
-        let member = |kept: EnrolledHost| {
-            let is_unproven = kept.how == OPEN;
-            let EnrolledHost { host, key, sequence, fixed, change, .. } = kept;
-            (host, Member { key, sequence, change, full: 0, is_unproven, fixed: fixed.map(Box::new) })
-        };
         self.epoch = epoch;
-        self.members = kept.enrolled.into_iter().map(member).collect();
+        self.members = EnrolledKeys::of(kept.enrolled);
         self.waiting = kept.candidates.into_iter().map(|candidate| (candidate.host, candidate)).collect();
         self.joins = kept.joins;
         self.changed = Changed::default();
@@ -135,17 +174,17 @@ impl Members {
 
     /// The keys of all that enrolled.
     pub(super) fn keys(&self) -> impl Iterator<Item = (HostId, Key)> + '_ {
-        self.members.iter().map(|(host, member)| (*host, member.key))
+        self.members.list.iter().map(|member| (member.host, member.key))
     }
 
     /// The key of a host that enrolled.
     pub(super) fn key(&self, host: HostId) -> Option<Key> {
-        self.members.get(&host).map(|member| member.key)
+        self.members.get(host).map(|member| member.key)
     }
 
     /// What a host's join token fixed.
     pub(super) fn fixed(&self, host: HostId) -> Option<&Fixed> {
-        self.members.get(&host)?.fixed.as_deref()
+        self.members.get(host)?.fixed.as_deref()
     }
 
     /// The key of a host that waits for an operator.
@@ -160,12 +199,12 @@ impl Members {
 
     /// Hosts that enrolled and for which nobody vouched, whatever is asked of new ones by now.
     pub(super) fn unproven(&self) -> impl Iterator<Item = HostId> + '_ {
-        self.members.iter().filter(|(_, member)| member.is_unproven).map(|(host, _)| *host)
+        self.members.list.iter().filter(|member| member.is_unproven).map(|member| member.host)
     }
 
     /// Whether this one is one of them.
     pub(super) fn is_unproven(&self, host: HostId) -> bool {
-        self.members.get(&host).is_some_and(|member| member.is_unproven)
+        self.members.get(host).is_some_and(|member| member.is_unproven)
     }
 
     /// Drops the keys that wait since a time for which `goes` is true.
@@ -193,7 +232,7 @@ impl Members {
 
     /// Whether a change of a host's version is another one than it reported last. From then on it is not.
     pub(super) fn is_new_change(&mut self, host: HostId, change: u64) -> bool {
-        let Some(member) = self.members.get_mut(&host).filter(|member| member.change != change) else { return false };
+        let Some(member) = self.members.get_mut(host).filter(|member| member.change != change) else { return false };
         member.change = change;
         self.changed.members.insert(host);
         true
@@ -202,7 +241,7 @@ impl Members {
     /// Whether a question is this host's: by its key, of this epoch, and later than all that it said.
     pub(super) fn takes_question(&mut self, host: HostId, asked: Option<(Key, u64, u64)>) -> bool {
         // A host without a key cannot sign.
-        let Some(member) = self.members.get_mut(&host) else { return true };
+        let Some(member) = self.members.get_mut(host) else { return true };
         let Some((key, epoch, number)) = asked else { return false };
         if member.key != key || epoch != self.epoch || number <= member.sequence {
             return false;
@@ -214,7 +253,7 @@ impl Members {
 
     /// What comes of a report, of a fleet of so many hosts.
     pub(super) fn judge(&mut self, signed: &ReportBody, fleet: usize, now: Now) -> Judged {
-        match self.members.get(&signed.host) {
+        match self.members.get(signed.host) {
             Some(member) if member.key == signed.key => self.of_member(signed, now),
             Some(_) => self.of_second_key(signed, now),
             None if signed.report.epoch != self.epoch => self.other_epoch(0),
@@ -224,7 +263,7 @@ impl Members {
 
     fn of_member(&mut self, signed: &ReportBody, now: Now) -> Judged {
         let epoch = self.epoch;
-        let Some(member) = self.members.get_mut(&signed.host) else { return Ok(Verdict::Waits) };
+        let Some(member) = self.members.get_mut(signed.host) else { return Ok(Verdict::Waits) };
         let sequence = member.sequence;
         if signed.report.epoch != epoch {
             return self.other_epoch(sequence);
@@ -234,12 +273,18 @@ impl Members {
             return Err(NotTaken(ApiError::new(Code::OldSequence, message), Some(GoOn { epoch, sequence })));
         }
         // A bucket of BURST reports that fills by one in EVERY seconds.
-        let full = member.full.max(now.up) + EVERY;
+        if now.up >= self.clean_at {
+            self.full.retain(|_, full| *full > now.up);
+            self.full.shrink_to(2 * self.full.len());
+            self.clean_at = now.up + EVERY * BURST;
+        }
+        let full = self.full.get(&signed.host).map_or(now.up, |full| *full.max(&now.up)) + EVERY;
         if full - now.up > EVERY * BURST {
             let message = format!("a host reports once in {EVERY} s, and at most {BURST} times at once");
             return Err(ApiError::new(Code::TooOften, message).into());
         }
-        (member.full, member.sequence) = (full, signed.report.sequence);
+        member.sequence = signed.report.sequence;
+        self.full.insert(signed.host, full);
         self.changed.members.insert(signed.host);
         Ok(Verdict::Taken)
     }
@@ -310,15 +355,14 @@ impl Members {
 
     fn enrol(&mut self, signed: &ReportBody, how: String, fixed: Option<Fixed>, now: Now) -> Judged {
         let (host, key, sequence) = (signed.host, signed.key, signed.report.sequence);
-        self.believe(EnrolledHost { host, key, sequence, how, since: now.time, fixed, change: 0 }, now.up + EVERY);
+        self.believe(EnrolledHost { host, key, sequence, how, since: now.time, fixed, change: 0 });
+        self.full.insert(host, now.up + EVERY);
         Ok(Verdict::Taken)
     }
 
-    fn believe(&mut self, new: EnrolledHost, full: i64) {
-        let EnrolledHost { host, key, sequence, change, .. } = new;
-        let fixed = new.fixed.clone().map(Box::new);
-        let is_unproven = new.how == OPEN;
-        self.members.insert(host, Member { key, sequence, change, full, is_unproven, fixed });
+    fn believe(&mut self, new: EnrolledHost) {
+        let host = new.host;
+        self.members.insert(EnrolledKey::from(&new));
         self.changed.new.push(new);
         if self.waiting.remove(&host).is_some() {
             self.changed.waiting.insert(host);
@@ -354,7 +398,8 @@ impl Members {
         }
         let fixed = self.fixed(host).cloned();
         let how = format!("accepted by {who}");
-        self.believe(EnrolledHost { host, key, sequence: 0, how, since: now, fixed, change: 0 }, 0);
+        self.believe(EnrolledHost { host, key, sequence: 0, how, since: now, fixed, change: 0 });
+        self.full.remove(&host);
         Ok(())
     }
 
@@ -362,7 +407,8 @@ impl Members {
     pub(super) fn forget(&mut self, hosts: &[HostId]) {
         let gone: BTreeSet<HostId> = hosts.iter().copied().collect();
         for host in &gone {
-            self.members.remove(host);
+            self.members.remove(*host);
+            self.full.remove(host);
             self.waiting.remove(host);
             self.changed.members.remove(host);
             self.changed.waiting.remove(host);
@@ -378,7 +424,7 @@ impl Members {
     /// What changed that a store keeps; it stays changed until [`Members::kept`].
     pub(super) fn changes(&self) -> EnrolmentChanges {
         let progress = |host: &HostId| {
-            let Member { sequence, change, .. } = self.members.get(host)?;
+            let EnrolledKey { sequence, change, .. } = self.members.get(*host)?;
             Some(EnrolmentProgress { host: *host, sequence: *sequence, change: *change })
         };
         let join = |name: &String| (name.clone(), self.joins.iter().find(|token| token.name == *name).cloned());
