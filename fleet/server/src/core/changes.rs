@@ -1,7 +1,11 @@
 //! What a decision changes: as records, of rollouts that began or ended and of groups that started, were done, or halted; and what
 //! that does to hosts.
 
+use std::collections::HashMap;
+
 use fleet_engine::fleet::Fleet;
+use fleet_engine::host::{GroupPlace, Host};
+use fleet_engine::names::Name;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
 use fleet_engine::rollout_state::RolloutState;
 use fleet_engine::tally::TallyContext;
@@ -110,8 +114,17 @@ pub(super) fn told(rollouts: &RolloutState, fleet: &Fleet, now: Timestamp) -> Ve
 pub(super) fn effects(before: &[Option<Version>], rollouts: &RolloutState, fleet: &Fleet, now: Timestamp) -> Effects {
     let mut effects = Effects::default();
     let target = rollouts.target.as_ref().map(|target| &target.target);
+    let mut above: HashMap<Name, bool> = HashMap::new();
+    let mut is_above_target = |host: &Host| {
+        let has_part = !host.flags.pinned && !host.flags.disabled && !host.flags.is_held();
+        let is_later = |version: Version| target.is_some_and(|target| target.precedes(&version));
+        has_part
+            && host.place != GroupPlace::Nowhere
+            && *above.entry(host.version).or_insert_with(|| fleet.names.text(host.version).parse().is_ok_and(is_later))
+    };
     for ((host, before), after) in fleet.hosts().iter().zip(before).zip(told(rollouts, fleet, now)) {
         let runs = fleet.names.text(host.version);
+        effects.above_target += u64::from(is_above_target(host));
         let Some(after) = after else {
             // Of one that is there already a stop takes nothing.
             effects.stops += u64::from(before.as_ref().is_some_and(|before| before.to_string() != runs));

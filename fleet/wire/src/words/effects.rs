@@ -9,7 +9,14 @@ use crate::text::{clean, hosts};
 pub fn effects(effects: &Effects) -> String {
     let before = if effects.halted_before { "; this version was halted here before" } else { "" };
     let s = if effects.goes_down == 1 { "s" } else { "" };
-    let many = format!("{} may update now, {} downgrade{s}", hosts(effects.lets_go), effects.goes_down);
+    let above = match effects.above_target {
+        count if count <= effects.goes_down => String::new(),
+        1 => "; 1 host runs a later version than the target: it downgrades when its turn comes".to_owned(),
+        count => {
+            format!("; {} run a later version than the target: they downgrade when their turn comes", hosts(count))
+        }
+    };
+    let many = format!("{} may update now, {} downgrade{s}{above}", hosts(effects.lets_go), effects.goes_down);
     match (effects.stops, effects.lets_go) {
         (0, _) => format!("{many}{before}"),
         // That nobody may update now would say the same twice.
@@ -74,8 +81,9 @@ mod tests {
 
     #[test]
     fn a_stop_says_how_many_hosts_it_stops() {
-        let of =
-            |lets_go, goes_down, stops, halted_before| effects(&Effects { lets_go, goes_down, stops, halted_before });
+        let of = |lets_go, goes_down, stops, halted_before| {
+            effects(&Effects { lets_go, goes_down, stops, halted_before, ..Effects::default() })
+        };
         assert_eq!(of(0, 0, 0, false), "0 hosts may update now, 0 downgrade");
         assert_eq!(of(0, 0, 5, false), "5 hosts are stopped: those that have begun may finish");
         assert_eq!(of(0, 0, 1, false), "1 host is stopped: if it has begun, it may finish");
@@ -83,6 +91,18 @@ mod tests {
             of(3, 1, 2, true),
             "3 hosts may update now, 1 downgrades; 2 hosts are stopped: those that have begun may finish; this version was \
              halted here before"
+        );
+    }
+
+    #[test]
+    fn who_downgrades_later_is_counted_now() {
+        let of =
+            |goes_down, above_target| effects(&Effects { lets_go: 2, goes_down, above_target, ..Effects::default() });
+        assert_eq!(of(2, 2), "2 hosts may update now, 2 downgrade");
+        assert_eq!(
+            of(2, 20),
+            "2 hosts may update now, 2 downgrade; 20 hosts run a later version than the target: they downgrade when their \
+             turn comes"
         );
     }
 }

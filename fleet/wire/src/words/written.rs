@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_write_says_when_it_acts_and_on_how_many() {
-        let effects = Effects { lets_go: 12, goes_down: 0, stops: 0, halted_before: false };
+        let effects = Effects { lets_go: 12, ..Effects::default() };
         assert_eq!(
             written(&[("r", false, Takes::NextRollout)], effects, false),
             "created autoupdate_config/autoupdate-config, takes effect with the next rollout; 12 hosts may update now, 0 downgrade"
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn several_resources_are_one_change() {
-        let effects = Effects { lets_go: 1, goes_down: 1, stops: 0, halted_before: true };
+        let effects = Effects { lets_go: 1, goes_down: 1, halted_before: true, ..Effects::default() };
         assert_eq!(
             written(&[("r", true, Takes::NewRollout), ("", true, Takes::NextStep)], effects, true),
             "would be updated autoupdate_config/autoupdate-config, begins a new rollout, from its first group\n\
