@@ -18,20 +18,20 @@ pub(super) fn run(verb: &AgentsVerb, client: &ApiClient, screen: &mut Screen<'_,
         AgentsVerb::Status(_) => return show_status(client, screen),
         AgentsVerb::Report => return show_report(client, screen),
         AgentsVerb::StartUpdate(start) => {
-            let groups = named(&start.groups)?;
+            let groups = named(&start.groups, None)?;
             (Command::Start { groups, force: start.force, ignore_blackout: start.ignore_blackout }, start.dry_run)
         }
-        AgentsVerb::MarkDone(done) => (Command::MarkDone { groups: named(&done.groups)? }, done.dry_run),
+        AgentsVerb::MarkDone(done) => (Command::MarkDone { groups: named(&done.groups, None)? }, done.dry_run),
         AgentsVerb::Rollback(back) => {
             let all_started = back.groups.is_empty();
             (Command::Rollback { groups: back.groups.clone(), all_started, at_once: back.at_once }, back.dry_run)
         }
         AgentsVerb::Halt(halt) => {
-            let groups = named_or_all(&halt.groups, halt.all)?;
+            let groups = named(&halt.groups, Some(halt.all))?;
             (Command::Halt { groups, all: halt.all }, halt.dry_run)
         }
         AgentsVerb::Run(run) => {
-            (Command::Run { groups: named_or_all(&run.groups, run.all)?, all: run.all }, run.dry_run)
+            (Command::Run { groups: named(&run.groups, Some(run.all))?, all: run.all }, run.dry_run)
         }
     };
     act(command, is_dry, client, screen)
@@ -42,17 +42,11 @@ pub(super) fn approve(approve: &ApproveArgs, client: &ApiClient, screen: &mut Sc
     act(Command::Approve { groups: vec![approve.group.clone()], digest: approve.digest.clone() }, false, client, screen)
 }
 
-/// The words of `tctl`.
-fn named(groups: &[String]) -> Result<Vec<String>, Failure> {
-    if groups.is_empty() {
-        return Err(Failure::new("bad_request", "no groups specified"));
-    }
-    Ok(groups.to_vec())
-}
-
-fn named_or_all(groups: &[String], all: bool) -> Result<Vec<String>, Failure> {
-    if groups.is_empty() && !all {
-        return Err(Failure::new("bad_request", "no groups specified: name groups, or give --all"));
+/// The words of `tctl`; `all`: whether `--all` is given, where there is such an option.
+fn named(groups: &[String], all: Option<bool>) -> Result<Vec<String>, Failure> {
+    if groups.is_empty() && all != Some(true) {
+        let way = all.map_or("", |_| ": name groups, or give --all");
+        return Err(Failure::new(Failure::USAGE, format!("no groups specified{way}")));
     }
     Ok(groups.to_vec())
 }
