@@ -2,7 +2,7 @@
 
 use fleet_wire::api::{AuditEntry, Verified};
 use fleet_wire::words::host::subject;
-use serde_json::Value;
+use fleet_wire::words::record;
 
 use super::text::{clean, counted, time};
 
@@ -24,22 +24,11 @@ pub(crate) fn line(entry: &AuditEntry) -> String {
         (before, "") => Some(format!("was revision {before}")),
         (before, after) => Some(format!("revision {before} -> {after}")),
     };
-    let mut detail = entry.detail.clone();
-    // The subject says it.
-    detail.as_object_mut().map(|keys| keys.shift_remove("hostname"));
-    let detail = Some(&detail).filter(|detail| is_worth_saying(detail)).map(Value::to_string);
+    let detail = Some(record::detail(&entry.detail)).filter(|detail| !detail.is_empty());
     for more in [revisions, detail].into_iter().flatten() {
         line.push_str(&format!("; {}", clean(&more)));
     }
     line
-}
-
-fn is_worth_saying(detail: &Value) -> bool {
-    match detail {
-        Value::Null => false,
-        Value::Object(keys) => !keys.is_empty(),
-        _ => true,
-    }
 }
 
 /// What `audit verify` found, where all is well.
