@@ -2,7 +2,7 @@
 
 use fleet_engine::command::Command;
 use fleet_engine::resource::Kind;
-use fleet_wire::api::WriteResult;
+use fleet_wire::api::{Takes, WriteResult};
 use yaml::{Node, Value};
 
 use super::{agents, resources, swap};
@@ -60,20 +60,22 @@ pub(super) fn update(update: &FlatUpdate, client: &ApiClient, screen: &mut Scree
     said(UPDATED, &done, dry_run, screen)
 }
 
-/// The seed's sentence, and what each write did to the fleet, or would do. For programs the writes alone.
+/// The seed's sentence, where it is true, and what each write did to the fleet, or would do. For programs the writes alone.
 pub(super) fn said(
     sentence: &str,
     done: &[Answer<WriteResult>],
     dry_run: bool,
     screen: &mut Screen<'_, '_>,
 ) -> Result<(), Failure> {
+    let differs = done.iter().flat_map(|written| &written.changed).any(|one| one.takes != Takes::Nothing.into());
+    let sentence = match (differs, dry_run) {
+        (false, _) => "Nothing is different: all was so before.",
+        (true, true) => "Nothing was changed (--dry-run).",
+        (true, false) => sentence,
+    };
     value::show(screen, done, |out, _| {
-        writeln!(out, "{}", if dry_run { "Nothing was changed (--dry-run)." } else { sentence })?;
-        done.iter().try_for_each(|written| resources::text(out, written, dry_run, &resources::line))?;
-        if done.is_empty() {
-            writeln!(out, "Nothing was different: nothing was written.")?;
-        }
-        Ok(())
+        writeln!(out, "{sentence}")?;
+        done.iter().try_for_each(|written| resources::text(out, written, dry_run, &resources::line))
     })
 }
 
