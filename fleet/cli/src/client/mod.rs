@@ -6,7 +6,7 @@ mod group;
 mod target;
 
 use std::cell::Cell;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -98,12 +98,16 @@ pub struct ApiClient {
 }
 
 impl ApiClient {
-    /// The server that `global` names.
+    /// The server that `global` names; `err` is told if others may read its token.
     ///
     /// # Errors
     /// An address that cannot be asked, and a file of token or certificates that cannot be read.
-    pub fn new(global: &GlobalArgs) -> Result<Self, Failure> {
+    pub fn new(global: &GlobalArgs, err: &mut dyn Write) -> Result<Self, Failure> {
         let target = ServerAddress::of(global)?;
+        if let Some(warning) = target::warning(global) {
+            // Nothing else can be told.
+            let _ = writeln!(err, "{}", crate::show::text::clean(&warning));
+        }
         let config = Agent::config_builder()
             // The token goes to the server that was named, and to nobody else.
             .proxy(None)

@@ -1,5 +1,6 @@
 //! `complete`: what a word may be that only the server knows, for the completion scripts of the shells.
 
+use std::io;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -71,7 +72,7 @@ fn groups(words: &[&String], global: &GlobalArgs, is_goal: bool) -> Vec<String> 
     let (tell, told) = mpsc::channel();
     // It ends with this process, whatever it waits for.
     thread::spawn(move || {
-        let found = ApiClient::new(&global).and_then(|client| agents::rollout(&client));
+        let found = ApiClient::new(&global, &mut io::sink()).and_then(|client| agents::rollout(&client));
         let groups = found.ok().and_then(|found| found.rollout).unwrap_or_default().status.groups;
         tell.send(groups.into_iter().map(|group| group.name).collect::<Vec<_>>())
     });

@@ -109,7 +109,7 @@ fn carry_out(verb: &Verb, global: &GlobalArgs, screen: &mut Screen<'_, '_>) -> R
     if let Verb::Man = verb {
         return Ok(man::render(&FleetCli::command(), screen.out())?);
     }
-    let client = ApiClient::new(global)?;
+    let client = ApiClient::new(global, screen.console.err)?;
     let done = ask(verb, &client, screen).and_then(|()| Ok(screen.out().flush()?));
     done.map_err(|failure| {
         if !failure.is_unwritten() || !client.has_changed() {

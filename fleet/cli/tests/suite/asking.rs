@@ -1,8 +1,9 @@
 //! How the server is asked, and what is said where it cannot be.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -106,8 +107,11 @@ fn a_server_at_an_address_gets_the_token_of_the_file() {
         Server::at_an_address([Reply::refused(404, "no_rollout", ""), Reply::refused(404, "not_found", "")]);
     let file = server.directory.path().join("token");
     fs::write(&file, "secret-token\n").unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     let done = at(&url, &["--token-file", file.to_str().unwrap()]);
     assert_eq!(done.status, 0, "{}", done.err);
+    let warning = format!("warning: {} has mode 644: others may read or change the token; chmod 600\n", file.display());
+    assert_eq!(done.err, warning);
     let asked = server.asked().remove(0);
     assert_eq!(asked.header("authorization"), Some("Bearer secret-token"));
     assert_eq!(asked.header("host"), url.strip_prefix("http://"));
