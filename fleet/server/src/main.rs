@@ -47,7 +47,7 @@ use settings::Settings;
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let FleetCli { global, verb } = match FleetCli::try_parse() {
+    let FleetCli { global, verb } = match FleetCli::try_parse().and_then(FleetCli::checked) {
         Ok(cli) => cli,
         Err(said) => return tell(&said),
     };

@@ -65,7 +65,7 @@ pub(crate) fn lint(options: &Lint, global: &GlobalArgs) -> io::Result<ExitCode> 
     match global.format.unwrap_or_default() {
         PrintFormat::Text => {}
         PrintFormat::Json => writeln!(out, "{:#}", json!(found))?,
-        PrintFormat::Yaml => {
+        PrintFormat::Yaml | PrintFormat::Csv => {
             for one in &found {
                 let node = Node::from_json(one, 1).map_err(|fault| io::Error::other(fault.to_string()))?;
                 write!(out, "---\n{}", node.emit())?;

@@ -63,7 +63,7 @@ fn show(forecast: &Forecast, options: &SimulateArgs, global: &GlobalArgs) -> io:
     match global.format.unwrap_or_default() {
         PrintFormat::Text => out.write_all(forecast.text().as_bytes()),
         PrintFormat::Json => writeln!(out, "{:#}", forecast.json()),
-        PrintFormat::Yaml => {
+        PrintFormat::Yaml | PrintFormat::Csv => {
             let node = Node::from_json(&forecast.json(), 1).map_err(|fault| io::Error::other(fault.to_string()))?;
             out.write_all(node.emit().as_bytes())
         }

@@ -8,7 +8,8 @@ mod tokens;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 pub use autoupdate::{
     AgentsVerb, Autoupdate, ClientTools, FlatGroup, FlatStatus, FlatUpdate, GroupsArgs, GroupsOrAllArgs, RollbackArgs,
@@ -53,6 +54,21 @@ pub struct FleetCli {
     pub verb: Verb,
 }
 
+impl FleetCli {
+    /// Refuses the format that only the list of hosts has.
+    ///
+    /// # Errors
+    /// It is another verb.
+    pub fn checked(self) -> Result<Self, clap::Error> {
+        let is_list = matches!(&self.verb, Verb::Hosts(hosts) if hosts.verb.is_none());
+        if self.global.format == Some(PrintFormat::Csv) && !is_list {
+            let message = "--format csv is for the list of hosts: teleport-fleet hosts --format csv";
+            return Err(Self::command().error(ErrorKind::ArgumentConflict, message));
+        }
+        Ok(self)
+    }
+}
+
 /// Options of every verb, before or after it.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
@@ -69,7 +85,7 @@ pub struct GlobalArgs {
     /// Additional CA certificates for --server (PEM file)
     #[arg(long, global = true, value_name = "FILE", env = "TELEPORT_FLEET_CA_FILE", hide_env_values = true)]
     pub ca_file: Option<PathBuf>,
-    /// Output format [default: text; yaml for get]
+    /// Output format [default: text; yaml for get]; csv is for hosts
     #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     pub format: Option<PrintFormat>,
 }
@@ -99,6 +115,9 @@ pub enum PrintFormat {
     /// For programs and people
     #[value(help = NO_HELP)]
     Yaml,
+    /// For spreadsheets: a list of hosts
+    #[value(help = NO_HELP)]
+    Csv,
 }
 
 /// The verbs. `serve`, `lint`, `simulate`, `restore` and `doctor` are the server program's own; [`crate::run()`] does the others.

@@ -59,6 +59,9 @@ pub(super) fn list(hosts: &HostsArgs, client: &ApiClient, screen: &mut Screen<'_
     let mut table = table::table();
     let mut after = None;
     let mut count = 0_u64;
+    if format == PrintFormat::Csv {
+        write!(screen.out(), "{}\r\n", table::COLUMNS.join(","))?;
+    }
     loop {
         let query = HostsQuery { after, limit: Some(PAGE), ..hosts.filter.query() };
         let mut page: AnswerPage<HostView> = client.ask(&ApiCall::get(page_of(&query)))?;
@@ -68,20 +71,14 @@ pub(super) fn list(hosts: &HostsArgs, client: &ApiClient, screen: &mut Screen<'_
             page.items.sort_by_cached_key(|host| (host.hostname.is_empty(), host.hostname.clone()));
         }
         for host in &page.items {
-            if format == PrintFormat::Text {
-                table::add(&mut table, host);
-            } else {
-                let separator = match (format, count) {
-                    (PrintFormat::Json, 0) => "[\n",
-                    (PrintFormat::Json, _) => ",\n",
-                    _ => "---\n",
-                };
-                write!(screen.out(), "{separator}")?;
-                match format {
-                    // Without the line's end: a comma may follow.
-                    PrintFormat::Json => write!(screen.out(), "{}", value::json(host)?)?,
-                    _ => value::write(screen.out(), format, host)?,
+            match format {
+                PrintFormat::Text => table::add(&mut table, host),
+                PrintFormat::Csv => write!(screen.out(), "{}", table::csv(&host.said))?,
+                // Without the line's end: a comma may follow.
+                PrintFormat::Json => {
+                    write!(screen.out(), "{}{}", if count == 0 { "[\n" } else { ",\n" }, value::json(host)?)?;
                 }
+                PrintFormat::Yaml => value::write_one(screen.out(), format, host)?,
             }
             count += 1;
         }

@@ -84,7 +84,7 @@ pub(super) fn get(get: &Get, client: &ApiClient, screen: &mut Screen<'_, '_>) ->
             let value = if what.is_one() && all.len() == 1 { all.remove(0) } else { Value::Array(all) };
             value::write(screen.out(), PrintFormat::Json, &value)
         }
-        None | Some(PrintFormat::Yaml | PrintFormat::Text) => {
+        _ => {
             for (index, kept) in kept.iter().enumerate() {
                 let separator = if index > 0 { "---\n" } else { "" };
                 write!(screen.out(), "{separator}{}", text::clean_document(&swap::document(kept)?.emit()))?;

@@ -54,7 +54,7 @@ pub(crate) fn write(
 ) -> Result<(), Failure> {
     match format {
         PrintFormat::Json => writeln!(out, "{}", json(value)?)?,
-        PrintFormat::Yaml | PrintFormat::Text => write!(out, "{}", yaml(&tree(value)?)?)?,
+        _ => write!(out, "{}", yaml(&tree(value)?)?)?,
     }
     Ok(())
 }
@@ -66,7 +66,7 @@ pub(crate) fn write(
 pub(crate) fn write_one(out: &mut dyn Write, format: PrintFormat, value: &impl Serialize) -> Result<(), Failure> {
     match format {
         PrintFormat::Json => writeln!(out, "{}", text::clean(&tree(value)?.to_string()))?,
-        PrintFormat::Yaml | PrintFormat::Text => write!(out, "---\n{}", yaml(&tree(value)?)?)?,
+        _ => write!(out, "---\n{}", yaml(&tree(value)?)?)?,
     }
     Ok(())
 }
