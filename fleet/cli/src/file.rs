@@ -1,7 +1,8 @@
 //! Files that an operator names: each is read with a bound, whatever it is.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The bytes of `file`.
@@ -26,6 +27,12 @@ pub fn read_text(file: &Path, most: u64) -> io::Result<String> {
 /// As [`read_text`].
 pub fn read_open(source: impl Read, most: u64) -> io::Result<String> {
     text(read_bounded(source, most)?)
+}
+
+/// That others may read or change a secret in `file`; of a pipe that is not asked. A group that may read it is an operator's will.
+pub fn open_to_all(file: &Path) -> Option<String> {
+    let mode = file.metadata().ok().filter(Metadata::is_file)?.mode() & 0o7777;
+    (mode & 0o027 != 0).then(|| format!("{} has mode {mode:o}, so others may read or change it", file.display()))
 }
 
 fn read_bounded(source: impl Read, most: u64) -> io::Result<Vec<u8>> {

@@ -15,5 +15,6 @@ pub use args::{FleetCli, GlobalArgs, Verb};
 pub use client::ApiClient;
 pub use console::{Console, Editor};
 pub use failure::Failure;
-pub use file::{read_file, read_open, read_text};
+pub use file::{open_to_all, read_file, read_open, read_text};
 pub use run::{asked, run, run_on};
+pub use show::value::document;

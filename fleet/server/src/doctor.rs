@@ -1,7 +1,6 @@
 //! `doctor`: a look at the data and at the server that runs on it.
 
 use fleet_engine::plain::cleaned;
-use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -9,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fleet_cli::args::{Doctor, GlobalArgs};
+use fleet_cli::args::{Doctor, GlobalArgs, PrintFormat};
 use fleet_store::{Finding, FindingLevel};
 
 use crate::notify;
@@ -30,24 +29,25 @@ pub(crate) fn doctor(options: &Doctor, global: &GlobalArgs) -> Result<ExitCode, 
     let socket = Settings::admin_socket(global.admin_socket.as_deref(), &options.config)?;
     let mut findings = if options.ready { Vec::new() } else { installation(options, &socket)? };
     findings.push(server(&socket));
-    let mut text = String::new();
-    for finding in &findings {
-        let word = match finding.level {
-            FindingLevel::Ok => "ok",
-            FindingLevel::Warning => "warning",
-            FindingLevel::Problem => "problem",
-        };
-        // Into a String nothing fails.
-        let _ = writeln!(text, "{word:8} {}", finding.what);
-        if !finding.advice.is_empty() {
-            let _ = writeln!(text, "{:8} {}", "", finding.advice);
-        }
-    }
+    let text = match global.format.unwrap_or_default() {
+        PrintFormat::Text => findings.iter().map(lines).collect(),
+        format => fleet_cli::document(format, &findings).map_err(|failure| failure.message)?,
+    };
     terminal::print(&text).map_err(|error| error.to_string())?;
     // A server that does not run is no problem of an installation, and not ready.
     let is_bad = |level| level == FindingLevel::Problem || (options.ready && level != FindingLevel::Ok);
     let is_any = findings.iter().any(|finding| is_bad(finding.level));
     Ok(if is_any { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+}
+
+fn lines(finding: &Finding) -> String {
+    let word = match finding.level {
+        FindingLevel::Ok => "ok",
+        FindingLevel::Warning => "warning",
+        FindingLevel::Problem => "problem",
+    };
+    let advice = if finding.advice.is_empty() { String::new() } else { format!("{:8} {}\n", "", finding.advice) };
+    format!("{word:8} {}\n{advice}", finding.what)
 }
 
 /// What is found in the data and in the configuration.

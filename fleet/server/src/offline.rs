@@ -10,7 +10,6 @@ use fleet_cli::{read_open, read_text};
 use fleet_engine::lint::{self, Known};
 use fleet_engine::resource;
 use serde_json::json;
-use yaml::Node;
 
 use crate::fault::UsageFault;
 use crate::settings::Settings;
@@ -62,15 +61,9 @@ pub(crate) fn lint(options: &Lint, global: &GlobalArgs) -> io::Result<ExitCode> 
             }
         }
     }
-    match global.format.unwrap_or_default() {
-        PrintFormat::Text => {}
-        PrintFormat::Json => writeln!(out, "{:#}", json!(found))?,
-        PrintFormat::Yaml | PrintFormat::Csv => {
-            for one in &found {
-                let node = Node::from_json(one, 1).map_err(|fault| io::Error::other(fault.to_string()))?;
-                write!(out, "---\n{}", node.emit())?;
-            }
-        }
+    if !is_text {
+        let document = fleet_cli::document(global.format.unwrap_or_default(), &found).map_err(io::Error::other)?;
+        out.write_all(document.as_bytes())?;
     }
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
 }

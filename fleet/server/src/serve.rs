@@ -49,6 +49,9 @@ pub(crate) fn run(settings: &Settings) -> Result<(), String> {
     if let Some(finding) = fleet_store::writable_by_others(&settings.data) {
         tracing::warn!("{}: {}", finding.what, finding.advice);
     }
+    if let Some(what) = settings.tls.as_ref().and_then(|(_, key)| fleet_cli::open_to_all(key)) {
+        tracing::warn!("{what}: chmod 600, or 640 for a group");
+    }
     let (core, thread) = Core::start(&settings.data, tokens.clone(), cluster, settings.reporting)?;
     let done = runtime.block_on(serve_until_told(settings, core, tokens));
     // Requests that still run hold the core: without them it ends, and keeps what hosts said last.

@@ -11,7 +11,6 @@ use fleet_engine::resource::{self, Resource};
 use fleet_simulator::forecast::{self, Cut, Forecast, ForecastPlan, HostShare, HostSource, KnownHost, Made, Span};
 use fleet_wire::api::{Code, HostView};
 use jiff::{SignedDuration, Timestamp};
-use yaml::Node;
 
 use crate::fault::UsageFault;
 use crate::offline;
@@ -62,10 +61,9 @@ fn show(forecast: &Forecast, options: &SimulateArgs, global: &GlobalArgs) -> io:
     }
     match global.format.unwrap_or_default() {
         PrintFormat::Text => out.write_all(forecast.text().as_bytes()),
-        PrintFormat::Json => writeln!(out, "{:#}", forecast.json()),
-        PrintFormat::Yaml | PrintFormat::Csv => {
-            let node = Node::from_json(&forecast.json(), 1).map_err(|fault| io::Error::other(fault.to_string()))?;
-            out.write_all(node.emit().as_bytes())
+        format => {
+            let document = fleet_cli::document(format, &forecast.json()).map_err(io::Error::other)?;
+            out.write_all(document.as_bytes())
         }
     }
 }
@@ -84,6 +82,9 @@ fn plan(options: &SimulateArgs, global: &GlobalArgs) -> Result<ForecastPlan, Usa
         (None, Some(_)) => HostShare::ALL,
         (None, None) => HostShare::NONE,
     };
+    if options.bad_after.is_some() && bad == HostShare::NONE {
+        return Err(used("bad-after")("no host is bad: give --bad or --bad-label".to_owned()));
+    }
     let to = options.to.as_deref().map(str::parse).transpose();
     let plan = ForecastPlan {
         resources: Vec::new(),

@@ -130,7 +130,7 @@ pub struct StartUpdate {
     #[arg(long)]
     pub force: bool,
     /// In spite of a freeze, with canaries first
-    #[arg(long)]
+    #[arg(long, conflicts_with = "force")]
     pub ignore_blackout: bool,
     /// Only say what would happen
     #[arg(long)]
@@ -209,9 +209,9 @@ pub struct FlatUpdate {
     /// That version is urgent: groups of the critical schedule
     #[arg(long, requires = "set_agent_version")]
     pub critical: bool,
-    /// The schedule of --group
-    #[arg(long, value_name = "SCHEDULE", value_parser = SCHEDULES, default_value = "regular")]
-    pub schedule: String,
+    /// The schedule of --group [default: regular]
+    #[arg(long, value_name = "SCHEDULE", value_parser = SCHEDULES, requires = "group")]
+    pub schedule: Option<String>,
     /// The group that the following options change
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,

@@ -175,6 +175,7 @@ pub struct RolloutsArgs {
 
 /// Options of `audit`.
 #[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct AuditArgs {
     /// Only those behind this number
     #[arg(long, value_name = "SEQ", default_value_t = 0)]

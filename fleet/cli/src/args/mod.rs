@@ -55,17 +55,18 @@ pub struct FleetCli {
 }
 
 impl FleetCli {
-    /// Refuses the format that only the list of hosts has.
+    /// Refuses a format that the verb does not have.
     ///
     /// # Errors
-    /// It is another verb.
+    /// It has not.
     pub fn checked(self) -> Result<Self, clap::Error> {
-        let is_list = matches!(&self.verb, Verb::Hosts(hosts) if hosts.verb.is_none());
-        if self.global.format == Some(PrintFormat::Csv) && !is_list {
-            let message = "--format csv is for the list of hosts: teleport-fleet hosts --format csv";
-            return Err(Self::command().error(ErrorKind::ArgumentConflict, message));
-        }
-        Ok(self)
+        let message = match (self.global.format, &self.verb) {
+            (Some(_), Verb::Serve(_) | Verb::Restore(_) | Verb::Completion { .. }) => "this command has no --format",
+            (Some(PrintFormat::Csv), Verb::Hosts(hosts)) if hosts.verb.is_none() => return Ok(self),
+            (Some(PrintFormat::Csv), _) => "--format csv is for the list of hosts: teleport-fleet hosts --format csv",
+            _ => return Ok(self),
+        };
+        Err(Self::command().error(ErrorKind::ArgumentConflict, message))
     }
 }
 

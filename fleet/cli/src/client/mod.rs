@@ -104,9 +104,9 @@ impl ApiClient {
     /// An address that cannot be asked, and a file of token or certificates that cannot be read.
     pub fn new(global: &GlobalArgs, err: &mut dyn Write) -> Result<Self, Failure> {
         let target = ServerAddress::of(global)?;
-        if let Some(warning) = target::warning(global) {
-            // Nothing else can be told.
-            let _ = writeln!(err, "{}", crate::show::text::clean(&warning));
+        if let Some(what) = global.token_file.as_deref().and_then(crate::file::open_to_all) {
+            // It is no reason to fail.
+            let _ = writeln!(err, "warning: {}: chmod 600", crate::show::text::clean(&what));
         }
         let config = Agent::config_builder()
             // The token goes to the server that was named, and to nobody else.

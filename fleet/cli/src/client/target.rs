@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -112,17 +111,6 @@ fn tls(ca_file: Option<&Path>) -> Result<TlsConfig, Failure> {
 /// Names nothing but this host.
 fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-/// What is wrong with the rights to the file of the token; a pipe, or what cannot be read, is not looked at.
-pub(super) fn warning(global: &GlobalArgs) -> Option<String> {
-    let file = global.token_file.as_ref()?;
-    let found = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file)?;
-    let mode = found.permissions().mode() & 0o7777;
-    // A group that may read it is an operator's will.
-    let is_open = mode & 0o027 != 0;
-    let shown = file.display();
-    is_open.then(|| format!("warning: {shown} has mode {mode:o}: others may read or change the token; chmod 600"))
 }
 
 /// The token in a file: one word.

@@ -25,6 +25,10 @@ const GROUPS: &str = "agent_auto_update_groups";
 /// `update --set-…`: policy first, so that a version never goes by the old one.
 pub(super) fn update(update: &FlatUpdate, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let (settings, dry_run) = (settings(update), update.dry_run);
+    if update.group.is_some() && settings.is_empty() {
+        let message = "--group is for what is set for one group, such as --set-days; a version is for all of them";
+        return Err(Failure::new(Failure::USAGE, message));
+    }
     if update.set_agent_auto_update.is_none() && update.set_agent_version.is_none() && settings.is_empty() {
         return Err(Failure::new(Failure::USAGE, "nothing to set: give at least one --set-… option"));
     }
@@ -38,7 +42,7 @@ pub(super) fn update(update: &FlatUpdate, client: &ApiClient, screen: &mut Scree
                     if let Some(is_on) = is_on {
                         set_on(document, is_on)?;
                     }
-                    set_group(document, &update.schedule, group, &settings)?;
+                    set_group(document, update.schedule.as_deref().unwrap_or("regular"), group, &settings)?;
                     Ok(true)
                 })?);
             }
@@ -180,20 +184,23 @@ pub(super) fn reset(dry_run: bool, client: &ApiClient, screen: &mut Screen<'_, '
 
 /// `status [--group]`.
 pub(super) fn status(status: &FlatStatus, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let agents::Found { rollout, stops, value } = agents::rollout(client)?;
+    let agents::Found { rollout, stops, mut value } = agents::rollout(client)?;
+    let mut shown = None;
+    if let (Some(rollout), Some(name)) = (&rollout, &status.group) {
+        let groups = &rollout.status.groups;
+        let Some(index) = groups.iter().position(|group| group.name == *name) else {
+            let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+            let message = format!("there is no group {name:?} in the rollout: it has {}", names.join(", "));
+            return Err(Failure::new("not_found", message));
+        };
+        shown = Some(&groups[index]);
+        value = value["groups"][index].take();
+    }
     value::show(screen, &value, |out, look| {
-        let Some(rollout) = &rollout else { return whole::text(out, None, &stops, look) };
-        match &status.group {
-            None => flat::rollout(out, rollout)?,
-            Some(name) => {
-                let missing = || {
-                    let names: Vec<&str> = rollout.status.groups.iter().map(|group| group.name.as_str()).collect();
-                    let message = format!("there is no group {name:?} in the rollout: it has {}", names.join(", "));
-                    Failure::new("not_found", message)
-                };
-                let group = rollout.status.groups.iter().find(|group| group.name == *name);
-                flat::group(out, group.ok_or_else(missing)?)?;
-            }
+        match (&rollout, shown) {
+            (None, _) => return whole::text(out, None, &stops, look),
+            (Some(_), Some(group)) => flat::group(out, group)?,
+            (Some(rollout), None) => flat::rollout(out, rollout)?,
         }
         whole::store(out, &stops, look)
     })
@@ -202,6 +209,5 @@ pub(super) fn status(status: &FlatStatus, client: &ApiClient, screen: &mut Scree
 /// `run --group`.
 pub(super) fn run(group: &str, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let acted = agents::send(Command::Run { groups: vec![group.to_owned()], all: false }, false, client)?;
-    let look = screen.look();
-    acted::run(screen.out(), group, &acted, &look)
+    value::show(screen, &acted::value(&acted, false), |out, look| acted::run(out, group, &acted, look))
 }

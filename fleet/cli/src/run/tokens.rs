@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{id, path};
 use crate::args::{Join, PrintFormat, TokensArgs, TokensVerb};
@@ -30,7 +30,7 @@ pub(super) fn run(tokens: &TokensArgs, client: &ApiClient, screen: &mut Screen<'
         }
         Some(TokensVerb::Rm { name }) => {
             remove(TOKENS, name, client)?;
-            Ok(writeln!(screen.out(), "removed token {}", text::clean(name))?)
+            removed("token", name, screen)
         }
         Some(TokensVerb::Join { verb: None }) => list_join(client, screen),
         Some(TokensVerb::Join { verb: Some(Join::Create { name, uses, group, labels, expires_in }) }) => {
@@ -46,9 +46,15 @@ pub(super) fn run(tokens: &TokensArgs, client: &ApiClient, screen: &mut Screen<'
         }
         Some(TokensVerb::Join { verb: Some(Join::Rm { name }) }) => {
             remove(JOIN_TOKENS, name, client)?;
-            Ok(writeln!(screen.out(), "removed join token {}", text::clean(name))?)
+            removed("join token", name, screen)
         }
     }
+}
+
+fn removed(what: &str, name: &str, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    value::show(screen, &json!({ "removed": name }), |out, _| {
+        Ok(writeln!(out, "removed {what} {}", text::clean(name))?)
+    })
 }
 
 fn remove(place: &str, name: &str, client: &ApiClient) -> Result<(), Failure> {

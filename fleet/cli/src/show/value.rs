@@ -52,11 +52,18 @@ pub(crate) fn write(
     format: PrintFormat,
     value: &(impl Serialize + ?Sized),
 ) -> Result<(), Failure> {
+    Ok(write!(out, "{}", document(format, value)?)?)
+}
+
+/// `value` as a document of its own; `Text` becomes YAML.
+///
+/// # Errors
+/// It is no such document: a defect.
+pub fn document(format: PrintFormat, value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
     match format {
-        PrintFormat::Json => writeln!(out, "{}", json(value)?)?,
-        _ => write!(out, "{}", yaml(&tree(value)?)?)?,
+        PrintFormat::Json => Ok(json(value)? + "\n"),
+        _ => yaml(&tree(value)?),
     }
-    Ok(())
 }
 
 /// Writes `value` in one line, one of many; in YAML as one document of many.

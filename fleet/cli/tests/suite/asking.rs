@@ -110,7 +110,7 @@ fn a_server_at_an_address_gets_the_token_of_the_file() {
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     let done = at(&url, &["--token-file", file.to_str().unwrap()]);
     assert_eq!(done.status, 0, "{}", done.err);
-    let warning = format!("warning: {} has mode 644: others may read or change the token; chmod 600\n", file.display());
+    let warning = format!("warning: {} has mode 644, so others may read or change it: chmod 600\n", file.display());
     assert_eq!(done.err, warning);
     let asked = server.asked().remove(0);
     assert_eq!(asked.header("authorization"), Some("Bearer secret-token"));

@@ -246,9 +246,13 @@ fn install_script(
     file: &ServerFile,
     public_addr: Option<&str>,
 ) -> Result<Option<Arc<InstallScript>>, UsageFault> {
-    let Some(address) = public_addr else { return Ok(None) };
     let packages = serve.packages.as_deref().or(file.packages.as_deref());
     let is_said = serve.public_addr.is_some() || serve.packages.is_some();
+    let Some(address) = public_addr else {
+        let needs =
+            |_| Err(fault(is_said)("packages needs public_addr: the install script names this server".to_owned()));
+        return packages.map_or(Ok(None), needs);
+    };
     let script = InstallScript::new(address, packages).map_err(|error| format!("public_addr or packages: {error}"));
     script.map(|script| Some(Arc::new(script))).map_err(fault(is_said))
 }
