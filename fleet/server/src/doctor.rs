@@ -11,10 +11,10 @@ use std::time::Duration;
 use fleet_cli::args::{Doctor, GlobalArgs, PrintFormat};
 use fleet_store::{Finding, FindingLevel};
 
-use crate::notify;
-use crate::oidc;
+use crate::notify::{self, Receiver};
+use crate::oidc::{self, Oidc};
 use crate::reporting::Enrolment;
-use crate::settings::Settings;
+use crate::settings::{ServerFile, Settings};
 use crate::terminal;
 
 /// What a problem ends with.
@@ -54,10 +54,14 @@ fn lines(finding: &Finding) -> String {
 fn installation(options: &Doctor, socket: &Path) -> Result<Vec<Finding>, String> {
     let dir = Settings::data(options.data.as_ref(), &options.config)?;
     let mut findings = fleet_store::doctor(&dir, || of_owner(socket));
-    findings.push(enrolment(Settings::enrolment(&options.config)?));
+    let file = ServerFile::read(&options.config)?;
+    findings.push(enrolment(file.enrolment.unwrap_or_default()));
     let user = user(&dir);
-    findings.extend(Settings::receiver(&options.config)?.map(|receiver| notify::doctor(&receiver, user)));
-    findings.extend(Settings::oidc(&options.config)?.map(|oidc| oidc::doctor(&oidc, user)));
+    let receiver = Receiver::of(file.webhook_url, file.webhook_secret_file)?;
+    findings.extend(receiver.map(|receiver| notify::doctor(&receiver, user)));
+    let is_secure = file.plain != Some(true) || file.behind_proxy == Some(true);
+    let oidc = Oidc::of(file.oidc, file.public_addr.as_deref(), is_secure)?;
+    findings.extend(oidc.map(|oidc| oidc::doctor(&oidc, user)));
     Ok(findings)
 }
 

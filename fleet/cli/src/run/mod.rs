@@ -21,6 +21,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use fleet_wire::api::How;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
@@ -127,8 +128,11 @@ fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(
         Verb::Wait(wait) => follow::wait(wait, client, screen),
         Verb::Apply(apply) => apply::apply(apply, client, screen),
         Verb::Get(get) => resources::get(get, client, screen),
-        Verb::Create(create) => resources::create(create, client, screen),
-        Verb::Update(update) => resources::update(update, client, screen),
+        Verb::Create(create) => {
+            let how = if create.force { How::Replace } else { How::Create };
+            resources::write(&create.files, how, create.dry_run, client, screen)
+        }
+        Verb::Update(update) => resources::write(&update.files, How::Update, update.dry_run, client, screen),
         Verb::Edit(edit) => edit::edit(edit, client, screen),
         Verb::Rm(rm) => resources::remove(rm, client, screen),
         Verb::Explain(explain) => hosts::explain(explain, client, screen),

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::swap::{self, RESOURCES};
 use super::{id, path};
-use crate::args::{Create, Files, Get, PrintFormat, Rm, UpdateFile};
+use crate::args::{Files, Get, PrintFormat, Rm};
 use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -102,19 +102,8 @@ fn with_revision(kept: KeptResource) -> Value {
     json
 }
 
-/// `create [--force] -f`.
-pub(super) fn create(create: &Create, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let how = if create.force { How::Replace } else { How::Create };
-    write(&create.files, how, create.dry_run, client, screen)
-}
-
-/// `update -f`.
-pub(super) fn update(update: &UpdateFile, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    write(&update.files, How::Update, update.dry_run, client, screen)
-}
-
-/// All files as one change.
-fn write(
+/// `create` and `update`: all files as one change.
+pub(super) fn write(
     files: &Files,
     how: How,
     is_dry: bool,

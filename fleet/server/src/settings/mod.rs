@@ -14,8 +14,9 @@ use protocol::{Edition, Version};
 use crate::fault::UsageFault;
 use crate::notify::Receiver;
 use crate::oidc::{self, Oidc};
-use crate::reporting::{self, Enrolment, Reporting};
-use written::{NO_COMMAND, ServerFile};
+use crate::reporting::{self, Reporting};
+use written::NO_COMMAND;
+pub(crate) use written::ServerFile;
 
 /// Where the data is by default.
 const DATA: &str = "/var/lib/teleport-fleet";
@@ -114,33 +115,6 @@ impl Settings {
             Some(dir) => Ok(dir.clone()),
             None => Ok(ServerFile::read(config)?.data.unwrap_or_else(|| DATA.into())),
         }
-    }
-
-    /// How new hosts enrol, for a verb that looks at the configuration alone.
-    ///
-    /// # Errors
-    /// The configuration cannot be read.
-    pub(crate) fn enrolment(config: &Path) -> Result<Enrolment, String> {
-        Ok(ServerFile::read(config)?.enrolment.unwrap_or_default())
-    }
-
-    /// Who is told what happens, by the configuration alone.
-    ///
-    /// # Errors
-    /// The configuration cannot be read, or says what does not go together.
-    pub(crate) fn receiver(config: &Path) -> Result<Option<Receiver>, String> {
-        let file = ServerFile::read(config)?;
-        Receiver::of(file.webhook_url, file.webhook_secret_file)
-    }
-
-    /// Who names the people that log in, by the configuration alone.
-    ///
-    /// # Errors
-    /// The configuration cannot be read, or says what does not go together.
-    pub(crate) fn oidc(config: &Path) -> Result<Option<Oidc>, String> {
-        let file = ServerFile::read(config)?;
-        let is_secure = file.plain != Some(true) || file.behind_proxy == Some(true);
-        Oidc::of(file.oidc, file.public_addr.as_deref(), is_secure)
     }
 
     /// Where the admin socket is, for a verb that asks the server beside a look at its files.

@@ -18,26 +18,26 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// The configuration, as it is written.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ServerFile {
-    pub(super) data: Option<PathBuf>,
-    pub(super) listen: Option<SocketAddr>,
-    pub(super) metrics: Option<SocketAddr>,
-    pub(super) tls_cert: Option<PathBuf>,
-    pub(super) tls_key: Option<PathBuf>,
-    pub(super) plain: Option<bool>,
-    pub(super) behind_proxy: Option<bool>,
-    pub(super) public_addr: Option<String>,
-    pub(super) packages: Option<String>,
-    pub(super) ready_file: Option<PathBuf>,
-    pub(super) admin_socket: Option<PathBuf>,
-    pub(super) server_version: Option<Version>,
-    pub(super) cluster_name: Option<String>,
-    pub(super) edition: Option<Edition>,
-    pub(super) enrolment: Option<Enrolment>,
-    pub(super) report_interval_seconds: Option<u32>,
-    pub(super) webhook_url: Option<String>,
-    pub(super) webhook_secret_file: Option<PathBuf>,
-    pub(super) oidc: oidc::OidcFile,
+pub(crate) struct ServerFile {
+    pub(crate) data: Option<PathBuf>,
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) tls_cert: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
+    pub(crate) plain: Option<bool>,
+    pub(crate) behind_proxy: Option<bool>,
+    pub(crate) public_addr: Option<String>,
+    pub(crate) packages: Option<String>,
+    pub(crate) ready_file: Option<PathBuf>,
+    pub(crate) admin_socket: Option<PathBuf>,
+    pub(crate) server_version: Option<Version>,
+    pub(crate) cluster_name: Option<String>,
+    pub(crate) edition: Option<Edition>,
+    pub(crate) enrolment: Option<Enrolment>,
+    pub(crate) report_interval_seconds: Option<u32>,
+    pub(crate) webhook_url: Option<String>,
+    pub(crate) webhook_secret_file: Option<PathBuf>,
+    pub(crate) oidc: oidc::OidcFile,
 }
 
 /// What is said of the command that an earlier version ran for each notification.
@@ -105,7 +105,7 @@ fn set_interval(slot: &mut Option<u32>, value: &Node) -> Result<(), String> {
 
 impl ServerFile {
     /// The default file may be absent.
-    pub(super) fn read(file: &Path) -> Result<Self, String> {
+    pub(crate) fn read(file: &Path) -> Result<Self, String> {
         let text = match fleet_cli::read_text(file, MAX_FILE) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound && file == Path::new(CONFIG) => {
