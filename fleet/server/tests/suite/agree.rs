@@ -136,7 +136,11 @@ fn said(server: &Server, page: &Visitor<'_>, token: &str, host: &str) -> [String
     let mut reason = Reason::read(&explained["why"]);
     reason.until = Some(explained["until"].as_str().map(str::to_owned));
     let (version, update) = (text(&explained["version"]), explained["update"] == true);
-    let told = if update { format!("update to {version}") } else { format!("no update ({version})") };
+    let told = match explained["why"]["code"].as_str() {
+        Some("updated" | "went_back") => format!("{version}, which it runs"),
+        _ if update => format!("update to {version}"),
+        _ => format!("no update now (version named: {version})"),
+    };
     let mut parts = vec![format!("<dd>{told}</dd>"), format!("<p class=\"why\">{}</p>", reason.sentence())];
     if let Some(until) = reason.until.as_ref().and_then(Option::as_deref).filter(|_| !reason.is_moving()) {
         parts.push(format!(">{}</small></dd>", time_to_come(until, &TimeZone::UTC)));

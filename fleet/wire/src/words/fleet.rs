@@ -37,6 +37,7 @@ pub fn summary(rollout: Option<&AgentRollout>, stops: &Stops, now: Timestamp) ->
     let all = format!("{} of {}", rollout.status.updated_count, hosts(rollout.status.host_count));
     let is_over = groups().all(|group| group.state == "done");
     let text = match rollout.status.updated_count == rollout.status.host_count {
+        _ if rollout.status.host_count == 0 => format!("{target}: no host reports{}", how_far(rollout, now)),
         true if is_over => format!("Nothing to do: {all} run {target}"),
         false if is_over && !rollout.is_immediate() => format!("Done: {all} run {target}"),
         _ => format!("{target}: {all}{}", how_far(rollout, now)),
@@ -76,6 +77,7 @@ fn halted(rollout: &AgentRollout) -> Option<String> {
 
 fn held(rollout: Option<&AgentRollout>, holds: &HoldsView) -> Option<String> {
     let status = rollout.map(|rollout| (clean(&rollout.spec.target_version), &rollout.status));
+    let status = status.filter(|(_, status)| status.host_count > 0);
     let runs =
         status.map(|(to, status)| format!("; {} of {} run {to}", status.updated_count, hosts(status.host_count)));
     holds.all.then(|| format!("everything, by {}{}", held_by(holds), runs.unwrap_or_default()))

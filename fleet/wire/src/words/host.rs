@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use fleet_engine::host::NamedHost;
+use fleet_engine::reason::Why;
 use fleet_engine::tally::BY_HAND;
 
 use crate::api::{AuditEntry, DecidedMany, HostView, ManyDecision, ToldHost};
@@ -63,10 +64,14 @@ pub fn beside_state(host: &HostView) -> Vec<&str> {
     all.into_iter().filter(|word| !word.is_empty()).collect()
 }
 
-/// `update to 1.2.4`, `no update (1.2.3)`.
-pub fn answer(ToldHost { update, version, .. }: &ToldHost) -> String {
-    let version = if version.is_empty() { "(none)" } else { version };
-    if *update { format!("update to {version}") } else { format!("no update ({version})") }
+/// `update to 1.2.4`, `1.2.4, which it runs`, `no update now (version named: 1.2.3)`.
+pub fn answer(ToldHost { update, version, why, .. }: &ToldHost) -> String {
+    match why.code.known() {
+        _ if version.is_empty() => "no version, and no update".to_owned(),
+        Some(Why::Updated | Why::WentBack) => format!("{version}, which it runs"),
+        _ if *update => format!("update to {version}"),
+        _ => format!("no update now (version named: {version})"),
+    }
 }
 
 /// What keeps it from updating, by a word each; empty: nothing of its own.
