@@ -16,7 +16,7 @@ pub const WORDS: [(&str, &str, &str); 37] = [
     ("suspended", "the mode is suspended: no group starts, and no host is allowed to update", ""),
     ("outside_window", "its window is closed", ""),
     ("rollout_changed_during_window", "the rollout began in its window: it waits for the next window", ""),
-    ("previous_groups_not_done", "{} is not done", "a group before it"),
+    ("previous_groups_not_done", "{}", "a group before it is not done"),
     ("wait_hours", "its wait_hours since the start of {} are not over", "the group before it"),
     ("soak_hours", "its soak_hours since {} was done are not over", "the group before it"),
     ("blackout", "a freeze period lasts{}", ""),

@@ -128,11 +128,15 @@ impl Desk<'_> {
         match &group.reason.why {
             Why::Halted { .. } | Why::Held => Some(self.end_of_halt(group)),
             Why::Disabled | Why::Suspended => Some(self.modes()),
-            Why::PreviousGroupsNotDone { .. } => match self.stopped_before(index).filter(|_| depth > 0) {
+            Why::PreviousGroupsNotDone { group: before, .. } => {
+                let is_it = |group: &GroupStatus| group.is_stopped() && (is_unstarted || group.policy.name == *before);
+                let stopped = gate::find_before(self.rollout, index, is_it).filter(|_| depth > 0);
                 // Past a group that was stopped nobody is sent by advice.
-                Some(stopped) => self.of_group(stopped, depth - 1),
-                None => self.start(group, false),
-            },
+                match stopped.and_then(|stopped| self.rollout.find(&stopped.policy.name)) {
+                    Some(stopped) => self.of_group(stopped, depth - 1),
+                    None => self.start(group, false),
+                }
+            }
             Why::OutsideWindow if !is_unstarted && group.policy.pace.window.is_some() => self.edit_groups(group),
             Why::OutsideWindow
             | Why::RolloutChangedDuringWindow
@@ -211,7 +215,10 @@ impl Desk<'_> {
         }
         // An immediate rollout has no groups to name.
         let is_named = self.rollout.find(&group.policy.name).is_some();
-        let run = self.state.end_of_hold(is_named.then_some(group.policy.name.as_str()));
+        // What stopped all groups has one end, and not one for each.
+        let is_by_all = self.state.holds.all && !self.state.holds.groups.contains(&group.policy.name);
+        let is_by_all = is_by_all && group.halt.as_ref().is_some_and(|halt| halt.rule.is_of_hold());
+        let run = self.state.end_of_hold(Some(group.policy.name.as_str()).filter(|_| is_named && !is_by_all));
         match &group.reason.why {
             Why::Halted { rule, error, .. } => {
                 end_of_halt(&group.policy.name, *rule, error.as_deref(), self.rollout.goes_back(), run)
@@ -237,25 +244,6 @@ impl Desk<'_> {
         Advice::Edit(vec![format!("{}/{name}", Kind::Release)])
     }
 
-    /// A group before the one at `index` that only a person lets go on.
-    fn stopped_before(&self, index: usize) -> Option<usize> {
-        let is_stopped = |group: &GroupStatus| matches!(group.state, State::Halted | State::RolledBack);
-        let (mut seen, mut next) = (vec![index], 0);
-        while let Some(at) = seen.get(next).copied() {
-            for before in gate::before(self.rollout, at).into_iter().filter(|group| group.state != State::Done) {
-                let found = self.rollout.find(&before.policy.name)?;
-                if is_stopped(before) {
-                    return Some(found);
-                }
-                if !seen.contains(&found) {
-                    seen.push(found);
-                }
-            }
-            next += 1;
-        }
-        None
-    }
-
     /// The resources whose mode is not enabled: the lowest counts, so all of them.
     fn modes(&self) -> Advice {
         let mut kinds = self.resources.kinds_below_enabled();
@@ -278,7 +266,7 @@ impl Desk<'_> {
 /// where hosts did not bear that one, and not at all where their commonest `error` can only be the release's.
 pub fn end_of_halt(group: &str, rule: HaltRule, error: Option<&str>, back: bool, run: Command) -> Advice {
     let is_late = rule == HaltRule::TimeoutThreshold;
-    if !rule.is_of_failures() && !is_late {
+    if !rule.is_by_hosts() {
         return Advice::Command(run);
     }
     let mut steps = vec![Advice::Look { group: group.to_owned(), timed_out: is_late }, edit(Kind::Version)];

@@ -13,7 +13,7 @@ use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::{WaitReason, Why};
 use crate::rollout::{GroupStatus, Rollout, State};
 use crate::rollout_state::RolloutState;
-use crate::step::{gate, reasons};
+use crate::step::{gate, pace, reasons};
 use crate::tally::{HostState, TallyContext};
 
 /// What a host is told.
@@ -156,7 +156,7 @@ struct GroupView<'a> {
 impl<'a> GroupView<'a> {
     fn new(rollout: &'a Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
         let look = TallyContext::new(rollout, group, fleet, now);
-        Self { rollout, look, paused: reasons::paused(rollout, group, now), answers: HashMap::new() }
+        Self { rollout, look, paused: pace::paused(rollout, group, now), answers: HashMap::new() }
     }
 
     fn answer_of(&mut self, host: &Host, fleet: &Fleet) -> &HostAnswer {

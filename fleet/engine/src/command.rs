@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::calendar::{Blackout, blackout_at, end_of_blackout};
 use crate::fleet::Fleet;
 use crate::policy::{Mode, Schedule, Strategy};
-use crate::reason::HaltRule;
+use crate::reason::{HaltRule, Why};
 use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
 use crate::rollout_state::{HaltCause, RolloutState};
 
@@ -412,17 +412,18 @@ impl GroupStatus {
     ) -> Result<(), CommandRefusal> {
         let name = self.policy.name.clone();
         let passes = by.force || by.ignore_blackout;
+        let is_behind = matches!(self.reason.why, Why::PreviousGroupsNotDone { .. });
         match (self.state, strategy) {
             (_, Strategy::TimeBased) => return not_by_hand(),
             (State::Halted, _) => return halted(&name),
             (State::Canary, _) if by.force => {
-                self.forced = Some(now);
+                (self.forced, self.started_by_hand) = (Some(now), Some(now));
                 self.enter(State::Active, "manual_trigger", now);
                 return Ok(());
             }
-            // It was started before the freeze that keeps its hosts now.
-            (State::Canary | State::Active, _) if passes && self.blackout(now).is_some() => {
-                self.forced = Some(now);
+            // It was started before what keeps its hosts now: a freeze, or by force a group before it that was stopped.
+            (State::Canary | State::Active, _) if passes && self.blackout(now).is_some() || by.force && is_behind => {
+                (self.forced, self.started_by_hand) = (Some(now), by.force.then_some(now).or(self.started_by_hand));
                 return Ok(());
             }
             (State::Canary | State::Active, _) => return already(&name, "started"),
@@ -437,7 +438,7 @@ impl GroupStatus {
         if let Some(freeze) = blackout_at(freezes, now).filter(|_| !passes) {
             return frozen(&name, freeze, end_of_blackout(freezes, now));
         }
-        self.forced = passes.then_some(now);
+        (self.forced, self.started_by_hand) = (passes.then_some(now), Some(now));
         self.at_once = false;
         self.start(by.force, "manual_trigger", fleet, now);
         Ok(())

@@ -12,7 +12,8 @@ use crate::policy::{Schedule, Strategy};
 use crate::reason::{CanaryObstacle, Why};
 use crate::rollout::{GroupStatus, Rollout, State};
 use crate::step::canaries::obstacle;
-use crate::step::reasons::{earliest_end, paused, still_needed};
+use crate::step::pace::paused;
+use crate::step::reasons::{earliest_end, still_needed};
 use crate::tally::{HostState, TallyContext};
 
 /// Most hosts that are named of those that are waited for.

@@ -36,8 +36,11 @@ pub enum Why {
     RolloutChangedDuringWindow = "rollout_changed_during_window",
     /// Groups before it are not done.
     PreviousGroupsNotDone {
-        /// The first of them.
+        /// One of them.
         group: String,
+        /// Its state, where it is stopped: halted or rolledback.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stopped: Option<String>,
     } = "previous_groups_not_done",
     /// Its hours since the start of the group before it are not over.
     WaitHours {
@@ -240,14 +243,17 @@ impl HaltRule {
     pub fn is_of_failures(self) -> bool {
         matches!(self, Self::FailedThreshold | Self::SoakFailed | Self::CanaryFailed)
     }
+
+    /// Whether it is by what hosts said or did, late ones too: no person and no other program stopped them.
+    pub fn is_by_hosts(self) -> bool {
+        self.is_of_failures() || self == Self::TimeoutThreshold
+    }
 }
 
 impl Why {
     /// Whether the hosts did nothing to be halted for: a person or the server stopped them.
     pub fn is_stopped_by_decision(&self) -> bool {
-        let is_decision =
-            |rule: HaltRule| rule.is_of_hold() || matches!(rule, HaltRule::ReleaseBlocked | HaltRule::GateStopped);
-        matches!(self, Self::Halted { rule, .. } if is_decision(*rule))
+        matches!(self, Self::Halted { rule, .. } if !rule.is_by_hosts())
     }
 
     /// Who can change it.

@@ -222,6 +222,9 @@ pub struct GroupStatus {
     pub done_while_halted: bool,
     /// When it was started by force: the freezes of that time do not keep its hosts.
     pub forced: Option<Timestamp>,
+    /// When an operator last started it.
+    #[serde(default)]
+    pub(crate) started_by_hand: Option<Timestamp>,
     /// A rollback without the cap.
     pub at_once: bool,
     /// What there is to see of it: a digest of its policy.
@@ -453,6 +456,11 @@ impl GroupStatus {
     /// Whether hosts of it may be allowed to update, or were until it was stopped.
     pub(crate) fn has_begun(&self) -> bool {
         self.state.has_started() || self.halt.as_ref().is_some_and(|halt| halt.from.has_started())
+    }
+
+    /// Only a person lets it go on.
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self.state, State::Halted | State::RolledBack)
     }
 
     /// Begins another round of those that failed or timed out, where an attempt or the end of the group has come since the last.

@@ -211,7 +211,7 @@ GROUP of GroupPolicy = "A group" {
     window_duration: Minutes(SHORTEST_WINDOW, LONGEST_WINDOW), "none" => "next step" -> pace.window;
     /// hosts per hour
     rate: Mapping(&RATE), "none" => "next step";
-    /// more failed hosts than this, of those counted at the start, halt the group. v2 itself never halts on failures
+    /// more failed hosts than this, of those counted at the start, halt the group; groups behind it then let no further host update either. v2 itself never halts on failures
     max_failed_before_halt: Percentage, "`10%`" "`0%`" => "next step" -> proof.max_failed;
     /// the same for hosts that timed out
     max_timeout_before_halt: Percentage, "`100%`" "`10%`" => "next step" -> proof.max_timeout;

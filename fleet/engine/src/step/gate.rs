@@ -38,7 +38,7 @@ pub(crate) fn closed(rollout: &Rollout, index: usize, now: Timestamp) -> Option<
     let gate = &group.policy.gate;
     let is_time_based = rollout.strategy == Strategy::TimeBased;
     if let Some(waited_for) = before(rollout, index).iter().find(|group| !is_over(rollout, group)) {
-        return Some(Why::PreviousGroupsNotDone { group: waited_for.policy.name.clone() });
+        return Some(not_done(waited_for));
     }
     if let Some(blackout) = group.blackout(now) {
         return Some(Why::Blackout { reason: blackout.reason.clone() });
@@ -71,6 +71,43 @@ pub(crate) fn before(rollout: &Rollout, index: usize) -> Vec<&GroupStatus> {
         Strategy::HaltOnError => rollout.groups.iter().take(index).chain(required).collect(),
         Strategy::TimeBased | Strategy::Requires => required.collect(),
     }
+}
+
+/// That `group` is waited for.
+pub(crate) fn not_done(group: &GroupStatus) -> Why {
+    let stopped = group.is_stopped().then(|| group.state.name().to_owned());
+    Why::PreviousGroupsNotDone { group: group.policy.name.clone(), stopped }
+}
+
+/// The first group before the one at `index`, or before those, of which `is_wanted` holds.
+pub(crate) fn find_before(
+    rollout: &Rollout,
+    index: usize,
+    is_wanted: impl Fn(&GroupStatus) -> bool,
+) -> Option<&GroupStatus> {
+    let (mut seen, mut next) = (vec![index], 0);
+    while let Some(at) = seen.get(next).copied() {
+        for group in before(rollout, at) {
+            if is_wanted(group) {
+                return Some(group);
+            }
+            seen.extend(rollout.find(&group.policy.name).filter(|found| !seen.contains(found)));
+        }
+        next += 1;
+    }
+    None
+}
+
+/// A group before `group` that hosts did not bear the version in: halted by them, or rolled back. One that a person started since
+/// goes on (FLEET §3).
+pub(crate) fn stopped_before<'a>(rollout: &'a Rollout, group: &GroupStatus) -> Option<&'a GroupStatus> {
+    let is_bad = |before: &GroupStatus| {
+        let by_hosts = before.halt.as_ref().is_none_or(|halt| halt.rule.is_by_hosts());
+        before.is_stopped() && by_hosts && group.started_by_hand.is_none_or(|at| at < before.last_update_time)
+    };
+    // Most often nobody is, and that is seen at once.
+    let index = rollout.find(&group.policy.name).filter(|_| rollout.groups.iter().any(is_bad))?;
+    find_before(rollout, index, is_bad)
 }
 
 /// What it waits for by the clock since something of the groups before it, and until when.

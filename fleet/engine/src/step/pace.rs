@@ -4,9 +4,12 @@ use std::collections::BinaryHeap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::gate;
+use crate::calendar::end_of_blackout;
 use crate::fleet::Fleet;
 use crate::host::{GroupPlace, Host};
 use crate::policy::{Rate, Schedule, Strategy};
+use crate::reason::Why;
 use crate::rollout::{Cursor, GroupStatus, RateAccount, Rollout, RolloutPass, State};
 use crate::tally::{HostState, TallyContext};
 
@@ -45,13 +48,40 @@ pub(crate) fn is_moving(rollout: &Rollout, index: usize, now: Timestamp) -> bool
     let is_on = matches!(group.state, State::Canary | State::Active | State::RolledBack)
         || (group.state == State::Done && rollout.strategy != Strategy::TimeBased);
     let is_kept = group.state == State::RolledBack && rollout.start_block.is_some();
-    let is_frozen = group.blackout(now).is_some() || group.is_changed().is_some();
-    is_on && !is_kept && !is_frozen && !group.done_while_halted && is_in_hours(rollout, group, now)
+    is_on && !is_kept && !group.done_while_halted && paused(rollout, group, now).is_none()
+}
+
+/// What keeps the hosts of a started group that were not told yet: a freeze, a change that nobody approved,
+/// a group before it in which hosts failed, or the clock.
+pub(crate) fn paused(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> Option<(Why, Option<Timestamp>)> {
+    if let Some(blackout) = group.blackout(now) {
+        let end = end_of_blackout(&group.policy.gate.blackout, now);
+        return Some((Why::Blackout { reason: blackout.reason.clone() }, Some(end)));
+    }
+    if let Some(role) = group.is_changed() {
+        return Some((Why::Approval { role: role.to_owned() }, None));
+    }
+    if let Some(stopped) = gate::stopped_before(rollout, group).filter(|_| group.state.has_started()) {
+        return Some((gate::not_done(stopped), None));
+    }
+    (!is_in_hours(rollout, group, now)).then(|| (Why::OutsideWindow, next_hours(rollout, group, now)))
+}
+
+/// When hosts of a started group may be let go again.
+fn next_hours(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> Option<Timestamp> {
+    let opening = &group.policy.gate.opening;
+    if rollout.schedule == Schedule::Immediate {
+        return None;
+    }
+    match group.policy.pace.window {
+        Some(_) => opening.next(now),
+        None => opening.next_day(now),
+    }
 }
 
 /// Whether the clock lets hosts go: within `window_duration`, which lasts over midnight; without one, RFD 0169's groups on their
 /// days. Going back waits for neither.
-pub(crate) fn is_in_hours(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> bool {
+fn is_in_hours(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> bool {
     if rollout.without_windows || rollout.schedule == Schedule::Immediate || group.state == State::RolledBack {
         return true;
     }

@@ -40,8 +40,8 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
         State::Unstarted => {
             (gate::closed(rollout, index, now).unwrap_or(Why::LetGo), earliest_start(rollout, index, now))
         }
-        State::Canary | State::Active | State::Done if paused(rollout, group, now).is_some() => {
-            paused(rollout, group, now).unwrap_or((Why::OutsideWindow, None))
+        State::Canary | State::Active | State::Done if pace::paused(rollout, group, now).is_some() => {
+            pace::paused(rollout, group, now).unwrap_or((Why::OutsideWindow, None))
         }
         State::Canary | State::Active if rollout.clock.silent_since(now).is_some() => (Why::FleetSilent, None),
         State::Canary => nobody(rollout, group, Strategy::Requires, now).unwrap_or_else(|| (canary(group), None)),
@@ -67,18 +67,6 @@ pub(crate) fn halted(halt: &Halt) -> Why {
 fn start_blocked(rollout: &Rollout) -> Why {
     let reason = rollout.start_block.as_ref().map(|block| block.reason.clone()).unwrap_or_default();
     Why::VersionBlocked { reason }
-}
-
-/// What keeps the hosts of a started group that were not told yet: a freeze, a change that nobody approved, or the clock.
-pub(crate) fn paused(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> Option<(Why, Option<Timestamp>)> {
-    if let Some(blackout) = group.blackout(now) {
-        let end = end_of_blackout(&group.policy.gate.blackout, now);
-        return Some((Why::Blackout { reason: blackout.reason.clone() }, Some(end)));
-    }
-    if let Some(role) = group.is_changed() {
-        return Some((Why::Approval { role: role.to_owned() }, None));
-    }
-    (!pace::is_in_hours(rollout, group, now)).then(|| (Why::OutsideWindow, next_hours(rollout, group, now)))
 }
 
 /// Why a time-based group is not active.
@@ -146,7 +134,7 @@ pub(crate) fn earliest_end(rollout: &Rollout, group: &GroupStatus, from: Timesta
     if still == 0 {
         return Some(from);
     }
-    let may_go = match paused(rollout, group, from) {
+    let may_go = match pace::paused(rollout, group, from) {
         Some((_, until)) => until?,
         None => from,
     };
@@ -302,16 +290,4 @@ fn within_window(
 fn window_end(rollout: &Rollout, group: &GroupStatus, at: Timestamp) -> Option<Timestamp> {
     let opened = group.policy.gate.opening.opened_at(at, rollout.window).filter(|_| !rollout.without_windows)?;
     opened.saturating_add(rollout.window).ok()
-}
-
-/// When hosts of a started group may be let go again.
-pub(crate) fn next_hours(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> Option<Timestamp> {
-    let opening = &group.policy.gate.opening;
-    if rollout.schedule == Schedule::Immediate {
-        return None;
-    }
-    match group.policy.pace.window {
-        Some(_) => opening.next(now),
-        None => opening.next_day(now),
-    }
 }

@@ -79,7 +79,7 @@ fn a_bad_release_halts_in_the_first_group_and_the_second_is_spared() {
     let failed = one.curve.samples().iter().find(|sample| sample.failed > 0).unwrap().at;
     assert_eq!(i64::try_from(failed).unwrap(), halt.at.duration_since(forecast.begin).as_secs());
     assert!(forecast.hit() <= 10, "at most as many as may be in flight: {}", forecast.hit());
-    assert_eq!((two.state, two.told, two.why.as_str()), (State::Unstarted, 0, "group one is not done"));
+    assert_eq!((two.state, two.told, two.why.as_str()), (State::Unstarted, 0, "group one is halted"));
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl Reason {
     pub fn waits_for(&self) -> Option<&str> {
         match &self.code {
             Lenient::Known(
-                Why::PreviousGroupsNotDone { group } | Why::WaitHours { group } | Why::SoakHours { group },
+                Why::PreviousGroupsNotDone { group, .. } | Why::WaitHours { group } | Why::SoakHours { group },
             ) => Some(group),
             _ => None,
         }
@@ -169,9 +169,12 @@ pub fn sentence(why: &Why) -> String {
 fn details(why: &Why) -> Option<String> {
     let bracketed = |text: &str| if text.is_empty() { String::new() } else { format!(" ({})", clean(text)) };
     Some(match why {
-        Why::PreviousGroupsNotDone { group } | Why::WaitHours { group } | Why::SoakHours { group } => {
-            format!("group {}", clean(group))
+        Why::PreviousGroupsNotDone { group, stopped } => {
+            let state =
+                stopped.as_deref().map_or("not done", |state| if state == "halted" { state } else { "rolled back" });
+            format!("group {} is {state}", clean(group))
         }
+        Why::WaitHours { group } | Why::SoakHours { group } => format!("group {}", clean(group)),
         Why::Blackout { reason } | Why::VersionBlocked { reason } => bracketed(reason),
         Why::FailedHere { error: Some(error) } if error == BY_HAND => {
             "somebody on the host went back from this version".to_owned()
@@ -255,10 +258,10 @@ fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>, sample: &[St
     let is_each = count <= u64::try_from(some.len()).unwrap_or(u64::MAX);
     let some = match some.join(", ") {
         none if none.is_empty() => none,
-        each if is_by_hand(rule, error) && is_each => format!(": {each}"),
-        some => format!("; for example {some}"),
+        each if is_by_hand(rule, error) && is_each => format!(" ({each})"),
+        some => format!(" (for example {some})"),
     };
-    format!(" ({}): {what}{said}{some}", rule.name())
+    format!(" ({}): {what}{some}{said}", rule.name())
 }
 
 #[cfg(test)]
@@ -307,7 +310,9 @@ pub(crate) mod tests {
             Why::Suspended,
             Why::OutsideWindow,
             Why::RolloutChangedDuringWindow,
-            Why::PreviousGroupsNotDone { group: group() },
+            Why::PreviousGroupsNotDone { group: group(), stopped: None },
+            Why::PreviousGroupsNotDone { group: group(), stopped: Some("halted".to_owned()) },
+            Why::PreviousGroupsNotDone { group: group(), stopped: Some("rolledback".to_owned()) },
             Why::WaitHours { group: group() },
             Why::SoakHours { group: group() },
             Why::Blackout { reason: "year end".to_owned() },
