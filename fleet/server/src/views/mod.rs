@@ -1,6 +1,8 @@
 //! What stands on the dashboard's pages: what the server knows in, HTML out (FLEET §6). Pure: a file a page, its template in
 //! `fleet/server/templates/`.
 
+#[cfg(test)]
+mod agree;
 pub(crate) mod assets;
 pub(crate) mod audit;
 pub(crate) mod confirm;
