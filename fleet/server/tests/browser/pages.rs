@@ -40,21 +40,22 @@ pub(crate) fn logged_in(server: &Server, token: &str, look: Look) -> Option<Brow
     Some(browser)
 }
 
-/// What axe-core finds that is serious, where it is installed.
-fn faults(browser: &Browser, axe: &str) -> Vec<String> {
+/// What axe-core finds or cannot decide, of every level that it knows (WCAG A to AAA, and what is good practice).
+pub(crate) fn faults(browser: &Browser, axe: &str) -> Vec<String> {
     browser.run(axe);
     let found = browser.wait_for(
-        "return axe.run(document, { resultTypes: ['violations'] }).then((found) => found.violations.map((one) => \
-         ({ id: one.id, impact: one.impact, at: one.nodes.map((node) => node.target.join(' ') + ' ' + node.failureSummary) })))",
+        "const runOnly = ['wcag2a', 'wcag2aa', 'wcag2aaa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']; \
+         return axe.run(document, { runOnly }).then((found) => [...found.violations, ...found.incomplete].map((one) => \
+         ({ id: one.id, impact: one.impact, at: one.nodes.filter((node) => !/too short to determine/.test(node.failureSummary)) \
+         .map((node) => node.target.join(' ') + ' ' + node.failureSummary) })).filter((one) => one.at.length > 0))",
     );
-    let serious = |one: &&Value| matches!(one["impact"].as_str(), Some("serious" | "critical"));
-    found.as_array().unwrap().iter().filter(serious).map(Value::to_string).collect()
+    found.as_array().unwrap().iter().map(Value::to_string).collect()
 }
 
 /// Looks of which each must do.
 pub(crate) const LOOKS: [Look; 4] = [PHONE, DESK, Look { is_dark: true, ..DESK }, Look { is_dark: false, ..PHONE }];
 
-/// The open page is no wider than the window and has nothing that axe-core calls serious.
+/// The open page is no wider than the window and has nothing that axe-core finds.
 pub(crate) fn check(browser: &Browser, axe: Option<&str>, look: Look, page: &str) {
     let widths =
         browser.run("const page = document.documentElement; return [page.scrollWidth, page.clientWidth, innerWidth]");

@@ -45,7 +45,7 @@ fn send(server: &Server, host: &Host, report: &Value) {
 }
 
 /// A rollout as it is after some hours: one group done, one under way, one that failures halted, one that waits. The hosts by group.
-fn fleet(server: &Server) -> Vec<Vec<Host>> {
+pub(crate) fn fleet(server: &Server) -> Vec<Vec<Host>> {
     let group = |(name, hour): (&str, u32)| {
         let bounds = "max_in_flight: 100%, max_failed_before_halt: 20%";
         format!("      - {{name: {name}, days: ['*'], start_hour: {hour}, {bounds}}}\n")
@@ -60,9 +60,14 @@ fn fleet(server: &Server) -> Vec<Vec<Host>> {
          regular, mode: enabled}}\n"
     ));
     let epoch = epoch(server);
+    let named = |number: u8, group| {
+        let mut host = Host::new(number, group);
+        host.hostname = format!("web{number:02}");
+        host
+    };
     let numbers = |at: u8| at * HOSTS + 1..=(at + 1) * HOSTS;
     let hosts: Vec<Vec<Host>> =
-        (0..).zip(GROUPS).map(|(at, group)| numbers(at).map(|number| Host::new(number, group)).collect()).collect();
+        (0..).zip(GROUPS).map(|(at, group)| numbers(at).map(|number| named(number, group)).collect()).collect();
     hosts.iter().flatten().for_each(|host| send(server, host, &says(host, epoch, FROM, None)));
     let (all, start) = (usize::from(HOSTS), |group: &str| {
         server.ok(&["autoupdate", "agents", "start-update", group, "--force"]);
