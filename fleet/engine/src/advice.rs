@@ -216,8 +216,9 @@ impl Desk<'_> {
         // An immediate rollout has no groups to name.
         let is_named = self.rollout.find(&group.policy.name).is_some();
         // What stopped all groups has one end, and not one for each.
-        let is_by_all = self.state.holds.all && !self.state.holds.groups.contains(&group.policy.name);
-        let is_by_all = is_by_all && group.halt.as_ref().is_some_and(|halt| halt.rule.is_of_hold());
+        let holds = &self.state.holds;
+        let is_of_hold = group.halt.as_ref().is_some_and(|halt| halt.rule.is_of_hold());
+        let is_by_all = is_of_hold && holds.all && !holds.groups.contains(&group.policy.name);
         let run = self.state.end_of_hold(Some(group.policy.name.as_str()).filter(|_| is_named && !is_by_all));
         match &group.reason.why {
             Why::Halted { rule, error, .. } => {

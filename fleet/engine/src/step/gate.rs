@@ -91,7 +91,9 @@ pub(crate) fn find_before(
             if is_wanted(group) {
                 return Some(group);
             }
-            seen.extend(rollout.find(&group.policy.name).filter(|found| !seen.contains(found)));
+            // In the order of a list all of them are before it already.
+            let further = rollout.find(&group.policy.name).filter(|_| rollout.strategy != Strategy::HaltOnError);
+            seen.extend(further.filter(|found| !seen.contains(found)));
         }
         next += 1;
     }
