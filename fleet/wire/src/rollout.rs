@@ -157,9 +157,23 @@ pub struct Needs {
     /// Hosts with a key that waits for an admin; absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_hosts: Option<u64>,
+    /// Hosts that were refused in the last hour because they have no good join token; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_token: Option<WithoutToken>,
     /// Groups that hosts declare and the rollout does not have; absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_groups: Option<UnknownGroups>,
+}
+
+/// Hosts without a good join token where one is needed: they are in no list.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WithoutToken {
+    /// How many.
+    pub hosts: u64,
+    /// What one of them calls itself; absent: none says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one: Option<String>,
 }
 
 /// Groups that hosts declare and the rollout does not have.

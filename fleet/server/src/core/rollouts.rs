@@ -8,7 +8,7 @@ use fleet_engine::host::GroupPlace;
 use fleet_engine::tally::{HostState, TallyContext};
 use fleet_wire::api::{ApiError, Code, HoldsView};
 use fleet_wire::reason::Reason;
-use fleet_wire::rollout::{AgentRollout, Needs, StopsAlone, UnknownGroup, UnknownGroups};
+use fleet_wire::rollout::{AgentRollout, Needs, StopsAlone, UnknownGroup, UnknownGroups, WithoutToken};
 use fleet_wire::words::fleet::{self, FleetSummary};
 
 use super::tx::Tx;
@@ -77,7 +77,9 @@ fn needs(state: &CoreState) -> Needs {
             place: rollout.rest().cloned(),
         })
     });
-    Needs { waiting_hosts: Some(waiting).filter(|waiting| *waiting > 0), unknown_groups }
+    let (refused, one) = state.enrolments.without_token(crate::clock::up());
+    let without_token = (refused > 0).then(|| WithoutToken { hosts: count(refused), one: one.map(str::to_owned) });
+    Needs { waiting_hosts: Some(waiting).filter(|waiting| *waiting > 0), without_token, unknown_groups }
 }
 
 /// The present rollout with its number, as those that are past.

@@ -20,6 +20,16 @@ pub fn needs(needs: &Needs) -> Vec<String> {
             hosts(count)
         )
     });
+    let refused = needs.without_token.as_ref().map(|refused| {
+        let one = refused.one.as_deref().map(|name| format!(" ({})", clean(name))).unwrap_or_default();
+        let (verb, counts, each) =
+            if refused.hosts == 1 { ("was", "counts", "it") } else { ("were", "count", "each") };
+        format!(
+            "{}{one} {verb} refused in the last hour without a good join token, and {counts} nowhere; give {each} one: teleport-fleet \
+             tokens join create NAME",
+            hosts(refused.hosts)
+        )
+    });
     let unknown = needs.unknown_groups.as_ref().map(|unknown| {
         let name = |group: &UnknownGroup| format!("{} ({})", clean(&group.name), group.hosts);
         let named: Vec<_> = unknown.largest.iter().map(name).collect();
@@ -31,7 +41,7 @@ pub fn needs(needs: &Needs) -> Vec<String> {
         let (count, named) = (hosts(unknown.hosts), named.join(", "));
         format!("{count} {verb} that this rollout does not have: {named}{more}; {they} {place}")
     });
-    waiting.into_iter().chain(unknown).collect()
+    waiting.into_iter().chain(refused).chain(unknown).collect()
 }
 
 /// Who holds everything: `an operator`.

@@ -127,6 +127,8 @@ pub(super) struct Members {
     clean_at: i64,
     waiting: HashMap<HostId, Candidate>,
     joins: Vec<JoinTokenRecord>,
+    /// When a host without a good join token was refused, by [`Now::up`], and what it calls itself.
+    without_token: HashMap<HostId, (i64, String)>,
     /// New hosts since then, by [`Now::up`].
     new: Option<(i64, usize)>,
     changed: Changed,
@@ -313,12 +315,18 @@ impl Members {
         match (self.mode, signed.token.as_deref()) {
             (_, Some(digest)) => match self.use_token(digest, now.time) {
                 Some((how, fixed)) => self.enrol(signed, how, fixed, now),
-                None => refused(Code::JoinTokenRefused, "the join token is not known, has expired or is used up"),
+                None => {
+                    self.note_without_token(signed, now.up);
+                    refused(Code::JoinTokenRefused, "the join token is not known, has expired or is used up")
+                }
             },
-            (Enrolment::Token, None) => refused(
-                Code::JoinTokenNeeded,
-                "a new host needs a join token here: `teleport-fleet tokens join create`",
-            ),
+            (Enrolment::Token, None) => {
+                self.note_without_token(signed, now.up);
+                refused(
+                    Code::JoinTokenNeeded,
+                    "a new host needs a join token here: `teleport-fleet tokens join create`",
+                )
+            }
             (Enrolment::Open, None) if !self.is_surge(fleet, now.up) => self.enrol(signed, OPEN.to_owned(), None, now),
             (Enrolment::Open | Enrolment::Approve, None) => {
                 let is_new = self.wait(signed, now.time);
@@ -329,6 +337,22 @@ impl Members {
                 }
             }
         }
+    }
+
+    /// Anybody can come so: no more are noted than may wait.
+    fn note_without_token(&mut self, signed: &ReportBody, up: i64) {
+        if self.without_token.len() >= MOST_WAITING {
+            self.without_token.retain(|_, (at, _)| up - *at < SURGE_TIME);
+        }
+        if self.without_token.len() < MOST_WAITING {
+            self.without_token.insert(signed.host, (up, signed.report.hostname.clone()));
+        }
+    }
+
+    /// How many hosts were refused in the last hour because they had no good join token, and what one of them calls itself.
+    pub(super) fn without_token(&self, up: i64) -> (usize, Option<&str>) {
+        let of_late = || self.without_token.values().filter(|(at, _)| up - *at < SURGE_TIME);
+        (of_late().count(), of_late().map(|(_, name)| name.as_str()).filter(|name| !name.is_empty()).min())
     }
 
     /// Counts a new host; whether it is one of too many.
@@ -363,6 +387,7 @@ impl Members {
     fn believe(&mut self, new: EnrolledHost) {
         let host = new.host;
         self.members.insert(EnrolledKey::from(&new));
+        self.without_token.remove(&host);
         self.changed.new.push(new);
         if self.waiting.remove(&host).is_some() {
             self.changed.waiting.insert(host);
