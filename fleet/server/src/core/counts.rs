@@ -123,7 +123,7 @@ fn is_unheard_for(state: &CoreState, host: &Host, seconds: u32, now: Timestamp) 
 /// Why a host is not counted, in the words of Managed Updates v2 where it has some; nothing: it is.
 pub(super) fn omission(state: &CoreState, host: &Host, now: Timestamp) -> Option<&'static str> {
     if !host.reports && state.enrolments.waits(host.id).is_some() {
-        Some("its key waits for an operator")
+        Some("its key waits for an admin")
     } else if !host.reports && state.enrolments.key(host.id).is_some() {
         Some("has not reported since it was accepted")
     } else if !host.reports {

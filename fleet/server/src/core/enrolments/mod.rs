@@ -415,7 +415,7 @@ impl Members {
         who: &str,
         now: Timestamp,
     ) -> Result<(), ApiError> {
-        let none = || ApiError::new(Code::NotFound, "no key of this host waits for an admin");
+        let none = || ApiError::new(Code::NotFound, "no key of this host waits (accepted already, or no join token)");
         let key = self.waiting.get(&host).ok_or_else(none)?.key;
         let is_so = |named: &str| !named.is_empty() && key.to_string().starts_with(&named.to_ascii_lowercase());
         if named.is_some_and(|named| !is_so(named)) {
