@@ -106,7 +106,7 @@ impl ApiClient {
         let target = ServerAddress::of(global)?;
         if let Some(what) = global.token_file.as_deref().and_then(crate::file::open_to_all) {
             // It is no reason to fail.
-            let _ = writeln!(err, "warning: {}: chmod 600", crate::show::text::clean(&what));
+            let _ = writeln!(err, "warning: {}: chmod 600", fleet_wire::text::clean(&what));
         }
         let config = Agent::config_builder()
             // The token goes to the server that was named, and to nobody else.
