@@ -70,8 +70,9 @@ impl Drawing {
 
     /// Of versions. `None`: no host has changed its version yet.
     pub(crate) fn of_versions(curve: &VersionCurve) -> Option<Self> {
-        let name =
-            |version: &String| if version.is_empty() { "others".to_owned() } else { text::clean(version).into_owned() };
+        let name = |version: &String| {
+            if version.is_empty() { "on others".to_owned() } else { format!("on {}", text::clean(version)) }
+        };
         let lines = ["v0", "v1", "v2", "v3", "v4"].into_iter().zip(curve.versions.iter().map(name)).collect();
         Self::draw("Hosts by version over time", &curve.points, lines, 0)
     }
