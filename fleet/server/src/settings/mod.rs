@@ -221,12 +221,16 @@ fn install_script(
     public_addr: Option<&str>,
 ) -> Result<Option<Arc<InstallScript>>, UsageFault> {
     let packages = serve.packages.as_deref().or(file.packages.as_deref());
-    let is_said = serve.public_addr.is_some() || serve.packages.is_some();
     let Some(address) = public_addr else {
-        let needs =
-            |_| Err(fault(is_said)("packages needs public_addr: the install script names this server".to_owned()));
-        return packages.map_or(Ok(None), needs);
+        if packages.is_some() {
+            // No refusal: a server that starts today starts after its next upgrade.
+            crate::terminal::say(format_args!(
+                "warning: packages is ignored without public_addr: the install script names this server"
+            ));
+        }
+        return Ok(None);
     };
+    let is_said = serve.public_addr.is_some() || serve.packages.is_some();
     let script = InstallScript::new(address, packages).map_err(|error| format!("public_addr or packages: {error}"));
     script.map(|script| Some(Arc::new(script))).map_err(fault(is_said))
 }
