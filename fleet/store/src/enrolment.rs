@@ -182,7 +182,7 @@ fn enrolled(row: &Row<'_>, path: &Path) -> Result<EnrolledKey> {
         sequence: unsigned(path, sequence)?,
         change: change.cast_unsigned(),
         fixed: fixed.map(|json| parse(path, "what a token fixed", &json).map(Box::new)).transpose()?,
-        is_unproven: row.get_ref(3).sql(path)?.as_str().is_ok_and(|how| how == OPEN),
+        is_unproven: row.get::<_, String>(3).sql(path)? == OPEN,
     })
 }
 

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::calendar::WindowOpening;
 use crate::policy::Strategy;
 use crate::reason::Why;
-use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
+use crate::rollout::{GateAnswer, GroupStatus, Halt, Rollout, State};
 
 /// Managed Updates: a window to start in is open for an hour.
 pub(crate) const WINDOW: SignedDuration = SignedDuration::from_hours(1);
@@ -39,6 +39,10 @@ pub(crate) fn closed(rollout: &Rollout, index: usize, now: Timestamp) -> Option<
     let is_time_based = rollout.strategy == Strategy::TimeBased;
     if let Some(waited_for) = before(rollout, index).iter().find(|group| !is_over(rollout, group)) {
         return Some(not_done(waited_for));
+    }
+    // Also one that lies behind groups that are done: with a list all are named above.
+    if let Some(stopped) = stopped_before(rollout, group).filter(|_| !is_time_based) {
+        return Some(not_done(stopped));
     }
     if let Some(blackout) = group.blackout(now) {
         return Some(Why::Blackout { reason: blackout.reason.clone() });
@@ -104,7 +108,9 @@ pub(crate) fn find_before(
 /// goes on (FLEET §3).
 pub(crate) fn stopped_before<'a>(rollout: &'a Rollout, group: &GroupStatus) -> Option<&'a GroupStatus> {
     let is_bad = |before: &GroupStatus| {
-        let by_hosts = before.halt.as_ref().is_none_or(|halt| halt.rule.is_by_hosts());
+        // Whoever halts a group that goes back ends nothing of why it does.
+        let is_bad = |halt: &Halt| halt.rule.is_by_hosts() || halt.from == State::RolledBack;
+        let by_hosts = before.halt.as_ref().is_none_or(is_bad);
         before.is_stopped() && by_hosts && group.started_by_hand.is_none_or(|at| at < before.last_update_time)
     };
     // Most often nobody is, and that is seen at once.

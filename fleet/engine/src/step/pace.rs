@@ -51,18 +51,19 @@ pub(crate) fn is_moving(rollout: &Rollout, index: usize, now: Timestamp) -> bool
     is_on && !is_kept && !group.done_while_halted && paused(rollout, group, now).is_none()
 }
 
-/// What keeps the hosts of a started group that were not told yet: a freeze, a change that nobody approved,
-/// a group before it in which hosts failed, or the clock.
+/// What keeps the hosts of a started group that were not told yet: a group before it in which hosts
+/// failed, a freeze, a change that nobody approved, or the clock.
 pub(crate) fn paused(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> Option<(Why, Option<Timestamp>)> {
+    // First, as it has no end by the clock, and its end is another group's.
+    if let Some(stopped) = gate::stopped_before(rollout, group).filter(|_| group.state.has_started()) {
+        return Some((gate::not_done(stopped), None));
+    }
     if let Some(blackout) = group.blackout(now) {
         let end = end_of_blackout(&group.policy.gate.blackout, now);
         return Some((Why::Blackout { reason: blackout.reason.clone() }, Some(end)));
     }
     if let Some(role) = group.is_changed() {
         return Some((Why::Approval { role: role.to_owned() }, None));
-    }
-    if let Some(stopped) = gate::stopped_before(rollout, group).filter(|_| group.state.has_started()) {
-        return Some((gate::not_done(stopped), None));
     }
     (!is_in_hours(rollout, group, now)).then(|| (Why::OutsideWindow, next_hours(rollout, group, now)))
 }

@@ -84,6 +84,9 @@ fn between_windows(rollout: &Rollout, index: usize, now: Timestamp) -> Why {
 pub(crate) fn earliest_start(rollout: &Rollout, index: usize, now: Timestamp) -> Option<Timestamp> {
     let group = rollout.groups.get(index)?;
     let gate = &group.policy.gate;
+    if rollout.strategy != Strategy::TimeBased && gate::stopped_before(rollout, group).is_some() {
+        return None;
+    }
     let mut from = now;
     for (before_index, before) in rollout.groups.iter().enumerate() {
         let is_before = gate::before(rollout, index).iter().any(|one| one.policy.name == before.policy.name);

@@ -114,18 +114,20 @@ pub(super) fn told(rollouts: &RolloutState, fleet: &Fleet, now: Timestamp) -> Ve
 pub(super) fn effects(before: &[Option<Version>], rollouts: &RolloutState, fleet: &Fleet, now: Timestamp) -> Effects {
     let mut effects = Effects::default();
     let target = rollouts.target.as_ref().map(|target| &target.target);
+    let group = |host: &Host| rollouts.rollout.as_ref().and_then(|rollout| rollout.group(host.place));
     let mut above: HashMap<Name, bool> = HashMap::new();
     let mut is_above_target = |host: &Host| {
         let has_part = !host.flags.pinned && !host.flags.disabled && !host.flags.is_held();
         let is_later = |version: Version| target.is_some_and(|target| target.precedes(&version));
         has_part
             && host.place != GroupPlace::Nowhere
+            && !group(host).is_some_and(|group| group.state == State::RolledBack || group.done_while_halted)
             && *above.entry(host.version).or_insert_with(|| fleet.names.text(host.version).parse().is_ok_and(is_later))
     };
     for ((host, before), after) in fleet.hosts().iter().zip(before).zip(told(rollouts, fleet, now)) {
         let runs = fleet.names.text(host.version);
-        effects.above_target += u64::from(is_above_target(host));
         let Some(after) = after else {
+            effects.above_target += u64::from(is_above_target(host));
             // Of one that is there already a stop takes nothing.
             effects.stops += u64::from(before.as_ref().is_some_and(|before| before.to_string() != runs));
             continue;

@@ -129,12 +129,13 @@ pub(super) fn forget(snapshot: &Snapshot, gone: &[HostId]) {
 /// Gives slots to those of the `hosts` that have none.
 fn meet<'a>(snapshot: &Snapshot, hosts: impl Iterator<Item = &'a Host>) {
     let known = snapshot.hosts();
-    let mut missing = hosts.filter(|host| !known.knows(host.id, host.update_id)).peekable();
-    if missing.peek().is_none() {
+    // Slots are shared: from the first change until the table is published, readers see it without its index.
+    let missing: Vec<&Host> = hosts.filter(|host| !known.knows(host.id, host.update_id)).collect();
+    if missing.is_empty() {
         return;
     }
     let mut next = HostTable::clone(&known);
-    missing.for_each(|host| next.meet(host.id, host.update_id));
+    missing.into_iter().for_each(|host| next.meet(host.id, host.update_id));
     snapshot.set_hosts(next);
 }
 

@@ -6,9 +6,9 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -408,10 +408,11 @@ fn is_by(question: &Question, signed: &SignedQuestion, key: u64) -> bool {
 
 /// Tells two questions of a host apart, and to what it was allowed to update.
 fn fingerprint(question: &Question, told: Option<ToldTo>) -> u32 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hash = DefaultHasher::new();
-    (question.host, &question.group, question.update_id, told).hash(&mut hash);
-    u32::try_from(hash.finish() >> 32).unwrap_or(0).max(1)
+    use std::hash::{BuildHasher, RandomState};
+    // 32 bits can be searched: nobody outside knows the key.
+    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let hash = KEY.hash_one((question.host, &question.group, question.update_id, told));
+    u32::try_from(hash >> 32).unwrap_or(0).max(1)
 }
 
 /// The answers of one decision.
@@ -507,6 +508,10 @@ impl HostTable {
                 former.clear();
             }
             former.insert(before, place);
+        }
+        // Who has it on the way to another one has it no more.
+        if let Some(other) = by_update_id.remove(update_id, id_of).and_then(|at| slot(chunks, at)) {
+            other.update_id.set(0);
         }
         known.update_id.set(update_id);
         by_update_id.insert(update_id, place, id_of);
@@ -709,6 +714,21 @@ mod tests {
             assert_eq!(found(first - 1, 0), "nothing", "nobody sets that word any more: waiting would never end");
             assert_eq!(found(0, 0), "nothing");
         }
+    }
+
+    #[test]
+    fn an_update_id_leads_to_the_host_that_has_it_and_no_other() {
+        let mut hosts = HostTable::default();
+        for (host, update_id) in [(1, 7), (2, 7), (1, 8), (3, 0)] {
+            hosts.meet(host, update_id);
+        }
+        for hosts in [hosts.clone(), hosts.without(|_| false)] {
+            let host = |update_id| hosts.by_update_id(update_id).map(|slot| slot.id.get());
+            assert_eq!((host(7), host(8), hosts.len()), (Some(2), Some(1), 3));
+        }
+        hosts.meet(2, 9);
+        let hosts = hosts.without(|id| id == 1);
+        assert!(hosts.get(1).is_none() && hosts.by_update_id(8).is_none() && hosts.knows(2, 9) && hosts.knows(3, 0));
     }
 
     #[test]

@@ -125,7 +125,7 @@ pub struct Effects {
     pub lets_go: u64,
     /// Hosts that are sent to a lower version than they run.
     pub goes_down: u64,
-    /// Hosts with a part in the rollout that run a later version than the target: they downgrade when their turn comes.
+    /// Hosts that may not update yet and run a later version than the target: they downgrade when their turn comes.
     #[serde(default)]
     pub above_target: u64,
     /// Hosts that might update, and are told so no more: a stop.

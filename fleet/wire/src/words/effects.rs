@@ -10,11 +10,12 @@ pub fn effects(effects: &Effects) -> String {
     let before = if effects.halted_before { "; this version was halted here before" } else { "" };
     let s = if effects.goes_down == 1 { "s" } else { "" };
     let above = match effects.above_target {
-        count if count <= effects.goes_down => String::new(),
-        1 => "; 1 host runs a later version than the target: it downgrades when its turn comes".to_owned(),
-        count => {
-            format!("; {} run a later version than the target: they downgrade when their turn comes", hosts(count))
-        }
+        0 => String::new(),
+        1 => "; 1 host that waits runs a later version than the target: it downgrades when its turn comes".to_owned(),
+        count => format!(
+            "; {} that wait run a later version than the target: they downgrade when their turn comes",
+            hosts(count)
+        ),
     };
     let many = format!("{} may update now, {} downgrade{s}{above}", hosts(effects.lets_go), effects.goes_down);
     match (effects.stops, effects.lets_go) {
@@ -98,10 +99,10 @@ mod tests {
     fn who_downgrades_later_is_counted_now() {
         let of =
             |goes_down, above_target| effects(&Effects { lets_go: 2, goes_down, above_target, ..Effects::default() });
-        assert_eq!(of(2, 2), "2 hosts may update now, 2 downgrade");
+        assert_eq!(of(2, 0), "2 hosts may update now, 2 downgrade");
         assert_eq!(
-            of(2, 20),
-            "2 hosts may update now, 2 downgrade; 20 hosts run a later version than the target: they downgrade when their \
+            of(2, 18),
+            "2 hosts may update now, 2 downgrade; 18 hosts that wait run a later version than the target: they downgrade when their \
              turn comes"
         );
     }

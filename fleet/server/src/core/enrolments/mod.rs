@@ -129,6 +129,8 @@ pub(super) struct Members {
     joins: Vec<JoinTokenRecord>,
     /// When a host without a good join token was refused, by [`Now::up`], and what it calls itself.
     without_token: HashMap<HostId, (i64, String)>,
+    /// When those of `without_token` that are past go next.
+    tidy_at: i64,
     /// New hosts since then, by [`Now::up`].
     new: Option<(i64, usize)>,
     changed: Changed,
@@ -164,6 +166,7 @@ impl Members {
     pub(super) fn set(&mut self, kept: Enrolments, epoch: u64) {
         self.epoch = epoch;
         self.members = EnrolledKeys::of(kept.enrolled);
+        self.full.clear();
         self.waiting = kept.candidates.into_iter().map(|candidate| (candidate.host, candidate)).collect();
         self.joins = kept.joins;
         self.changed = Changed::default();
@@ -341,10 +344,11 @@ impl Members {
 
     /// Anybody can come so: no more are noted than may wait.
     fn note_without_token(&mut self, signed: &ReportBody, up: i64) {
-        if self.without_token.len() >= MOST_WAITING {
+        if self.without_token.len() >= MOST_WAITING && up >= self.tidy_at {
+            self.tidy_at = up + EVERY * BURST;
             self.without_token.retain(|_, (at, _)| up - *at < SURGE_TIME);
         }
-        if self.without_token.len() < MOST_WAITING {
+        if self.without_token.len() < MOST_WAITING || self.without_token.contains_key(&signed.host) {
             self.without_token.insert(signed.host, (up, signed.report.hostname.clone()));
         }
     }
@@ -400,6 +404,7 @@ impl Members {
             return false;
         }
         self.waiting.insert(signed.host, Candidate { host: signed.host, key: signed.key, since: now });
+        self.without_token.remove(&signed.host);
         self.changed.waiting.insert(signed.host);
         true
     }
