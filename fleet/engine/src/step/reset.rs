@@ -24,7 +24,7 @@ impl RolloutState {
             let id = order::rollout_id(self.seed, self.number, &target.start.to_string(), &target.target.to_string());
             let mut rollout = Rollout::new(id, self.number, target, policy, now);
             if let Some(before) = self.rollout.take().filter(|before| before.is_of(target, before.strategy)) {
-                rollout.stay_halted(&before);
+                rollout.stay_stopped(&before, now);
             }
             self.rollout = Some(rollout);
             self.holds.released.clear();
@@ -72,8 +72,14 @@ impl Rollout {
     }
 
     /// A change of the policy alone ends no halt: of a group that is not there any more it stops all of them. Holds stop by
-    /// themselves.
-    fn stay_halted(&mut self, before: &Self) {
+    /// themselves. Nor does it end a rollback: else the group would begin the same version again.
+    fn stay_stopped(&mut self, before: &Self, now: Timestamp) {
+        for group in &mut self.groups {
+            let goes_back = |was: &&GroupStatus| was.policy.name == group.policy.name && was.state == State::RolledBack;
+            if let Some(was) = before.groups.iter().find(goes_back) {
+                group.roll_back(&was.last_update_reason, was.at_once, now);
+            }
+        }
         for (name, halt) in before.groups.iter().filter_map(|group| Some((&group.policy.name, group.halt.as_ref()?))) {
             if halt.rule.is_of_hold() {
                 continue;
