@@ -443,8 +443,8 @@ pub(crate) struct HostTable {
 
 /// Slots that are made at once.
 const CHUNK: usize = 256;
-/// Most update ids that lead to a host that has another one now.
-const MOST_FORMER: usize = 100_000;
+/// Most update ids that lead to a host that has another one now, beyond as many as there are hosts.
+const MOST_FORMER: usize = 1024;
 
 impl HostTable {
     fn at(&self, place: usize) -> Option<&Slot> {
@@ -504,7 +504,7 @@ impl HostTable {
         if before != 0 {
             by_update_id.remove(before, id_of);
             // A host may change its update id with each question.
-            if former.len() >= MOST_FORMER {
+            if former.len() >= *count + MOST_FORMER {
                 former.clear();
             }
             former.insert(before, place);
