@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fleet_engine::fleet::{Fleet, HostReport};
 use fleet_engine::host::HostId;
-use fleet_store::{Change, EnrolledHost, EnrolmentChanges, Store};
+use fleet_store::{Change, EnrolledHost, EnrolledKey, EnrolmentChanges, Store};
 use jiff::Timestamp;
 use protocol::report::Key;
 
@@ -56,7 +56,8 @@ fn spread(number: usize) -> HostId {
 fn enrolled(host: HostId, since: Timestamp) -> EnrolledHost {
     let mut key = [0; 32];
     key[..16].copy_from_slice(&host.to_be_bytes());
-    EnrolledHost { host, key: Key(key), sequence: 1, how: "open".to_owned(), since, fixed: None, change: 0 }
+    let known = EnrolledKey { host, key: Key(key), sequence: 1, change: 0, fixed: None, is_unproven: true };
+    EnrolledHost { known, how: "open".to_owned(), since }
 }
 
 /// Host `number`: eight labels, of few values.

@@ -46,13 +46,13 @@ fn put_enrolled(transaction: &Transaction<'_>, path: &Path, hosts: &[EnrolledHos
     let put = "INSERT OR REPLACE INTO enrolled (host, key, sequence, how, since, fixed, change) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let mut put = transaction.prepare(put).sql(path)?;
-    for host in hosts {
-        let (id, since) = (host.host.to_be_bytes(), host.since.to_string());
-        let fixed = fixed_json(path, host.fixed.as_ref())?;
+    for EnrolledHost { known: host, how, since } in hosts {
+        let (id, since) = (host.host.to_be_bytes(), since.to_string());
+        let fixed = fixed_json(path, host.fixed.as_deref())?;
         let sequence = signed(path, host.sequence)?;
         // Of 64 bits SQLite keeps all, with a sign.
         let change = host.change.cast_signed();
-        put.execute((id, host.key.0, sequence, &host.how, since, fixed, change)).sql(path)?;
+        put.execute((id, host.key.0, sequence, how, since, fixed, change)).sql(path)?;
     }
     Ok(())
 }

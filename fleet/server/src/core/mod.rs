@@ -4,6 +4,7 @@ mod changes;
 pub(crate) mod commands;
 pub(crate) mod counts;
 mod enrolments;
+mod host_table;
 pub(crate) mod hosts;
 pub(crate) mod many;
 mod publish;

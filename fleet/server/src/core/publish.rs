@@ -12,7 +12,8 @@ use jiff::Timestamp;
 use protocol::report::Key;
 
 use super::CoreState;
-use super::snapshot::{AnswerTable, HostTable, Slot, Snapshot, name_of};
+use super::host_table::{HostTable, Slot, name_of};
+use super::snapshot::{AnswerTable, Snapshot};
 
 /// Answers, each kept once.
 #[derive(Default)]

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
@@ -14,13 +14,14 @@ use std::time::Instant;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use fleet_engine::answer::{HostAnswer, Question};
 use fleet_engine::host::HostId;
-use fleet_engine::index::Index;
 use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout_state::RolloutState;
 use fleet_wire::answers::find::{self, Cluster, Tools};
 use fleet_wire::answers::graph::Catalogue;
 use jiff::Timestamp;
 use protocol::report::{Key, SignedQuestion, Wanted};
+
+use super::host_table::{HostTable, Slot, first, name_of};
 
 /// How long an answer is good after the store last confirmed it, milliseconds (FLEET §4).
 const GOOD_FOR: u64 = 30_000;
@@ -204,7 +205,7 @@ impl Snapshot {
             |table: &AnswerTable| table.unknown.get(question.group.as_str()).copied().unwrap_or(table.elsewhere);
         let (table, index) = loop {
             match known.map(|slot| (slot, look_up(&table, slot.word.load(Ordering::Acquire)))) {
-                Some((slot, Lookup::Answer(found, index))) => break slot.narrowed(question, found, index, of_group),
+                Some((slot, Lookup::Answer(found, index))) => break narrowed(slot, question, found, index, of_group),
                 // The word is of a decision that was published meanwhile: its table is there already.
                 Some((_, Lookup::Newer)) => table = self.table.load_full()?,
                 Some((_, Lookup::Nothing)) | None => {
@@ -224,7 +225,7 @@ impl Snapshot {
             });
             let key = known.map_or(0, |slot| slot.key.load(Ordering::Relaxed));
             // Who asks in the name of a host that enrolled is answered the same, and nobody is seen or told by it.
-            let is_due = |slot: &Slot| !slot.was_heard(now);
+            let is_due = |slot: &Slot| !was_heard(slot, now);
             let is_worth_a_look = key != 0 && (update.is_some() || known.is_some_and(is_due));
             let signed = signed.filter(|signed| is_worth_a_look && is_by(question, signed, key));
             if key != 0 && signed.is_none() {
@@ -382,7 +383,7 @@ impl Snapshot {
         if let Some(slot) = slot {
             let asked = fingerprint(question, *told);
             let is_same = slot.asked.swap(asked, Ordering::Relaxed) == asked;
-            if is_same && slot.was_heard(*now) {
+            if is_same && was_heard(slot, *now) {
                 return;
             }
             slot.heard.store(second(*now), Ordering::Relaxed);
@@ -430,199 +431,27 @@ pub(crate) struct AnswerTable {
     pub(crate) before: Option<Arc<AnswerTable>>,
 }
 
-/// The hosts that are known. A clone shares their slots, so that one with newcomers is made soon.
-#[derive(Default, Clone)]
-pub(crate) struct HostTable {
-    chunks: Vec<Arc<[Slot; CHUNK]>>,
-    count: usize,
-    by_id: Index,
-    by_update_id: Index,
-    /// Update ids that hosts had before the one that they have, and the places of these hosts.
-    former: HashMap<u128, usize>,
+/// The core was told of the host a short time before `now`.
+fn was_heard(slot: &Slot, now: Timestamp) -> bool {
+    second(now).saturating_sub(slot.heard.load(Ordering::Relaxed)) < TELL_EVERY
 }
 
-/// Slots that are made at once.
-const CHUNK: usize = 256;
-/// Most update ids that lead to a host that has another one now, beyond as many as there are hosts.
-const MOST_FORMER: usize = 1024;
-
-impl HostTable {
-    fn at(&self, place: usize) -> Option<&Slot> {
-        slot(&self.chunks, place)
+/// The answer at `index` of `table`; for a host that has no part in the rollout yet and declares another group than it is known
+/// by, the one of both that does not let it go. Anybody may ask in its name.
+fn narrowed(
+    slot: &Slot,
+    question: &Question,
+    table: Arc<AnswerTable>,
+    index: usize,
+    of_group: impl Fn(&AnswerTable) -> usize,
+) -> (Arc<AnswerTable>, usize) {
+    if question.group.is_empty() || slot.is_bound() || slot.declares() == name_of(&question.group) {
+        return (table, index);
     }
-
-    /// The host with this UUID.
-    pub(crate) fn get(&self, id: HostId) -> Option<&Slot> {
-        self.at(self.by_id.find(id, |place| self.at(place).map(|slot| slot.id.get()))?)
-    }
-
-    /// The host whose updater has this id, or had it.
-    pub(crate) fn by_update_id(&self, id: u128) -> Option<&Slot> {
-        let known = self.by_update_id.find(id, |place| self.at(place).map(|slot| slot.update_id.get()));
-        self.at(known.or_else(|| self.former.get(&id).copied())?)
-    }
-
-    /// All slots.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
-        self.chunks.iter().flat_map(|chunk| chunk.iter()).take(self.count)
-    }
-
-    /// How many hosts are known.
-    pub(crate) fn len(&self) -> usize {
-        self.count
-    }
-
-    /// How many update ids are known.
-    fn update_ids(&self) -> usize {
-        self.by_update_id.len() + self.former.len()
-    }
-
-    /// Whether this host is known with this update id; 0: it has none.
-    pub(crate) fn knows(&self, id: HostId, update_id: u128) -> bool {
-        self.get(id).is_some_and(|slot| update_id == 0 || slot.update_id.get() == update_id)
-    }
-
-    /// Gives the host a slot if it has none, and the update id; 0: none.
-    pub(crate) fn meet(&mut self, id: HostId, update_id: u128) {
-        let Self { chunks, count, by_id, by_update_id, former } = self;
-        let found = by_id.find(id, |place| slot(chunks, place).map(|slot| slot.id.get()));
-        let place = found.unwrap_or(*count);
-        if place == chunks.len() * CHUNK {
-            chunks.push(Arc::new(std::array::from_fn(|_| Slot::default())));
-        }
-        let Some(known) = slot(chunks, place) else { return };
-        if found.is_none() {
-            known.id.set(id);
-            *count += 1;
-            by_id.insert(id, place, |place| slot(chunks, place).map(|slot| slot.id.get()));
-        }
-        let id_of = |place: usize| slot(chunks, place).map(|slot| slot.update_id.get());
-        let before = known.update_id.get();
-        if update_id == 0 || update_id == before {
-            return;
-        }
-        if before != 0 {
-            by_update_id.remove(before, id_of);
-            // A host may change its update id with each question.
-            if former.len() >= *count + MOST_FORMER {
-                former.clear();
-            }
-            former.insert(before, place);
-        }
-        // Who has it on the way to another one has it no more.
-        if let Some(other) = by_update_id.remove(update_id, id_of).and_then(|at| slot(chunks, at)) {
-            other.update_id.set(0);
-        }
-        known.update_id.set(update_id);
-        by_update_id.insert(update_id, place, id_of);
-    }
-
-    /// The table without the hosts for which `goes` is true.
-    pub(crate) fn without(&self, goes: impl Fn(HostId) -> bool) -> Self {
-        let mut next = Self::default();
-        for slot in self.slots().filter(|slot| !goes(slot.id.get())) {
-            next.meet(slot.id.get(), slot.update_id.get());
-            if let Some(copy) = next.at(next.count - 1) {
-                copy.take(slot);
-            }
-        }
-        next
-    }
-}
-
-fn slot(chunks: &[Arc<[Slot; CHUNK]>], place: usize) -> Option<&Slot> {
-    chunks.get(place / CHUNK)?.get(place % CHUNK)
-}
-
-/// A UUID that changes while others read. Half of one and half of another is none that somebody has.
-#[derive(Default)]
-struct AtomicId([AtomicU64; 2]);
-
-impl AtomicId {
-    fn get(&self) -> u128 {
-        let [high, low] = self.0.each_ref().map(|half| u128::from(half.load(Ordering::Relaxed)));
-        high << 64 | low
-    }
-
-    fn set(&self, id: u128) {
-        let halves = [id >> 64, id & u128::from(u64::MAX)];
-        for (at, half) in self.0.iter().zip(halves) {
-            at.store(u64::try_from(half).unwrap_or(0), Ordering::Relaxed);
-        }
-    }
-}
-
-/// A host's word, and when the core was last told of it. One line of a processor's cache, so that a question reads one.
-#[derive(Default)]
-#[repr(align(64))]
-pub(crate) struct Slot {
-    id: AtomicId,
-    /// Its updater's id; 0: it has none.
-    update_id: AtomicId,
-    word: AtomicU64,
-    /// [`name_of`] the group that it is known to declare; [`BOUND`] is set where what a question says of its group does not count.
-    declared: AtomicU64,
-    /// The first bytes of its key; 0: it has none.
-    key: AtomicU64,
-    heard: AtomicU32,
-    asked: AtomicU32,
-}
-
-/// The bit of [`Slot::declared`] of a host that reports, that an operator assigned, or that was allowed to update.
-const BOUND: u64 = 1;
-
-impl Slot {
-    /// What is known of the host.
-    pub(crate) fn know(&self, declared: u64, is_bound: bool) {
-        self.declared.store(declared | if is_bound { BOUND } else { 0 }, Ordering::Relaxed);
-    }
-
-    fn declares(&self) -> u64 {
-        self.declared.load(Ordering::Relaxed) & !BOUND
-    }
-
-    /// What another slot has, but for the ids.
-    fn take(&self, other: &Self) {
-        for (to, from) in [(&self.word, &other.word), (&self.declared, &other.declared), (&self.key, &other.key)] {
-            to.store(from.load(Ordering::Relaxed), Ordering::Release);
-        }
-        self.heard.store(other.heard.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.asked.store(other.asked.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-
-    /// The key that the host's reports and questions are signed with.
-    pub(crate) fn set_key(&self, key: Key) {
-        self.key.store(first(key), Ordering::Relaxed);
-    }
-
-    pub(crate) fn set(&self, generation: u32, answer: usize) {
-        let answer = u64::try_from(answer).unwrap_or(u64::from(u32::MAX)) & u64::from(u32::MAX);
-        self.word.store(u64::from(generation) << 32 | answer, Ordering::Release);
-    }
-
-    /// The core was told of it a short time before `now`.
-    fn was_heard(&self, now: Timestamp) -> bool {
-        second(now).saturating_sub(self.heard.load(Ordering::Relaxed)) < TELL_EVERY
-    }
-
-    /// The answer at `index` of `table`; for a host that has no part in the rollout yet and declares another group than it is known
-    /// by, the one of both that does not let it go. Anybody may ask in its name.
-    fn narrowed(
-        &self,
-        question: &Question,
-        table: Arc<AnswerTable>,
-        index: usize,
-        of_group: impl Fn(&AnswerTable) -> usize,
-    ) -> (Arc<AnswerTable>, usize) {
-        let is_bound = self.declared.load(Ordering::Relaxed) & BOUND != 0;
-        if question.group.is_empty() || is_bound || self.declares() == name_of(&question.group) {
-            return (table, index);
-        }
-        let other = of_group(&table);
-        let lets_go = |index: usize| table.answers.get(index).is_some_and(|answer| answer.update);
-        let index = if lets_go(other) { index } else { other };
-        (table, index)
-    }
+    let other = of_group(&table);
+    let lets_go = |index: usize| table.answers.get(index).is_some_and(|answer| answer.update);
+    let index = if lets_go(other) { index } else { other };
+    (table, index)
 }
 
 /// What a word leads to.
@@ -652,19 +481,6 @@ fn look_up(table: &Arc<AnswerTable>, word: u64) -> Lookup {
         // A word that no later decision set: the host is known no more.
         Some(_) | None => Lookup::Nothing,
     }
-}
-
-/// What slots know of a key; never 0.
-fn first(key: Key) -> u64 {
-    u64::from_be_bytes(key.0.first_chunk().copied().unwrap_or_default()).max(1)
-}
-
-/// A group's name as slots compare it, without [`BOUND`].
-pub(crate) fn name_of(group: &str) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hash = DefaultHasher::new();
-    group.hash(&mut hash);
-    hash.finish() & !BOUND
 }
 
 #[cfg(test)]
@@ -717,21 +533,6 @@ mod tests {
     }
 
     #[test]
-    fn an_update_id_leads_to_the_host_that_has_it_and_no_other() {
-        let mut hosts = HostTable::default();
-        for (host, update_id) in [(1, 7), (2, 7), (1, 8), (3, 0)] {
-            hosts.meet(host, update_id);
-        }
-        for hosts in [hosts.clone(), hosts.without(|_| false)] {
-            let host = |update_id| hosts.by_update_id(update_id).map(|slot| slot.id.get());
-            assert_eq!((host(7), host(8), hosts.len()), (Some(2), Some(1), 3));
-        }
-        hosts.meet(2, 9);
-        let hosts = hosts.without(|id| id == 1);
-        assert!(hosts.get(1).is_none() && hosts.by_update_id(8).is_none() && hosts.knows(2, 9) && hosts.knows(3, 0));
-    }
-
-    #[test]
     fn a_question_in_a_hosts_name_takes_the_answer_that_lets_nobody_go() {
         let mut table = AnswerTable::clone(&table(1, 2, None));
         table.answers[1].update = false;
@@ -740,7 +541,7 @@ mod tests {
         let of_group = |table: &AnswerTable| table.unknown["open"];
         let asks = |slot: &Slot, group: &str, own: usize| {
             let question = Question { group: group.to_owned(), ..Question::default() };
-            slot.narrowed(&question, Arc::clone(&table), own, of_group).1
+            narrowed(slot, &question, Arc::clone(&table), own, of_group).1
         };
         let slot = Slot::default();
         slot.know(name_of("closed"), false);

@@ -7,56 +7,35 @@ use jiff::Timestamp;
 use protocol::report::Key;
 use serde::{Deserialize, Serialize};
 
-/// A host that enrolled.
+/// A host that enrolled, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnrolledHost {
+    /// What decides of it.
+    pub known: EnrolledKey,
+    /// [`OPEN`], `token NAME`, `accepted by WHO`.
+    pub how: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// How a host enrolled that nobody vouched for.
+pub const OPEN: &str = "open";
+
+/// What decides of a host that enrolled: a million of them are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnrolledKey {
     /// Its UUID.
     pub host: HostId,
     /// The key that its reports are signed with.
     pub key: Key,
     /// The highest number of a report or question that was taken.
     pub sequence: u64,
-    /// `open`, `token NAME`, `accepted by WHO`.
-    pub how: String,
-    /// Since when.
-    pub since: Timestamp,
-    /// What its join token fixed.
-    pub fixed: Option<Fixed>,
     /// Tells its last change from others: the same one counts once.
     pub change: u64,
-}
-
-/// How a host enrolled that nobody vouched for: see [`EnrolledHost::how`].
-pub const OPEN: &str = "open";
-
-/// What decides of a host that enrolled: a million of them are kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EnrolledKey {
-    /// See [`EnrolledHost`].
-    pub host: HostId,
-    /// See [`EnrolledHost`].
-    pub key: Key,
-    /// See [`EnrolledHost`].
-    pub sequence: u64,
-    /// See [`EnrolledHost`].
-    pub change: u64,
-    /// See [`EnrolledHost`].
+    /// What its join token fixed.
     pub fixed: Option<Box<Fixed>>,
     /// Nobody vouched for it: [`OPEN`].
     pub is_unproven: bool,
-}
-
-impl From<&EnrolledHost> for EnrolledKey {
-    fn from(host: &EnrolledHost) -> Self {
-        Self {
-            host: host.host,
-            key: host.key,
-            sequence: host.sequence,
-            change: host.change,
-            fixed: host.fixed.clone().map(Box::new),
-            is_unproven: host.how == OPEN,
-        }
-    }
 }
 
 /// What a join token fixes: it beats what the host says.
@@ -127,9 +106,9 @@ pub struct Enrolments {
 pub struct EnrolmentProgress {
     /// Its UUID.
     pub host: HostId,
-    /// [`EnrolledHost::sequence`].
+    /// [`EnrolledKey::sequence`].
     pub sequence: u64,
-    /// [`EnrolledHost::change`].
+    /// [`EnrolledKey::change`].
     pub change: u64,
 }
 

@@ -68,15 +68,9 @@ fn all_that_is_written_comes_back_after_a_restart() {
 fn who_is_forgotten_and_comes_again_in_one_change_is_there_and_has_nothing_of_before() {
     let bed = Bed::new();
     let mut store = bed.open();
-    let enrolled = |key: u8| EnrolledHost {
-        host: 1,
-        key: Key([key; 32]),
-        sequence: 5,
-        how: "open".to_owned(),
-        since: second(1_700_000_000),
-        fixed: None,
-        change: 0,
-    };
+    let known =
+        |key| EnrolledKey { host: 1, key: Key([key; 32]), sequence: 5, change: 0, fixed: None, is_unproven: true };
+    let enrolled = |key| EnrolledHost { known: known(key), how: "open".to_owned(), since: second(1_700_000_000) };
     let report = |json: &str, change: Option<&str>| StoredReport {
         host: 1,
         at: second(1_700_000_000),
@@ -94,7 +88,7 @@ fn who_is_forgotten_and_comes_again_in_one_change_is_there_and_has_nothing_of_be
     let change = Change { forgotten: vec![1], hosts: vec![again.clone()], enrolments: new, ..Change::default() };
     store.commit(&change).unwrap();
     let state = store.load().unwrap();
-    assert_eq!((state.hosts, state.enrolments.enrolled), (vec![again], vec![EnrolledKey::from(&enrolled(2))]));
+    assert_eq!((state.hosts, state.enrolments.enrolled), (vec![again], vec![known(2)]));
     let history = store.reader().unwrap().history(1).unwrap();
     assert_eq!(history.report.map(|(_, json)| json).as_deref(), Some("2"));
     assert!(history.changes.is_empty());

@@ -383,14 +383,16 @@ impl Members {
 
     fn enrol(&mut self, signed: &ReportBody, how: String, fixed: Option<Fixed>, now: Now) -> Judged {
         let (host, key, sequence) = (signed.host, signed.key, signed.report.sequence);
-        self.believe(EnrolledHost { host, key, sequence, how, since: now.time, fixed, change: 0 });
+        let (fixed, is_unproven) = (fixed.map(Box::new), how == OPEN);
+        let known = EnrolledKey { host, key, sequence, change: 0, fixed, is_unproven };
+        self.believe(EnrolledHost { known, how, since: now.time });
         self.full.insert(host, now.up + EVERY);
         Ok(Verdict::Taken)
     }
 
     fn believe(&mut self, new: EnrolledHost) {
-        let host = new.host;
-        self.members.insert(EnrolledKey::from(&new));
+        let host = new.known.host;
+        self.members.insert(new.known.clone());
         self.without_token.remove(&host);
         self.changed.new.push(new);
         if self.waiting.remove(&host).is_some() {
@@ -426,9 +428,9 @@ impl Members {
         if named.is_some_and(|named| !is_so(named)) {
             return Err(ApiError::new(Code::Conflict, format!("another key waits: {key}; look at the host again")));
         }
-        let fixed = self.fixed(host).cloned();
-        let how = format!("accepted by {who}");
-        self.believe(EnrolledHost { host, key, sequence: 0, how, since: now, fixed, change: 0 });
+        let fixed = self.fixed(host).cloned().map(Box::new);
+        let known = EnrolledKey { host, key, sequence: 0, change: 0, fixed, is_unproven: false };
+        self.believe(EnrolledHost { known, how: format!("accepted by {who}"), since: now });
         self.full.remove(&host);
         Ok(())
     }
@@ -443,7 +445,7 @@ impl Members {
             self.changed.members.remove(host);
             self.changed.waiting.remove(host);
         }
-        self.changed.new.retain(|new| !gone.contains(&new.host));
+        self.changed.new.retain(|new| !gone.contains(&new.known.host));
     }
 
     /// What happened that an operator should know of, since this was asked last.

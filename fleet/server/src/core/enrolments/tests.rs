@@ -89,7 +89,7 @@ fn of_who_is_forgotten_nothing_is_left_to_write_and_who_comes_again_is_written_a
     assert_eq!([1, 2, 3].map(|host| members.key(host)), [None, None, Some(Key([1; 32]))]);
     assert_eq!(members.judge(&shown(2, 7, 5), 0, now(2)), Ok(Verdict::Taken));
     let changes = members.changes();
-    let enrolled: Vec<_> = changes.enrolled.iter().map(|new| (new.host, new.key)).collect();
+    let enrolled: Vec<_> = changes.enrolled.iter().map(|new| (new.known.host, new.known.key)).collect();
     assert_eq!(enrolled, [(3, Key([1; 32])), (2, Key([7; 32]))]);
     assert!(changes.progress.iter().all(|progress| progress.host != 1) && changes.candidates.is_empty());
 }
