@@ -10,7 +10,7 @@ use fleet_wire::rollout::AgentRollout;
 use super::tx::{PendingStop, RequestedAction, Tx};
 use super::{Actor, CoreState, changes};
 
-/// Longest name of a group, bytes.
+/// Longest name of a group, characters: what the document of the API says, which counts no bytes.
 const LONGEST_NAME: usize = 255;
 
 /// Carries a command out.
@@ -73,10 +73,10 @@ fn may_act(state: &CoreState, actor: &Actor, command: &Command) -> Result<(), Ap
 
 /// A name that no group can have is refused before it is said again and again.
 fn are_names(command: &Command) -> Result<(), ApiError> {
-    match command.groups().iter().find(|name| name.len() > LONGEST_NAME) {
+    match command.groups().iter().map(|name| name.chars().count()).find(|length| *length > LONGEST_NAME) {
         None => Ok(()),
-        Some(name) => {
-            let message = format!("a text of {} bytes is no group's name: the longest has {LONGEST_NAME}", name.len());
+        Some(length) => {
+            let message = format!("a text of {length} characters is no group's name: the longest has {LONGEST_NAME}");
             Err(ApiError::new(Code::BadRequest, message))
         }
     }

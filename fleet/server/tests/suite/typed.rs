@@ -51,7 +51,9 @@ fn a_name_that_cannot_be_one_is_not_said_again() {
     let line = misused(&server.cli(&["explain", "--host", &long]));
     assert!(line.contains("a text of 100000 bytes is no host's name") && line.len() < 200, "{line}");
     let line = refused(&server.cli(&["autoupdate", "agents", "halt", &long]));
-    assert!(line.contains("a text of 100000 bytes is no group's name") && line.len() < 200, "{line}");
+    assert!(line.contains("a text of 100000 characters is no group's name") && line.len() < 200, "{line}");
+    let line = refused(&server.cli(&["autoupdate", "agents", "halt", &"ä".repeat(255)]));
+    assert!(!line.contains("no group's name"), "255 characters, as the document of the API says: {line}");
     let records = server.ok(&["audit", "--format", "json"]);
     assert!(records.contains("no group's name") && records.len() < 20_000, "{} bytes", records.len());
     let line = misused(&server.cli(&["hosts", "--version", "nope"]));
