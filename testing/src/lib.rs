@@ -11,3 +11,4 @@ pub mod beds;
 pub mod bench;
 pub mod cluster;
 pub mod crash;
+pub mod postgres;

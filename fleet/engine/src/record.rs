@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use protocol::report::code;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, is_below};
 use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Hostname, Last, Mark};
 use crate::moment::Moment;
+use crate::order;
+use crate::rollout::Rollout;
 
 /// A host, as [`Fleet::record`] gives it and [`Fleet::restore`] takes it back. What is absent is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,20 +105,35 @@ impl Fleet {
         })
     }
 
-    /// Hosts as a store kept them, in the order of their rows. `arrivals` is what [`Fleet::arrivals`] was. The next step
-    /// orders and places them.
+    /// Hosts as a store kept them. `arrivals` is what [`Fleet::arrivals`] was. The next step orders and places them.
     pub fn restore(records: impl IntoIterator<Item = HostRecord>, arrivals: u64) -> Self {
         let mut fleet = Self::default();
-        for record in records {
-            if let Some((number, group)) = &record.stays {
-                fleet.set_stays(record.id, *number, group);
-            }
-            let host = fleet.host_of(record);
-            fleet.put_back(host, arrivals);
-        }
+        records.into_iter().for_each(|record| fleet.put_record(record, arrivals, None));
         // All are used: what is counted begins with that.
         fleet.free_names();
         fleet
+    }
+
+    /// Takes a host as a store has it, also in the place of what is known of it, and places it for `rollout`; without one that is
+    /// left to the next step. Nothing of it is a change that a store has not. [`Fleet::free_names`] follows the last one.
+    pub fn put_record(&mut self, record: HostRecord, arrivals: u64, rollout: Option<&Rollout>) {
+        self.stays.remove(&record.id);
+        if let Some((number, group)) = &record.stays {
+            self.set_stays(record.id, *number, group);
+        }
+        let mut host = self.host_of(record);
+        if let Some(rollout) = rollout {
+            let stays = self.stays(host.id).filter(|(number, _)| *number == rollout.number);
+            let stays = stays.and_then(|(_, group)| rollout.place_named(group));
+            host.place = stays.unwrap_or_else(|| rollout.place_of(&host, &self.names));
+            host.key = order::key(host.id, rollout.id);
+            host.is_below_start = is_below(Some(self.names.text(host.version)), rollout);
+            host.flags.held_by_group = self.is_held_by_group(&host);
+        }
+        match self.at(host.id) {
+            None => self.put_back(host, arrivals),
+            Some(at) => self.put_over(at, host, arrivals),
+        }
     }
 
     fn host_of(&mut self, record: HostRecord) -> Host {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fleet_engine::fleet::{Fleet, HostReport};
 use fleet_engine::host::HostId;
-use fleet_store::{Change, EnrolledHost, EnrolledKey, EnrolmentChanges, Store};
+use fleet_store::{Change, EnrolledHost, EnrolledKey, EnrolmentChanges};
 use jiff::Timestamp;
 use protocol::report::Key;
 
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (number, id) in ids.iter().enumerate() {
         fleet.report(&report(number, *id), None, now);
     }
-    let mut store = Store::open(Path::new(dir))?;
+    let mut store = fleet_store::StorePlace::from(Path::new(dir)).open()?;
     for ids in ids.chunks(BATCH) {
         store.commit(&Change {
             hosts: ids.iter().filter_map(|id| fleet.record(*id)).collect(),

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use fleet_store::StorePlace;
 use fleet_wire::answers::install_script::InstallScript;
 
 use crate::core::Core;
@@ -22,7 +23,7 @@ pub(crate) struct AppState {
     /// Decides.
     pub(crate) core: Core,
     /// Where the data is.
-    pub(crate) data: std::path::PathBuf,
+    pub(crate) store: StorePlace,
     /// The script for new hosts; `None`: the server's own address is not known.
     pub(crate) install_script: Option<Arc<InstallScript>>,
     /// Other servers' channels.

@@ -52,11 +52,11 @@ fn lines(finding: &Finding) -> String {
 
 /// What is found in the data and in the configuration.
 fn installation(options: &Doctor, socket: &Path) -> Result<Vec<Finding>, String> {
-    let dir = Settings::data(options.data.as_ref(), &options.config)?;
-    let mut findings = fleet_store::doctor(&dir, || of_owner(socket));
+    let place = Settings::store(options.data.as_ref(), options.store.as_ref(), &options.config)?;
+    let mut findings = fleet_store::doctor(&place, || of_owner(socket));
     let file = ServerFile::read(&options.config)?;
     findings.push(enrolment(file.enrolment.unwrap_or_default()));
-    let user = user(&dir);
+    let user = user(place.dir());
     let receiver = Receiver::of(file.webhook_url, file.webhook_secret_file)?;
     findings.extend(receiver.map(|receiver| notify::doctor(&receiver, user)));
     let is_secure = file.plain != Some(true) || file.behind_proxy == Some(true);

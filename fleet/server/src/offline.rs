@@ -70,8 +70,9 @@ pub(crate) fn lint(options: &Lint, global: &GlobalArgs) -> io::Result<ExitCode> 
 
 /// `restore`: the server is stopped. Everything comes up held.
 pub(crate) fn restore(options: &Restore) -> Result<ExitCode, String> {
-    let dir = Settings::data(options.data.as_ref(), &options.config)?;
-    let restored = fleet_store::restore(&options.file, &dir, options.force).map_err(|error| error.to_string())?;
+    let place = Settings::store(options.data.as_ref(), None, &options.config)?;
+    let dir = place.in_file().map_err(|error| error.to_string())?;
+    let restored = fleet_store::restore(&options.file, dir, options.force).map_err(|error| error.to_string())?;
     let mut lines = vec![format!(
         "restored {} to {}: {}, rollout {}",
         options.file.display(),

@@ -18,8 +18,8 @@ pub(crate) async fn past<T: Send + 'static>(
     app: &App,
     read: impl FnOnce(&StoreReader) -> fleet_store::Result<T> + Send + 'static,
 ) -> Result<T, ApiFailure> {
-    let data = app.data.clone();
-    let done = tokio::task::spawn_blocking(move || StoreReader::open(&data).and_then(|reader| read(&reader))).await;
+    let place = app.store.clone();
+    let done = tokio::task::spawn_blocking(move || StoreReader::open(&place).and_then(|reader| read(&reader))).await;
     let failed = |message: String| ApiFailure::from(ApiError::new(Code::StoreUnavailable, message));
     done.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
 }

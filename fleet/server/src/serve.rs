@@ -46,13 +46,13 @@ pub(crate) fn run(settings: &Settings) -> Result<(), String> {
         edition: settings.edition,
         ..Cluster::default()
     };
-    if let Some(finding) = fleet_store::writable_by_others(&settings.data) {
+    if let Some(finding) = fleet_store::writable_by_others(settings.store.dir()) {
         tracing::warn!("{}: {}", finding.what, finding.advice);
     }
     if let Some(what) = settings.tls.as_ref().and_then(|(_, key)| fleet_cli::open_to_all(key)) {
         tracing::warn!("{what}: chmod 600, or 640 for a group");
     }
-    let (core, thread) = Core::start(&settings.data, tokens.clone(), cluster, settings.reporting)?;
+    let (core, thread) = Core::start(&settings.store, tokens.clone(), cluster, settings.reporting)?;
     let done = runtime.block_on(serve_until_told(settings, core, tokens));
     // Requests that still run hold the core: without them it ends, and keeps what hosts said last.
     drop(runtime);
@@ -68,12 +68,12 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
     let bound = format!("{} {}", address(&main)?, address(&metrics)?);
     let outbound = Outbound::new();
     let (stop, stopped) = watch::channel(false);
-    let start = |receiver| notify::start(receiver, &settings.data, &core, &outbound);
+    let start = |receiver| notify::start(receiver, &settings.store, &core, &outbound);
     let meter = settings.receiver.clone().map(start).transpose()?;
     let means = AppState {
         ending: stopped.clone(),
         core,
-        data: settings.data.clone(),
+        store: settings.store.clone(),
         install_script: settings.install_script.clone(),
         forwards: Forwards::new(outbound.clone()),
         load: Load::new(),
@@ -94,7 +94,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
         }
     };
     let gates = tokio::spawn(gates::watch(app.core.clone(), outbound));
-    let heads = tokio::spawn(notify::log_heads(settings.data.clone()));
+    let heads = tokio::spawn(notify::log_heads(settings.store.clone()));
     let limits = ListenerLimits::default;
     let few = || ListenerLimits { connections: FEW, ..ListenerLimits::default() };
     let listeners = [

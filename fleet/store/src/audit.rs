@@ -1,45 +1,39 @@
 //! The audit log: append, read, verify (FLEET §8).
 
-use std::path::Path;
-
 use fleet_wire::api::{AuditEntry, AuditHead, Verified};
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction};
 
 use crate::chain::{Link, START};
-use crate::column::{signed, unreadable, unsigned};
-use crate::error::{Error, OfDatabase, Result};
+use crate::column::{parse, signed, time, unreadable};
+use crate::error::{Error, Result};
+use crate::sql::{Fields, Row, Sql, SqlExt, Value, with};
 
 /// Most records at once, count.
 const MOST: u32 = 10_000;
 const COLUMNS: &str = "seq, at, who, origin, action, subject, done, detail, before, after, previous, hash";
 
 /// Writes records after the newest one.
-pub(crate) fn append(transaction: &Transaction<'_>, path: &Path, records: &[AuditEntry]) -> Result<Vec<AuditEntry>> {
+pub(crate) fn append(db: &dyn Sql, records: &[AuditEntry]) -> Result<Vec<AuditEntry>> {
     if records.is_empty() {
         return Ok(Vec::new());
     }
-    let mut insert = transaction
-        .prepare(&format!("INSERT INTO audit ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"))
-        .sql(path)?;
-    let AuditHead { mut seq, mut hash } = head(transaction, path)?;
+    let AuditHead { mut seq, mut hash } = head(db)?;
     // Behind what somebody forged: that stays visible, and keeps no decision from being written.
-    let last: i64 = transaction.query_row("SELECT coalesce(max(seq), 0) FROM audit", [], |row| row.get(0)).sql(path)?;
-    seq = seq.max(unsigned(path, last)?);
-    let mut entries = Vec::with_capacity(records.len());
+    seq = seq.max(db.count("SELECT coalesce(max(seq), 0) FROM audit")?);
+    let (mut entries, name) = (Vec::with_capacity(records.len()), db.name());
     for record in records {
         seq += 1;
         let entry = chained(record, seq, hash);
-        let (at, detail) = (entry.at.to_string(), entry.detail.to_string());
         let AuditEntry { who, from, action, subject, done, before, after, previous, hash: own, .. } = &entry;
-        let number = signed(path, seq)?;
-        insert
-            .execute((number, at, who, from, action, subject, done, detail, before, after, previous, own))
-            .sql(path)?;
+        let (at, detail) = (entry.at.to_string(), entry.detail.to_string());
+        db.execute(
+            &format!("INSERT INTO audit ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"),
+            with![signed(&name, seq)?, at, who, from, action, subject, *done, detail, before, after, previous, own],
+        )?;
         hash = own.clone();
         entries.push(entry);
     }
-    transaction.execute("UPDATE store SET head_seq = ?1, head_hash = ?2", (signed(path, seq)?, &hash)).sql(path)?;
+    db.execute("UPDATE store SET head_seq = $1, head_hash = $2", with![signed(&name, seq)?, &hash])?;
     Ok(entries)
 }
 
@@ -63,109 +57,83 @@ fn chained(record: &AuditEntry, seq: u64, previous: String) -> AuditEntry {
 }
 
 /// The newest record, as the store remembers it.
-pub(crate) fn head(connection: &Connection, path: &Path) -> Result<AuditHead> {
-    let (seq, hash): (i64, String) = connection
-        .query_row("SELECT head_seq, head_hash FROM store", [], |row| Ok((row.get(0)?, row.get(1)?)))
-        .sql(path)?;
-    Ok(AuditHead { seq: unsigned(path, seq)?, hash })
+pub(crate) fn head(db: &dyn Sql) -> Result<AuditHead> {
+    let head = db.first("SELECT head_seq, head_hash FROM store", &[], |row| {
+        Ok(AuditHead { seq: row.unsigned(0)?, hash: row.string(1)? })
+    });
+    head?.ok_or_else(|| unreadable(&db.name(), "the head of the audit log", "it has no row"))
 }
 
 /// Records after number `after`.
-pub(crate) fn page(connection: &Connection, path: &Path, after: u64, limit: u32) -> Result<Vec<AuditEntry>> {
+pub(crate) fn page(db: &dyn Sql, after: u64, limit: u32) -> Result<Vec<AuditEntry>> {
     let after = i64::try_from(after).unwrap_or(i64::MAX);
-    select(connection, path, "seq > ?1 ORDER BY seq LIMIT ?2", (after, limit.min(MOST)))
+    select(db, "seq > $1 ORDER BY seq LIMIT $2", with![after, limit.min(MOST)])
 }
 
 /// The newest records before number `before`, the newest first; where a subject is named, those about it among the newest
 /// [`MOST`].
-pub(crate) fn latest(
-    connection: &Connection,
-    path: &Path,
-    before: Option<u64>,
-    subject: Option<&str>,
-    limit: u32,
-) -> Result<Vec<AuditEntry>> {
+pub(crate) fn latest(db: &dyn Sql, before: Option<u64>, subject: Option<&str>, limit: u32) -> Result<Vec<AuditEntry>> {
     let before = before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
     let limit = limit.min(MOST);
     match subject {
-        None => select(connection, path, "seq < ?1 ORDER BY seq DESC LIMIT ?2", (before, limit)),
+        None => select(db, "seq < $1 ORDER BY seq DESC LIMIT $2", with![before, limit]),
         Some(subject) => {
             let which =
-                "seq < ?1 AND seq > (SELECT head_seq FROM store) - ?2 AND subject = ?3 ORDER BY seq DESC LIMIT ?4";
-            select(connection, path, which, (before, MOST, subject, limit))
+                "seq < $1 AND seq > (SELECT head_seq FROM store) - $2 AND subject = $3 ORDER BY seq DESC LIMIT $4";
+            select(db, which, with![before, MOST, subject, limit])
         }
     }
 }
 
 /// See [`crate::StoreReader::of_rollout`].
-pub(crate) fn of_rollout(
-    connection: &Connection,
-    path: &Path,
-    (from, to): (Timestamp, Timestamp),
-    limit: u32,
-) -> Result<Vec<AuditEntry>> {
-    let which = "seq > (SELECT head_seq FROM store) - ?1 AND at >= ?2 AND at <= ?3 \
+pub(crate) fn of_rollout(db: &dyn Sql, (from, to): (Timestamp, Timestamp), limit: u32) -> Result<Vec<AuditEntry>> {
+    let which = "seq > (SELECT head_seq FROM store) - $1 AND at >= $2 AND at <= $3 \
                  AND (subject LIKE 'group %' OR subject LIKE 'rollout %' OR subject = 'all groups') \
-                 ORDER BY seq DESC LIMIT ?4";
-    select(connection, path, which, (MOST, from.to_string(), to.to_string(), limit))
-}
-
-fn select(connection: &Connection, path: &Path, which: &str, with: impl Params) -> Result<Vec<AuditEntry>> {
-    let read = || {
-        let mut query = connection.prepare(&format!("SELECT {COLUMNS} FROM audit WHERE {which}"))?;
-        query.query_map(with, entry)?.collect::<rusqlite::Result<_>>()
-    };
-    read().map_err(|error| unread(path, &error))
+                 ORDER BY seq DESC LIMIT $4";
+    select(db, which, with![MOST, from.to_string(), to.to_string(), limit])
 }
 
 /// The newest record of an action.
-pub(crate) fn newest(connection: &Connection, path: &Path, action: &str) -> Result<Option<AuditEntry>> {
-    let sql = format!("SELECT {COLUMNS} FROM audit WHERE action = ?1 ORDER BY seq DESC LIMIT 1");
-    connection.query_row(&sql, [action], entry).optional().map_err(|error| unread(path, &error))
+pub(crate) fn newest(db: &dyn Sql, action: &str) -> Result<Option<AuditEntry>> {
+    Ok(select(db, "action = $1 ORDER BY seq DESC LIMIT 1", with![action])?.into_iter().next())
 }
 
-fn unread(path: &Path, error: &rusqlite::Error) -> Error {
-    match error {
-        rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::IntegralValueOutOfRange(..) => {
-            unreadable(path, "an audit record", &error.to_string())
+fn select(db: &dyn Sql, which: &str, with: &[Value<'_>]) -> Result<Vec<AuditEntry>> {
+    db.rows(&format!("SELECT {COLUMNS} FROM audit WHERE {which}"), with, entry).map_err(|error| match error {
+        // A column of it says little to whom it is told.
+        Error::Foreign(line) => {
+            Error::Foreign(line.replace("cannot read column", "cannot read an audit record: column"))
         }
-        error => Error::sql(path, error),
-    }
-}
-
-fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
-    let cannot = |column: usize, error: Box<dyn std::error::Error + Send + Sync>| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error)
-    };
-    let (seq, at, detail): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(7)?);
-    Ok(AuditEntry {
-        seq: u64::try_from(seq).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, seq))?,
-        at: at.parse().map_err(|error: jiff::Error| cannot(1, error.into()))?,
-        who: row.get(2)?,
-        from: row.get(3)?,
-        action: row.get(4)?,
-        subject: row.get(5)?,
-        done: row.get(6)?,
-        detail: serde_json::from_str(&detail).map_err(|error| cannot(7, error.into()))?,
-        before: row.get(8)?,
-        after: row.get(9)?,
-        previous: row.get(10)?,
-        hash: row.get(11)?,
+        error => error,
     })
 }
 
-/// Walks the chain, and compares its end with what the store remembers.
-pub(crate) fn verify(connection: &Connection, path: &Path, expected: Option<&str>) -> Result<Verified> {
-    // One point in time, also beside a writer; where one is open already, that.
-    let _point = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose().sql(path)?;
-    let remembered = head(connection, path)?;
+fn entry(row: &Fields<'_>) -> Result<AuditEntry> {
+    Ok(AuditEntry {
+        seq: row.unsigned(0)?,
+        at: time(row.name(), row.text(1)?)?,
+        who: row.string(2)?,
+        from: row.string(3)?,
+        action: row.string(4)?,
+        subject: row.string(5)?,
+        done: row.number(6)? != 0,
+        detail: parse(row.name(), "an audit record", row.text(7)?)?,
+        before: row.string(8)?,
+        after: row.string(9)?,
+        previous: row.string(10)?,
+        hash: row.string(11)?,
+    })
+}
+
+/// Walks the chain, and compares its end with what the store remembers; within a transaction that reads one point in time.
+pub(crate) fn verify(db: &dyn Sql, expected: Option<&str>) -> Result<Verified> {
+    let remembered = head(db)?;
     let mut walk = Walk::new(expected);
-    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM audit ORDER BY seq")).sql(path)?;
-    let mut rows = statement.query([]).sql(path)?;
-    while let Some(row) = rows.next().sql(path)? {
-        // A damaged page is an error above; a value of the wrong type is a changed record.
+    // A damaged page is an error; a value of the wrong type is a changed record.
+    db.each(&format!("SELECT {COLUMNS} FROM audit ORDER BY seq"), &[], &mut |row| {
         walk.take(row);
-    }
+        Ok(())
+    })?;
     Ok(walk.end(&remembered))
 }
 
@@ -187,7 +155,7 @@ impl<'a> Walk<'a> {
         Self { is_found: expected == Some(START), expected, left_by: None, records: 0, head, fault: None }
     }
 
-    fn take(&mut self, row: &Row<'_>) {
+    fn take(&mut self, row: &dyn Row) {
         self.records += 1;
         let supposed = self.head.seq + 1;
         match link(row) {
@@ -246,12 +214,10 @@ impl<'a> Walk<'a> {
 }
 
 /// A record as it is stored, and its hash.
-fn link<'a>(row: &'a Row<'_>) -> std::result::Result<(Link<'a>, &'a str), String> {
-    let text = |column: usize| {
-        let value = row.get_ref(column).map_err(|error| error.to_string())?;
-        value.as_str().map_err(|error| error.to_string())
-    };
-    let number = |column: usize| row.get::<_, i64>(column).map_err(|error| error.to_string());
+fn link(row: &dyn Row) -> std::result::Result<(Link<'_>, &str), String> {
+    let absent = || "it is NULL".to_owned();
+    let text = |column: usize| row.text(column)?.ok_or_else(absent);
+    let number = |column: usize| row.number(column)?.ok_or_else(absent);
     let link = Link {
         seq: u64::try_from(number(0)?).map_err(|error| error.to_string())?,
         at: text(1)?,

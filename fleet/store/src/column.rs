@@ -1,37 +1,36 @@
-//! Numbers, times and JSON as they stand in SQLite's columns.
-
-use std::path::Path;
+//! Numbers, times and JSON as they stand in columns. `name`: the database, as errors call it.
 
 use jiff::Timestamp;
 
 use crate::error::{Error, Result};
 
-/// SQLite's numbers have a sign.
-pub(crate) fn signed(path: &Path, number: u64) -> Result<i64> {
-    i64::try_from(number).map_err(|_| {
-        Error::Unavailable(format!("{}: {number} is too large a number: nothing was written", path.display()))
-    })
+/// Numbers of databases have a sign.
+pub(crate) fn signed(name: &str, number: u64) -> Result<i64> {
+    i64::try_from(number)
+        .map_err(|_| Error::Unavailable(format!("{name}: {number} is too large a number: nothing was written")))
 }
 
-/// SQLite's numbers have a sign.
-pub(crate) fn unsigned(path: &Path, number: i64) -> Result<u64> {
-    u64::try_from(number).map_err(|_| unreadable(path, "a number", &number.to_string()))
+/// Numbers of databases have a sign.
+pub(crate) fn unsigned(name: &str, number: i64) -> Result<u64> {
+    u64::try_from(number).map_err(|_| unreadable(name, "a number", &number.to_string()))
 }
 
 /// A time, of the text that it is kept as.
-pub(crate) fn time(path: &Path, text: &str) -> Result<Timestamp> {
-    text.parse().map_err(|error: jiff::Error| unreadable(path, "a time", &error.to_string()))
+pub(crate) fn time(name: &str, text: &str) -> Result<Timestamp> {
+    text.parse().map_err(|error: jiff::Error| unreadable(name, "a time", &error.to_string()))
 }
 
 /// What JSON a value of ours was written as; whole numbers have up to 128 bits, so never by way of `serde_json::Value`.
-pub(crate) fn parse<T: serde::de::DeserializeOwned>(path: &Path, what: &str, json: &str) -> Result<T> {
-    serde_json::from_str(json).map_err(|error| unreadable(path, what, &error.to_string()))
+pub(crate) fn parse<T: serde::de::DeserializeOwned>(name: &str, what: &str, json: &str) -> Result<T> {
+    serde_json::from_str(json).map_err(|error| unreadable(name, what, &error.to_string()))
+}
+
+/// A value of ours as JSON.
+pub(crate) fn json<T: serde::Serialize>(name: &str, what: &str, value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| unreadable(name, what, &error.to_string()))
 }
 
 /// What is kept is not what this program writes: `what` it is, and the `error` of reading it.
-pub(crate) fn unreadable(path: &Path, what: &str, error: &str) -> Error {
-    Error::Foreign(format!(
-        "{}: cannot read {what} ({error}): run the version that wrote it, or restore a backup",
-        path.display()
-    ))
+pub(crate) fn unreadable(name: &str, what: &str, error: &str) -> Error {
+    Error::Foreign(format!("{name}: cannot read {what} ({error}): run the version that wrote it, or restore a backup"))
 }

@@ -4,9 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, TransactionBehavior};
 
 use crate::error::{Error, OfDatabase, Result};
+use crate::sql::{Row, Sql, Value};
 
 /// How long a lock of another process is waited for: an operator's stop must be decided within 2 s (FLEET §11).
 const LOCK_WAIT: Duration = Duration::from_secs(1);
@@ -129,6 +131,18 @@ pub(crate) fn checkpoint_now(connection: &Connection) -> rusqlite::Result<bool> 
     done
 }
 
+/// Does `act` in one transaction, which keeps all of it or nothing.
+pub(crate) fn immediate<T>(
+    connection: &mut Connection,
+    path: &Path,
+    act: impl FnOnce(&Sqlite<'_>) -> Result<T>,
+) -> Result<T> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).sql(path)?;
+    let done = act(&sqlite(&transaction, path))?;
+    transaction.commit().sql(path)?;
+    Ok(done)
+}
+
 /// Looks for damage in the small tables.
 pub(crate) fn check_small_tables(connection: &Connection, path: &Path) -> Result<()> {
     CHECKED.iter().try_for_each(|table| pragma_check(connection, path, &format!("PRAGMA quick_check('{table}')")))
@@ -148,4 +162,75 @@ fn pragma_check(connection: &Connection, path: &Path, sql: &str) -> Result<()> {
         "{} is damaged ({found}): restore a backup with `teleport-fleet restore`",
         path.display()
     )))
+}
+
+/// A connection to the database at a path.
+pub(crate) struct Sqlite<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) path: &'a Path,
+}
+
+/// See [`Sqlite`]; a transaction is one as well.
+pub(crate) fn sqlite<'a>(connection: &'a Connection, path: &'a Path) -> Sqlite<'a> {
+    Sqlite { connection, path }
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Number(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Owned(text) => ValueRef::Text(text.as_bytes()),
+            Self::Id(id) => ValueRef::Blob(id),
+            Self::Key(key) => ValueRef::Blob(key),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+impl Row for rusqlite::Row<'_> {
+    fn number(&self, column: usize) -> std::result::Result<Option<i64>, String> {
+        self.get(column).map_err(|error| error.to_string())
+    }
+
+    fn text(&self, column: usize) -> std::result::Result<Option<&str>, String> {
+        let value = self.get_ref(column).map_err(|error| error.to_string())?;
+        value.as_str_or_null().map_err(|error| error.to_string())
+    }
+
+    fn bytes(&self, column: usize) -> std::result::Result<Option<&[u8]>, String> {
+        let value = self.get_ref(column).map_err(|error| error.to_string())?;
+        value.as_blob_or_null().map_err(|error| error.to_string())
+    }
+}
+
+impl Sql for Sqlite<'_> {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn execute(&self, sql: &str, with: &[Value<'_>]) -> Result<u64> {
+        let done =
+            self.connection.prepare_cached(sql).and_then(|mut sql| sql.execute(rusqlite::params_from_iter(with)));
+        // A count of rows has at most 64 bits.
+        done.map(|rows| u64::try_from(rows).unwrap_or(u64::MAX)).sql(self.path)
+    }
+
+    fn execute_each(&self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<()> {
+        let each = || {
+            let mut sql = self.connection.prepare_cached(sql)?;
+            rows.iter().try_for_each(|row| sql.execute(rusqlite::params_from_iter(row)).map(drop))
+        };
+        if rows.is_empty() { Ok(()) } else { each().sql(self.path) }
+    }
+
+    fn each(&self, sql: &str, with: &[Value<'_>], take: &mut dyn FnMut(&dyn Row) -> Result<()>) -> Result<()> {
+        let mut sql = self.connection.prepare_cached(sql).sql(self.path)?;
+        let mut rows = sql.query(rusqlite::params_from_iter(with)).sql(self.path)?;
+        while let Some(row) = rows.next().sql(self.path)? {
+            take(row)?;
+        }
+        Ok(())
+    }
 }

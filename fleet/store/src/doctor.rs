@@ -3,18 +3,21 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use fleet_engine::rollout_state::{HaltCause, RolloutState};
+use fleet_engine::rollout_state::HaltCause;
 use fleet_wire::text::counted;
 use jiff::{SignedDuration, Timestamp, Unit};
 use rusqlite::Connection;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::column::parse;
+use crate::connection::sqlite;
 use crate::error::{Error, OfDatabase};
 use crate::files::{self, DataDir, beside};
+use crate::place::StorePlace;
+use crate::postgres::PostgresServer;
+use crate::sql::{Sql, SqlExt};
 use crate::strange::Strange;
-use crate::{audit, connection, schema};
+use crate::{audit, connection, load, schema};
 
 /// Less free space than this is a problem, bytes: the next batches of hosts need it.
 const LITTLE_SPACE: u64 = 64 * 1024 * 1024;
@@ -71,11 +74,15 @@ impl Finding {
     }
 }
 
-/// Looks at the data in `dir`. The first finding that makes others pointless is the last. Where another process owns the database, no
+/// Looks at the store at `place`. The first finding that makes others pointless is the last. Where another process owns the database, no
 /// other can read it: `owner` asks that one for the whole.
-pub fn doctor(dir: &Path, owner: impl FnOnce() -> Option<Vec<Finding>>) -> Vec<Finding> {
+pub fn doctor(place: &StorePlace, owner: impl FnOnce() -> Option<Vec<Finding>>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    match look(dir, &mut findings) {
+    let looked = match &place.server {
+        None => look(&place.dir, &mut findings),
+        Some(server) => look_at_server(server, &place.dir, &mut findings),
+    };
+    match looked {
         Ok(()) => {}
         Err(Error::Locked(what)) => match owner() {
             Some(found) => return found,
@@ -112,16 +119,59 @@ fn look(dir: &Path, findings: &mut Vec<Finding>) -> Result<(), Error> {
     findings.push(schema_of(&connection, &database, version)?);
     connection::check_all(&connection, &database)?;
     findings.push(Finding::ok("the database is whole"));
-    findings.push(chain(&connection, &database)?);
+    let db = sqlite(&connection, &database);
+    findings.push(chain(&db)?);
     let now = Timestamp::now();
-    findings.push(clock(&connection, &database, now)?);
-    findings.push(holds(&connection, &database)?);
+    findings.push(clock(&db, now)?);
+    findings.push(holds(&db)?);
     // An older schema has no mark of a backup: the server that brings it to this one makes one.
     if version == schema::newest() {
-        findings.extend(strange(&connection, &place)?);
+        findings.extend(strange(&db, &place)?);
     }
-    findings.push(last_backup(&connection, &database, now)?);
+    findings.push(last_backup(&db, now)?);
     Ok(())
+}
+
+/// A PostgreSQL server: whether it answers, and what is in it.
+fn look_at_server(server: &PostgresServer, dir: &Path, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    let reader = server.reader()?;
+    findings.push(Finding::ok(format!("{} answers", server.name())));
+    reader.read(|db| {
+        let found = schema::version_of_postgres(db)?;
+        if found == 0 {
+            findings.push(Finding::problem("it has no fleet yet", "start the server once"));
+            return Ok(());
+        }
+        findings.push(Finding::ok(format!("schema {found}")));
+        findings.push(chain(db)?);
+        let at = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)";
+        let at = db.first(at, &[], |row| row.number(0))?.unwrap_or_default();
+        let now = Timestamp::from_millisecond(at).unwrap_or_default();
+        findings.push(clock(db, now)?);
+        let own = Timestamp::now().duration_since(now);
+        findings.push(if own.abs() > CLOCK_TOLERANCE {
+            Finding::warning(
+                format!("the clock of this host is {own:#} from that of the store"),
+                "set the clock (`timedatectl`): the fleet goes by the store's, certificates and logs by this one",
+            )
+        } else {
+            Finding::ok("the clock is that of the store")
+        });
+        let durable =
+            "SELECT count(*) FROM pg_settings WHERE name IN ('fsync', 'synchronous_commit') AND setting = 'off'";
+        findings.push(match db.count(durable)? {
+            0 => Finding::ok("what it answered is durable"),
+            _ => Finding::problem(
+                "fsync or synchronous_commit is off: a crash may undo a stop",
+                "set both to on in postgresql.conf",
+            ),
+        });
+        findings.push(holds(db)?);
+        if let Ok(place) = DataDir::at(dir) {
+            findings.extend(strange(db, &place)?);
+        }
+        Ok(())
+    })
 }
 
 /// Beside a server by its log; else without making a log.
@@ -193,8 +243,8 @@ fn schema_of(connection: &Connection, path: &Path, version: i64) -> Result<Findi
     })
 }
 
-fn chain(connection: &Connection, path: &Path) -> Result<Finding, Error> {
-    let verified = audit::verify(connection, path, None)?;
+fn chain(db: &dyn Sql) -> Result<Finding, Error> {
+    let verified = audit::verify(db, None)?;
     Ok(match verified.fault {
         None => Finding::ok(format!("audit log: {}, head {}", counted(verified.records, "record"), verified.head.hash)),
         Some(fault) => Finding::problem(
@@ -204,12 +254,9 @@ fn chain(connection: &Connection, path: &Path) -> Result<Finding, Error> {
     })
 }
 
-fn clock(connection: &Connection, path: &Path, now: Timestamp) -> Result<Finding, Error> {
-    let newest =
-        connection.query_row("SELECT max(at) FROM (SELECT at FROM audit ORDER BY seq DESC LIMIT 1)", [], |row| {
-            row.get::<_, Option<String>>(0)
-        });
-    let newest = newest.sql(path)?.and_then(|at| at.parse::<Timestamp>().ok());
+fn clock(db: &dyn Sql, now: Timestamp) -> Result<Finding, Error> {
+    let newest = db.first("SELECT at FROM audit ORDER BY seq DESC LIMIT 1", &[], |row| row.string(0))?;
+    let newest = newest.and_then(|at| at.parse::<Timestamp>().ok());
     Ok(match newest {
         Some(newest) if newest.duration_since(now) > CLOCK_TOLERANCE => Finding::problem(
             format!("the clock is behind: it is {now}, and the newest record is of {newest}"),
@@ -219,11 +266,9 @@ fn clock(connection: &Connection, path: &Path, now: Timestamp) -> Result<Finding
     })
 }
 
-fn holds(connection: &Connection, path: &Path) -> Result<Finding, Error> {
-    let (json, is_restored): (Option<String>, bool) = connection
-        .query_row("SELECT json, restored_held FROM book, store", [], |row| Ok((row.get(0)?, row.get(1)?)))
-        .sql(path)?;
-    let book: RolloutState = json.map(|json| parse(path, "the book", &json)).transpose()?.unwrap_or_default();
+fn holds(db: &dyn Sql) -> Result<Finding, Error> {
+    let is_restored = db.count("SELECT restored_held FROM store")? != 0;
+    let book = load::book(db)?.unwrap_or_default();
     let groups: Vec<&str> = book.holds.groups.iter().map(String::as_str).collect();
     let advice = "if that is no longer meant, end it with `teleport-fleet autoupdate agents run --all`";
     let names = "if that is no longer meant, end it with `teleport-fleet autoupdate agents run GROUP`";
@@ -242,16 +287,16 @@ fn holds(connection: &Connection, path: &Path) -> Result<Finding, Error> {
 }
 
 /// What the server finds strange when it starts.
-fn strange(connection: &Connection, place: &DataDir) -> Result<Option<Finding>, Error> {
-    let Some(strange) = Strange::of(connection, place)? else { return Ok(None) };
-    let what = strange.line(&audit::head(connection, &place.database())?);
+fn strange(db: &dyn Sql, place: &DataDir) -> Result<Option<Finding>, Error> {
+    let Some(strange) = Strange::of(db, place)? else { return Ok(None) };
+    let what = strange.line(&audit::head(db)?);
     let advice = "put the newer database back, or start the server: it holds everything until `run --all`";
     Ok(Some(Finding::problem(what, advice)))
 }
 
-fn last_backup(connection: &Connection, path: &Path, now: Timestamp) -> Result<Finding, Error> {
-    let at: Option<String> = connection.query_row("SELECT backup_at FROM store", [], |row| row.get(0)).sql(path)?;
-    let Some(at) = at.and_then(|at| at.parse::<Timestamp>().ok()) else {
+fn last_backup(db: &dyn Sql, now: Timestamp) -> Result<Finding, Error> {
+    let at = db.first("SELECT backup_at FROM store", &[], |row| Ok(row.some_text(0)?.map(str::to_owned)))?;
+    let Some(at) = at.flatten().and_then(|at| at.parse::<Timestamp>().ok()) else {
         return Ok(Finding::warning("no backup was ever made", "make one with `teleport-fleet backup FILE`, daily"));
     };
     let what = format!("the last backup is of {}", at.round(Unit::Second).unwrap_or(at));

@@ -1,7 +1,8 @@
-//! Keeps resources, rollout, hosts and audit in one SQLite file: a decision and its record in one transaction.
+//! Keeps resources, rollout, hosts and audit: in one SQLite file, or in a PostgreSQL database that several servers share. A decision
+//! and its record are one transaction.
 //!
-//! One process writes: [`Store::open`] takes a lock on the data directory. What [`Store::commit`] answered is durable. An
-//! error says which it is: nothing was written, or it is not known (FLEET §7, §8).
+//! Of a file one process writes: it takes a lock on the data directory. What [`Store::commit`] answered is durable. An error says
+//! which it is: nothing was written, or it is not known (FLEET §7, §8).
 
 mod audit;
 mod backup;
@@ -16,10 +17,14 @@ mod files;
 mod load;
 mod lock;
 mod past;
+mod place;
 mod place_in_log;
+mod postgres;
 mod reader;
 mod restore;
 mod schema;
+mod sql;
+mod sqlite;
 mod state;
 mod store;
 mod strange;
@@ -28,11 +33,13 @@ mod witness;
 pub use backup::backup;
 pub use doctor::{Finding, FindingLevel, doctor, writable_by_others};
 pub use error::{Error, Result};
+pub use place::StorePlace;
 pub use place_in_log::{Noted, PlaceInLog};
 pub use reader::StoreReader;
 pub use restore::{Restored, restore};
+pub use sqlite::SqliteStore;
 pub use state::{
     Candidate, Change, Committed, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress,
     Enrolments, Fixed, JoinTokenRecord, OPEN, ResourceChange, StoreState, StoredReport, StoredResource, StoredToken,
 };
-pub use store::Store;
+pub use store::{News, Store};

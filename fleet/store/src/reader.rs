@@ -1,80 +1,97 @@
 //! Reading beside the writer.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use fleet_engine::curve::VersionChange;
 use fleet_engine::host::HostId;
 use fleet_engine::rollout::Rollout;
+use fleet_wire::api::{AuditEntry, AuditHead, Verified};
 use jiff::Timestamp;
 use rusqlite::Connection;
 
-use crate::error::Result;
+use crate::connection::{self, sqlite};
+use crate::error::{OfDatabase, Result};
 use crate::files::DataDir;
+use crate::place::StorePlace;
+use crate::postgres::PostgresReader;
+use crate::sql::Sql;
 use crate::state::EnrolmentHistory;
-use crate::{audit, connection, enrolment, load, past, schema};
+use crate::{audit, enrolment, load, past, schema};
 
 /// A connection that only reads: for another thread than the store's, where a walk through a long log keeps nobody waiting.
 #[derive(Debug)]
-pub struct StoreReader {
-    connection: Connection,
-    database: PathBuf,
+pub struct StoreReader(Reads);
+
+#[derive(Debug)]
+enum Reads {
+    Sqlite(Connection, PathBuf),
+    Postgres(PostgresReader),
 }
 
 impl StoreReader {
-    /// Opens the database in `dir`, which the server may have open. Errors: as [`crate::Store::open`], but for `Locked`.
-    pub fn open(dir: &Path) -> Result<Self> {
-        let place = DataDir::at(dir)?;
+    /// Opens the store at `place`, which a server may have open. Errors: as [`crate::open`], but for `Locked`.
+    pub fn open(place: &StorePlace) -> Result<Self> {
+        if let Some(server) = &place.server {
+            return server.reader().map(|reader| Self(Reads::Postgres(reader)));
+        }
+        let place = DataDir::at(&place.dir)?;
         place.find()?;
         let database = place.database();
         let connection = connection::open_for_reading(&database)?;
         schema::refuse_newer(&connection, &database)?;
-        Ok(Self { connection, database })
+        Ok(Self(Reads::Sqlite(connection, database)))
     }
 
-    /// As [`crate::Store::audit`].
-    pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<fleet_wire::api::AuditEntry>> {
-        audit::page(&self.connection, &self.database, after, limit)
+    /// All that is read in one go is of one point in time, also beside a writer.
+    fn read<T>(&self, read: impl FnOnce(&dyn Sql) -> Result<T>) -> Result<T> {
+        match &self.0 {
+            Reads::Sqlite(connection, database) => {
+                let _point = connection.unchecked_transaction().sql(database)?;
+                read(&sqlite(connection, database))
+            }
+            Reads::Postgres(reader) => reader.read(read),
+        }
+    }
+
+    /// Audit records after number `after`, at most `limit` and 10,000.
+    pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<AuditEntry>> {
+        self.read(|db| audit::page(db, after, limit))
     }
 
     /// The newest records before number `before`, the newest first; of those about `subject` alone, where one is named: among the
     /// newest 10,000 of all.
-    pub fn latest(
-        &self,
-        before: Option<u64>,
-        subject: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<fleet_wire::api::AuditEntry>> {
-        audit::latest(&self.connection, &self.database, before, subject, limit)
+    pub fn latest(&self, before: Option<u64>, subject: Option<&str>, limit: u32) -> Result<Vec<AuditEntry>> {
+        self.read(|db| audit::latest(db, before, subject, limit))
     }
 
     /// The newest record, as the store remembers it.
-    pub fn head(&self) -> Result<fleet_wire::api::AuditHead> {
-        audit::head(&self.connection, &self.database)
+    pub fn head(&self) -> Result<AuditHead> {
+        self.read(audit::head)
     }
 
     /// The newest record of an action such as `restore`; `None`: there is none.
-    pub fn newest(&self, action: &str) -> Result<Option<fleet_wire::api::AuditEntry>> {
-        audit::newest(&self.connection, &self.database, action)
+    pub fn newest(&self, action: &str) -> Result<Option<AuditEntry>> {
+        self.read(|db| audit::newest(db, action))
     }
 
-    /// As [`crate::Store::verify`].
-    pub fn verify(&self, head: Option<&str>) -> Result<fleet_wire::api::Verified> {
-        audit::verify(&self.connection, &self.database, head)
+    /// Walks the audit log's chain. `head`: a hash that must be in it. A damaged log is no error, but a fault in the answer.
+    pub fn verify(&self, head: Option<&str>) -> Result<Verified> {
+        self.read(|db| audit::verify(db, head))
     }
 
     /// What a host reported last, and its last 50 changes.
     pub fn history(&self, host: HostId) -> Result<EnrolmentHistory> {
-        enrolment::history(&self.connection, &self.database, host)
+        self.read(|db| enrolment::history(db, host))
     }
 
-    /// As [`crate::Store::rollouts`].
+    /// Past rollouts as they were last, the newest first; of those before number `before`, at most `limit`.
     pub fn rollouts(&self, before: Option<u64>, limit: u32) -> Result<Vec<Rollout>> {
-        load::rollouts(&self.connection, &self.database, before, limit)
+        self.read(|db| load::rollouts(db, before, limit))
     }
 
     /// Hosts that came to another version since `since`, the newest change first; at most 50,000.
     pub fn version_changes(&self, since: Timestamp) -> Result<Vec<VersionChange>> {
-        past::version_changes(&self.connection, &self.database, since)
+        self.read(|db| past::version_changes(db, since))
     }
 
     /// Hosts on which `version` failed, when they reported that in a time (its beginning and end), and the change in JSON; the first
@@ -85,11 +102,11 @@ impl StoreReader {
         within: (Timestamp, Timestamp),
         limit: u32,
     ) -> Result<Vec<(HostId, Timestamp, String)>> {
-        past::failures(&self.connection, &self.database, version, within, limit)
+        self.read(|db| past::failures(db, version, within, limit))
     }
 
     /// Records about groups and rollouts in a time (its beginning and end), the newest first, among the newest 10,000 of all.
-    pub fn of_rollout(&self, within: (Timestamp, Timestamp), limit: u32) -> Result<Vec<fleet_wire::api::AuditEntry>> {
-        audit::of_rollout(&self.connection, &self.database, within, limit)
+    pub fn of_rollout(&self, within: (Timestamp, Timestamp), limit: u32) -> Result<Vec<AuditEntry>> {
+        self.read(|db| audit::of_rollout(db, within, limit))
     }
 }

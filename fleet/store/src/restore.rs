@@ -10,14 +10,16 @@ use fleet_engine::record::HostRecord;
 use fleet_engine::rollout_state::{HaltCause, Holds, RolloutState};
 use fleet_wire::api::{AuditEntry, AuditHead};
 use jiff::Timestamp;
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 use serde_json::json;
 
-use crate::column::{signed, unsigned};
-use crate::commit::{put_book, put_hosts};
-use crate::error::{AtPath, Error, OfDatabase, Result};
+use crate::column::signed;
+use crate::commit::{put_book, put_hosts, raise_arrivals};
+use crate::connection::{immediate, sqlite};
+use crate::error::{AtPath, Error, Result};
 use crate::files::{self, DataDir, SIDECARS, beside};
 use crate::lock::StoreLock;
+use crate::sql::{Sql, SqlExt, with};
 use crate::{audit, connection, load, schema, witness};
 
 /// What a restore did.
@@ -76,14 +78,14 @@ fn prepare_and_swap(from: &Path, place: &DataDir, force: bool) -> Result<Restore
     let (mut new, backup) = read_backup(&unfinished, force).map_err(|error| named(&error, &unfinished, from))?;
     let old = Old::read(place)?;
     if !force {
-        old.refuse_if_newer(backup.as_ref(), last_decision(&new, &unfinished)?, place)?;
+        old.refuse_if_newer(backup.as_ref(), last_decision(&sqlite(&new, &unfinished))?, place)?;
     }
     let now = Timestamp::now();
     let detail = json!({ "backup": from.display().to_string(), "force": force });
     let record = describe(now, "restore", "command line", detail);
-    let revision = hold(&mut new, &unfinished, backup.clone(), HaltCause::Restore, &old, &record)?;
-    let hosts = count_hosts(&new, &unfinished)?;
-    let head = audit::head(&new, &unfinished)?;
+    let revision = immediate(&mut new, &unfinished, |db| hold(db, backup.clone(), HaltCause::Restore, &old, &record))?;
+    let hosts = sqlite(&new, &unfinished).count("SELECT count(*) FROM host")?;
+    let head = audit::head(&sqlite(&new, &unfinished))?;
     connection::settle(&new, &unfinished)?;
     drop(new);
     files::sync_file(&unfinished)?;
@@ -148,15 +150,18 @@ fn read_backup(path: &Path, force: bool) -> Result<(Connection, Option<RolloutSt
     // As one file: a copy of a database in use would not be.
     connection::settle(&new, path)?;
     schema::migrate(&mut new, path)?;
-    let verified = audit::verify(&new, path, None)?;
+    let db = sqlite(&new, path);
+    let verified = audit::verify(&db, None)?;
     if let (Some(fault), false) = (verified.fault, force) {
         return Err(Error::Refused(format!(
             "the audit log in {} is damaged: {fault}; choose another backup, or use --force",
             path.display()
         )));
     }
-    let (state, ()) = load::load(&new, path, |hosts, _| hosts.for_each(drop))?;
-    Ok((new, state.book))
+    let book = load::load(&db)?.book;
+    // A host that cannot be read is seen now, not when the server starts.
+    load::hosts(&db, &mut drop)?;
+    Ok((new, book))
 }
 
 /// What is in the database that is replaced.
@@ -196,10 +201,9 @@ impl Old {
             connection::settle(&old, &path)?;
             schema::refuse_newer(&old, &path)?;
             schema::migrate(&mut old, &path)?;
-            let of = |hosts: &mut dyn Iterator<Item = HostRecord>, _| hosts.filter(|host| host.flags.held).collect();
-            let (state, held): (_, Vec<HostRecord>) = load::load(&old, &path, of)?;
-            let head = audit::head(&old, &path)?;
-            let decided = last_decision(&old, &path)?;
+            let (db, mut held) = (sqlite(&old, &path), Vec::new());
+            load::hosts(&db, &mut |host| held.extend(Some(host).filter(|host| host.flags.held)))?;
+            let (state, head, decided) = (load::load(&db)?, audit::head(&db)?, last_decision(&db)?);
             let (number, holds) = state.book.map_or_else(Default::default, |book| (book.number, book.holds));
             Ok(Self::Whole { number, revision: state.revision, head, decided, holds, held, arrivals: state.arrivals })
         };
@@ -261,17 +265,13 @@ pub(crate) fn describe(now: Timestamp, action: &str, from: &str, detail: serde_j
 }
 
 /// The newest record of a decision that a person made, and that was not refused; 0: there is none.
-fn last_decision(connection: &Connection, path: &Path) -> Result<u64> {
-    let seq = connection
-        .query_row("SELECT coalesce(max(seq), 0) FROM audit WHERE who <> 'engine' AND done = 1", [], |row| row.get(0))
-        .sql(path)?;
-    unsigned(path, seq)
+fn last_decision(db: &dyn Sql) -> Result<u64> {
+    db.count("SELECT coalesce(max(seq), 0) FROM audit WHERE who <> 'engine' AND done = 1")
 }
 
-/// Holds everything, begins a new epoch, and writes the record. Returns the new revision.
+/// Holds everything, begins a new epoch, and writes the record; within a transaction of the caller. Returns the new revision.
 pub(crate) fn hold(
-    new: &mut Connection,
-    path: &Path,
+    db: &dyn Sql,
     book: Option<RolloutState>,
     cause: HaltCause,
     old: &Old,
@@ -283,12 +283,11 @@ pub(crate) fn hold(
         book.holds.join(holds);
     }
     book.holds.hold_all(cause);
-    let transaction = new.transaction_with_behavior(TransactionBehavior::Immediate).sql(path)?;
-    let revision = load::revision(&transaction, path)?.max(old.revision()) + 1;
-    put_book(&transaction, path, &book)?;
-    transaction.execute("UPDATE book SET revision = ?1", [signed(path, revision)?]).sql(path)?;
-    let epoch = schema::new_epoch(&transaction).sql(path)?;
-    transaction.execute("UPDATE store SET epoch = ?1, restored_held = 1, is_backup = 0", [&epoch]).sql(path)?;
+    let revision = load::revision(db)?.max(old.revision()) + 1;
+    put_book(db, &book)?;
+    db.execute("UPDATE book SET revision = $1", with![signed(&db.name(), revision)?])?;
+    let epoch = schema::new_epoch()?;
+    db.execute("UPDATE store SET epoch = $1, restored_held = 1, is_backup = 0", with![&epoch])?;
     let mut record = record.clone();
     record.after = revision.to_string();
     if let Some(detail) = record.detail.as_object_mut() {
@@ -304,20 +303,14 @@ pub(crate) fn hold(
         }
     }
     if let Old::Whole { held, arrivals, .. } = old {
-        put_hosts(&transaction, path, held)?;
-        let arrivals = signed(path, *arrivals)?;
-        transaction.execute("UPDATE store SET arrivals = ?1 WHERE arrivals < ?1", [arrivals]).sql(path)?;
+        put_hosts(db, held)?;
+        raise_arrivals(db, *arrivals)?;
     }
     // One that was removed since would be good again.
-    transaction.execute_batch("DELETE FROM token; DELETE FROM join_token;").sql(path)?;
-    audit::append(&transaction, path, &[record])?;
-    transaction.commit().sql(path)?;
+    db.execute("DELETE FROM token", &[])?;
+    db.execute("DELETE FROM join_token", &[])?;
+    audit::append(db, &[record])?;
     Ok(revision)
-}
-
-fn count_hosts(connection: &Connection, path: &Path) -> Result<u64> {
-    let count = connection.query_row("SELECT count(*) FROM host", [], |row| row.get(0)).sql(path)?;
-    unsigned(path, count)
 }
 
 /// Puts the new database in the place of the old one, which keeps another name.

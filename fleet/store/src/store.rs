@@ -1,333 +1,112 @@
-//! The open database.
+//! What a store does, whichever database it is.
 
-use std::path::{Path, PathBuf};
+use std::fmt::Debug;
 
-use rusqlite::{Connection, OptionalExtension};
-
-use crate::commit::write;
-use crate::connection::{self, LOG_LIMIT};
-use crate::error::{Error, OfDatabase, Result};
-use crate::files::{self, DataDir, StoreFileId};
-use crate::lock::StoreLock;
-use crate::reader::StoreReader;
-use crate::state::{Change, Committed, StoreState};
-use crate::{audit, backup, load, schema, strange, witness};
+use fleet_engine::host::HostId;
 use fleet_engine::record::HostRecord;
-use fleet_engine::rollout::Rollout;
-use fleet_wire::api::AuditHead;
+use fleet_engine::rollout_state::RolloutState;
+use fleet_wire::api::AuditEntry;
+use jiff::SignedDuration;
 
-/// One open database, and the lock on its directory.
-#[derive(Debug)]
-pub struct Store {
-    connection: Connection,
-    place: DataDir,
-    database: PathBuf,
-    /// The files that are open, by name: a name that is gone or means another file must not be written through.
-    files: Vec<(PathBuf, StoreFileId)>,
-    /// Of which generation the file may be.
-    generations: Vec<i32>,
-    /// Bytes of the log at which it is next brought into the database.
-    checkpoint_at: u64,
-    /// The newest record that was seen and could not be noted yet, and why not.
-    unwitnessed: Option<(AuditHead, Error)>,
-    /// Why everything was held when it was opened.
-    strange: Option<String>,
-    /// After an error that leaves open what was written, nothing goes on before [`Store::reopen`].
-    is_in_doubt: bool,
-    _lock: Option<StoreLock>,
-}
+use crate::error::{Error, Result};
+use crate::state::{
+    Candidate, Change, Committed, EnrolledKey, JoinTokenRecord, StoreState, StoredResource, StoredToken,
+};
 
-impl Store {
-    /// Opens the database `fleet.db` in `dir`. Directory (0700) and database (0600) are made where there are none; an older
-    /// schema is migrated. One that is older than what was seen here, another one, or a backup comes up with everything held
-    /// ([`Store::strange`]). Errors: `Locked`, `Newer`, `Foreign`, `Unavailable`.
-    pub fn open(dir: &Path) -> Result<Self> {
-        let place = DataDir::make(dir)?;
-        let lock = StoreLock::take(&place)?;
-        let found = place.find()?;
-        place.clean(found.as_ref())?;
-        let seen = witness::read(&place)?;
-        let generations = seen.map(|seen| seen.generations).unwrap_or_default();
-        let mut aside = None;
-        match found {
-            Some(_) => {
-                let header = files::check_header(&place.database())?;
-                if let Some(log) = place.foreign_log(&header, &generations)? {
-                    let kept = files::beside(&place.replaced(jiff::Timestamp::now()), "-wal");
-                    files::rename(&log, &kept)?;
-                    files::sync_dir(place.dir())?;
-                    aside = Some(kept);
-                }
-            }
-            None => create(&place)?,
-        }
-        let mut store = Self::connect(place, Some(lock), false)?;
-        store.strange = strange::take(&mut store.connection, &store.place, aside.as_deref())?;
-        store.generations = generations;
-        if !store.stop_waits()? {
-            // Where there is no room for it, there may be when a stop has to wait.
-            let _ = files::open_or_make(&store.place.spare(), store.place.dir_owner());
-        }
-        let head = audit::head(&store.connection, &store.database)?;
-        store.begin_generation(&head).sql(&store.database)?;
-        store.witness(Some(head));
-        Ok(store)
+/// An open store. One of PostgreSQL is shared: others write it as well, and each write is made from all that was written before.
+pub trait Store: Send + Debug {
+    /// Whether other servers write it as well.
+    fn is_shared(&self) -> bool {
+        false
     }
 
-    /// From now on the file is of another generation than any copy of it, so that a copy that is put back beside a later log is told
-    /// from it. Whatever a power cut leaves, the file's generation is one of those that are noted; where that fails, it stays.
-    fn begin_generation(&mut self, head: &AuditHead) -> rusqlite::Result<()> {
-        if !connection::checkpoint(&self.connection).unwrap_or(false) {
-            return Ok(());
-        }
-        let of = |sql| self.connection.query_row(sql, [], |row| row.get(0));
-        let (was, next): (i32, i32) = (of("PRAGMA user_version")?, of("SELECT random() % 2147483648")?);
-        self.generations = vec![was, next];
-        let noted = witness::write(&self.place, head, &self.generations);
-        if noted.and_then(|()| files::sync_dir(self.place.dir())).is_err() {
-            return Ok(());
-        }
-        let begun = self.connection.pragma_update(None, "user_version", next);
-        if begun.and_then(|()| connection::checkpoint(&self.connection)).unwrap_or(false) {
-            self.generations = vec![next];
-        }
-        Ok(())
+    /// How much later it is there than on this host, as it was told last; servers that share it go by that.
+    fn clock_offset(&self) -> SignedDuration {
+        SignedDuration::ZERO
     }
 
-    /// Why everything was held when it was opened, as a line; `None`: it was as it had been left.
-    pub fn strange(&self) -> Option<&str> {
-        self.strange.as_deref()
+    /// The number of the write that was read last.
+    fn position(&self) -> i64 {
+        0
     }
 
-    /// Notes that a record was seen. What fails is tried again with the next write: the decision is made, and this only tells an older
-    /// database from this one.
-    fn witness(&mut self, head: Option<AuditHead>) {
-        let before = self.unwitnessed.take().map(|(head, _)| head);
-        let Some(head) = head.or(before) else { return };
-        self.unwitnessed = witness::write(&self.place, &head, &self.generations).err().map(|error| (head, error));
+    /// Whether a newer program decides: this one answers, and writes what hosts say.
+    fn is_outdated(&self) -> bool {
+        false
     }
 
-    /// Why the newest record could not be noted beside the database, so that an older one would not be told from this one.
-    pub fn unwitnessed(&self) -> Option<&Error> {
-        self.unwitnessed.as_ref().map(|(_, error)| error)
-    }
-
-    /// Whether a stop waited for this store when the server ended.
-    pub fn stop_waits(&self) -> Result<bool> {
-        Ok(files::metadata(&self.place.stop_waits())?.is_some())
-    }
-
-    /// Notes beside the database that a stop waits for it, or that none does any more. When it returns, that is durable.
-    pub fn note_stop(&self, waits: bool) -> Result<()> {
-        let (spare, note) = (self.place.spare(), self.place.stop_waits());
-        let (from, to) = if waits { (spare, note) } else { (note, spare) };
-        if files::metadata(&from)?.is_none() {
-            drop(files::open_or_make(&to, self.place.dir_owner())?);
-        } else {
-            files::rename(&from, &to)?;
-        }
-        files::sync_dir(self.place.dir())
-    }
-
-    /// Opens the same database again, after an [`Error::Unknown`]: then [`Store::load`] says what was kept, and that stays
-    /// so. The lock is held all the while. Errors: as [`Store::open`]; also where the database is not the file that was open,
-    /// and it is never made anew.
-    pub fn reopen(&mut self) -> Result<()> {
-        // Another file of that name is another history, and another lock keeps nobody away.
-        for (path, id) in self.files.iter().filter(|(path, _)| *path == self.database || *path == self.place.lock()) {
-            if files::metadata(path)?.as_ref().map(files::id) != Some(*id) {
-                return Err(gone(path));
-            }
-        }
-        // SQLite forgets what it knows of the log only when the last connection is closed.
-        self.connection = Connection::open_in_memory().sql(&self.database)?;
-        self.is_in_doubt = true;
-        let opened = Self::connect(self.place.clone(), None, true)?;
-        let lock = self._lock.take();
-        let (strange, generations) = (self.strange.take(), std::mem::take(&mut self.generations));
-        *self = Self { _lock: lock, strange, generations, ..opened };
-        Ok(())
-    }
-
-    fn connect(place: DataDir, lock: Option<StoreLock>, is_after_doubt: bool) -> Result<Self> {
-        let database = place.database();
-        let mut connection = connection::open(&database)?;
-        schema::refuse_newer(&connection, &database)?;
-        connection::log_ahead(&connection, &database)?;
-        connection::check_small_tables(&connection, &database)?;
-        schema::migrate(&mut connection, &database)?;
-        // What a failed fsync left in the log is in the page cache alone, and a crash may bring it back: only what is in the
-        // database, or not in the log, is certain. A full disk does not keep a server from answering.
-        match connection::checkpoint(&connection).sql(&database) {
-            Err(error) if is_after_doubt => return Err(error),
-            Ok(false) if is_after_doubt => {
-                return Err(Error::Unavailable(format!("{} is being read by others: try again", database.display())));
-            }
-            _ => {}
-        }
-        let mut files = Vec::new();
-        for path in [place.lock(), database.clone(), files::beside(&database, "-wal")] {
-            let found = files::metadata(&path)?.ok_or_else(|| gone(&path))?;
-            files.push((path, files::id(&found)));
-        }
-        Ok(Self {
-            connection,
-            place,
-            database,
-            files,
-            generations: Vec::new(),
-            checkpoint_at: LOG_LIMIT,
-            unwitnessed: None,
-            strange: None,
-            is_in_doubt: false,
-            _lock: lock,
-        })
-    }
+    /// Everything that is kept; `take` gets the hosts one by one, and what `Fleet::arrivals` was: so a million of them need not be
+    /// in memory twice. What it got is good only if all could be read.
+    fn load_with(&mut self, take: &mut dyn FnMut(HostRecord, u64)) -> Result<StoreState>;
 
     /// Everything that is kept, hosts among them.
-    pub fn load(&mut self) -> Result<StoreState> {
-        let (mut state, hosts) = self.load_with(|hosts, _| hosts.collect())?;
-        state.hosts = hosts;
-        Ok(state)
+    fn load(&mut self) -> Result<StoreState> {
+        let mut hosts = Vec::new();
+        let state = self.load_with(&mut |host, _| hosts.push(host))?;
+        Ok(StoreState { hosts, ..state })
     }
 
-    /// Everything that is kept; `take` gets the hosts one by one, and what `Fleet::arrivals` was: `Fleet::restore` does. So
-    /// a million of them need not be in memory twice. What it returns is good only if all could be read.
-    pub fn load_with<T>(
-        &mut self,
-        take: impl FnOnce(&mut dyn Iterator<Item = HostRecord>, u64) -> T,
-    ) -> Result<(StoreState, T)> {
-        let transaction = self.connection.transaction().sql(&self.database)?;
-        load::load(&transaction, &self.database, take)
+    /// Begins a turn: what others wrote since this store looked last, all of it; until the turn ends they wait, for a while.
+    /// `None`: they wrote nothing. Errors: `Unavailable`; `Mismatch` where too much was written, or the store went back:
+    /// [`Store::reopen`] and load it.
+    fn take_turn(&mut self) -> Result<Option<News>> {
+        Ok(None)
     }
 
-    /// Writes a change in one transaction. When it returns, it is durable. Errors: `Mismatch`, `Unavailable`: nothing was
-    /// written; `Unknown`: [`Store::reopen`] and look.
-    pub fn commit(&mut self, change: &Change<'_>) -> Result<Committed> {
-        if self.is_in_doubt {
-            return Err(Error::Unavailable(format!(
-                "{}: an earlier write failed: the store must be opened again",
-                self.database.display()
-            )));
-        }
-        let log = self.check_files().map_err(Error::Unavailable)?;
-        let committed = write(&mut self.connection, &self.database, change);
-        // A transaction that could not be rolled back must not go on into the next change.
-        let is_unknown = matches!(committed, Err(Error::Unknown(_)));
-        self.is_in_doubt = is_unknown || !self.connection.is_autocommit();
-        let committed = committed?;
-        if let Err(line) = self.check_files() {
-            self.is_in_doubt = true;
-            return Err(Error::Unknown(line));
-        }
-        let newest = committed.entries.last().map(|entry| AuditHead { seq: entry.seq, hash: entry.hash.clone() });
-        self.witness(newest);
-        self.shorten(log);
-        Ok(committed)
-    }
+    /// Ends a turn in which nothing is written.
+    fn end_turn(&mut self) {}
+
+    /// Writes a change in one transaction, and ends the turn. When it returns, it is durable. Errors: `Mismatch` (somebody wrote
+    /// since), `Unavailable`: nothing was written; `Unknown`: [`Store::reopen`] and look.
+    fn commit(&mut self, change: &Change<'_>) -> Result<Committed>;
 
     /// What an earlier request with this id was answered, as JSON. Kept for a week; where more than 100,000 were answered
     /// within it, the oldest are forgotten.
-    pub fn outcome(&self, request_id: &str) -> Result<Option<String>> {
-        self.connection
-            .query_row("SELECT outcome FROM request WHERE id = ?1", [request_id], |row| row.get(0))
-            .optional()
-            .sql(&self.database)
-    }
-
-    /// Audit records after number `after`, at most `limit` and 10,000.
-    pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<fleet_wire::api::AuditEntry>> {
-        audit::page(&self.connection, &self.database, after, limit)
-    }
-
-    /// Walks the audit log's chain. `head`: a hash that must be in it. A damaged log is no error, but a fault in the answer.
-    pub fn verify(&self, head: Option<&str>) -> Result<fleet_wire::api::Verified> {
-        audit::verify(&self.connection, &self.database, head)
-    }
-
-    /// Past rollouts as they were last, the newest first; of those before number `before`, at most `limit`.
-    pub fn rollouts(&self, before: Option<u64>, limit: u32) -> Result<Vec<Rollout>> {
-        load::rollouts(&self.connection, &self.database, before, limit)
-    }
-
-    /// Writes a consistent copy to `to` (0600), which must not exist yet. [`crate::backup()`] does it beside the server.
-    pub fn backup(&self, to: &Path) -> Result<()> {
-        backup::backup(self.place.dir(), to)
-    }
+    fn outcome(&self, request_id: &str) -> Result<Option<String>>;
 
     /// The revision. Confirms that the store answers, and that it is the one that was opened.
-    pub fn revision(&self) -> Result<u64> {
-        self.check_files().map_err(Error::Unavailable)?;
-        load::revision(&self.connection, &self.database)
-    }
+    fn revision(&self) -> Result<u64>;
 
-    /// Another connection, for another thread: what takes long there keeps nobody waiting here.
-    pub fn reader(&self) -> Result<StoreReader> {
-        StoreReader::open(self.place.dir())
-    }
+    /// Opens the same database again, after an [`Error::Unknown`]: then [`Store::load`] says what was kept, and that stays so.
+    /// Errors: as when it was opened; also where the database is not the one that was open, and it is never made anew.
+    fn reopen(&mut self) -> Result<()>;
 
-    /// Whether the names still mean the files that are open; the log's length, bytes.
-    fn check_files(&self) -> std::result::Result<u64, String> {
-        let mut log = 0;
-        for (path, id) in &self.files {
-            let found = files::metadata(path).map_err(|error| error.message().to_owned())?;
-            match found {
-                Some(found) if files::id(&found) == *id => {
-                    if path.as_os_str().as_encoded_bytes().ends_with(b"-wal") {
-                        log = found.len();
-                    }
-                }
-                _ => return Err(gone(path).message().to_owned()),
-            }
-        }
-        Ok(log)
-    }
+    /// Why everything was held when it was opened, as a line; `None`: it was as it had been left.
+    fn strange(&self) -> Option<&str>;
 
-    /// Empties a long log: readers may have kept SQLite from beginning it anew. What fails here is tried again later.
-    fn shorten(&mut self, log: u64) {
-        if log < self.checkpoint_at {
-            return;
-        }
-        let is_emptied = connection::checkpoint_now(&self.connection).unwrap_or(false);
-        let length =
-            files::metadata(&files::beside(&self.database, "-wal")).ok().flatten().map_or(log, |wal| wal.len());
-        self.checkpoint_at = if is_emptied { length + LOG_LIMIT } else { log + LOG_LIMIT };
-    }
+    /// Why the newest record could not be noted beside the database, so that an older one would not be told from this one.
+    fn unwitnessed(&self) -> Option<&Error>;
+
+    /// Whether a stop waited for this store when the server ended.
+    fn stop_waits(&self) -> Result<bool>;
+
+    /// Notes on this host that a stop waits for the store, or that none does any more. When it returns, that is durable.
+    fn note_stop(&self, waits: bool) -> Result<()>;
 }
 
-fn gone(path: &Path) -> Error {
-    Error::Unavailable(format!(
-        "{} was removed or replaced under the running server: stop it, put the file back or restore a backup, and start it",
-        path.display()
-    ))
-}
-
-/// Makes the database under another name, and gives it its own when it is whole.
-fn create(place: &DataDir) -> Result<()> {
-    let path = place.database();
-    for sidecar in ["-wal", "-journal"] {
-        let left = files::beside(&path, sidecar);
-        if files::metadata(&left)?.is_some() {
-            return Err(Error::Foreign(format!(
-                "{} is there, but {} is not: put it back, restore a backup, or move the former away to begin anew",
-                left.display(),
-                path.display()
-            )));
-        }
-    }
-    let unfinished = place.unfinished();
-    drop(files::make(&unfinished, place.dir_owner())?);
-    let made = fill(&unfinished).and_then(|()| files::rename_to_free(&unfinished, &path));
-    if made.is_err() {
-        files::remove_database(&unfinished)?;
-    }
-    made?;
-    files::sync_dir(place.dir())
-}
-
-fn fill(path: &Path) -> Result<()> {
-    let mut connection = connection::open(path)?;
-    schema::fill(&mut connection, path)?;
-    drop(connection);
-    files::sync_file(path)
+/// What other servers wrote since. `None`: that is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct News {
+    /// The revision now.
+    pub revision: u64,
+    /// What decisions rest on.
+    pub book: Option<RolloutState>,
+    /// All resources.
+    pub resources: Option<Vec<StoredResource>>,
+    /// All tokens of the admin API.
+    pub tokens: Option<Vec<StoredToken>>,
+    /// All join tokens.
+    pub joins: Option<Vec<JoinTokenRecord>>,
+    /// All keys that wait.
+    pub candidates: Option<Vec<Candidate>>,
+    /// Hosts that are new or changed.
+    pub hosts: Vec<HostRecord>,
+    /// Hosts that enrolled, or came further.
+    pub enrolled: Vec<EnrolledKey>,
+    /// Hosts that are no more.
+    pub forgotten: Vec<HostId>,
+    /// What `Fleet::arrivals` is.
+    pub arrivals: u64,
+    /// What was put on record.
+    pub entries: Vec<AuditEntry>,
 }

@@ -6,14 +6,13 @@ use std::path::Path;
 use fleet_engine::rollout_state::HaltCause;
 use fleet_wire::api::AuditHead;
 use jiff::Timestamp;
-use rusqlite::Connection;
 use serde_json::json;
 
-use crate::column::parse;
-use crate::error::{OfDatabase, Result};
+use crate::error::Result;
 use crate::files::DataDir;
 use crate::restore::{Old, describe, hold};
-use crate::{audit, witness};
+use crate::sql::{Sql, SqlExt};
+use crate::{audit, load, witness};
 
 /// What is not as the server left it.
 pub(crate) enum Strange {
@@ -26,18 +25,16 @@ pub(crate) enum Strange {
 }
 
 impl Strange {
-    /// Looks at an open database; `None`: it is as it was left. Errors: `Foreign`, `Unavailable`.
-    pub(crate) fn of(connection: &Connection, place: &DataDir) -> Result<Option<Self>> {
-        let path = place.database();
+    /// Looks at an open database of this place; `None`: it is as it was left. Errors: `Foreign`, `Unavailable`.
+    pub(crate) fn of(db: &dyn Sql, place: &DataDir) -> Result<Option<Self>> {
         let seen = witness::read(place)?.map(|seen| seen.head);
-        let is_backup: bool = connection.query_row("SELECT is_backup FROM store", [], |row| row.get(0)).sql(&path)?;
         if let Some(seen) = seen
-            && !witness::has(connection, place, &seen)?
-            && !is_restored(connection, place)?
+            && !witness::has(db, &seen)?
+            && !is_restored(db)?
         {
             return Ok(Some(Self::Lost(seen)));
         }
-        Ok(is_backup.then_some(Self::Backup))
+        Ok((db.count("SELECT is_backup FROM store")? != 0).then_some(Self::Backup))
     }
 
     /// What happened, as a line for people.
@@ -62,35 +59,29 @@ impl Strange {
 
 /// A restore was cut short between the new database and the note of its newest record: what was seen is of the one before, and
 /// everything is held.
-fn is_restored(connection: &Connection, place: &DataDir) -> Result<bool> {
-    let path = place.database();
-    let (is_restored, json): (bool, Option<String>) = connection
-        .query_row("SELECT restored_held, json FROM store, book", [], |row| Ok((row.get(0)?, row.get(1)?)))
-        .sql(&path)?;
-    let newest = audit::newest(connection, &path, "restore")?;
-    let is_last =
-        newest.is_some_and(|restore| audit::head(connection, &path).is_ok_and(|head| head.seq == restore.seq));
-    let book: Option<fleet_engine::rollout_state::RolloutState> =
-        json.map(|json| parse(&path, "the book", &json)).transpose()?;
+fn is_restored(db: &dyn Sql) -> Result<bool> {
+    let newest = audit::newest(db, "restore")?;
+    let head = audit::head(db)?;
+    let is_last = newest.is_some_and(|restore| head.seq == restore.seq);
+    let is_restored = db.count("SELECT restored_held FROM store")? != 0;
+    let book = load::book(db)?;
     Ok(is_restored && is_last && book.is_some_and(|book| book.holds.all && book.holds.released.is_empty()))
 }
 
-/// Holds everything where the database is strange, or another's log, `aside` by now, was beside it. Returns what happened, as a line; `None`: nothing.
-pub(crate) fn take(connection: &mut Connection, place: &DataDir, aside: Option<&Path>) -> Result<Option<String>> {
-    let path = place.database();
-    let Some(strange) = Strange::of(connection, place)?.or(aside.map(|_| Strange::Log)) else { return Ok(None) };
-    let mut line = strange.line(&audit::head(connection, &path)?);
+/// Holds everything where the database is strange, or another's log, `aside` by now, was beside it; within a transaction of the
+/// caller. Returns what happened, as a line; `None`: nothing.
+pub(crate) fn take(db: &dyn Sql, place: &DataDir, aside: Option<&Path>) -> Result<Option<String>> {
+    let Some(strange) = Strange::of(db, place)?.or(aside.map(|_| Strange::Log)) else { return Ok(None) };
+    let mut line = strange.line(&audit::head(db)?);
     if let Some(aside) = aside {
         line.push_str(&format!("; another database's log was beside it, and is kept as {}", aside.display()));
     }
-    let json: Option<String> = connection.query_row("SELECT json FROM book", [], |row| row.get(0)).sql(&path)?;
-    let book = json.map(|json| parse(&path, "the book", &json)).transpose()?;
-    let cause = strange.cause();
+    let (book, cause) = (load::book(db)?, strange.cause());
     let (action, old, detail) = match strange {
         Strange::Lost(seen) => ("store_lost", Old::Seen(seen), json!({})),
         Strange::Log => ("store_lost", Old::Absent, json!({})),
         Strange::Backup => ("restore", Old::Absent, json!({ "backup": "a file that was put in place by hand" })),
     };
-    hold(connection, &path, book, cause, &old, &describe(Timestamp::now(), action, "start of the server", detail))?;
+    hold(db, book, cause, &old, &describe(Timestamp::now(), action, "start of the server", detail))?;
     Ok(Some(line))
 }

@@ -6,12 +6,12 @@
 use std::io::Read;
 
 use fleet_wire::api::AuditHead;
-use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 use crate::column::signed;
-use crate::error::{AtPath, Error, OfDatabase, Result};
+use crate::error::{AtPath, Error, Result};
 use crate::files::{self, DataDir};
+use crate::sql::{Sql, SqlExt, with};
 
 /// Most bytes of the file: a number and a hash.
 const MAX_FILE: u64 = 4096;
@@ -54,14 +54,38 @@ pub(crate) fn write(place: &DataDir, head: &AuditHead, generations: &[i32]) -> R
 }
 
 /// Whether the database has the record that was `seen`.
-pub(crate) fn has(connection: &Connection, place: &DataDir, seen: &AuditHead) -> Result<bool> {
+pub(crate) fn has(db: &dyn Sql, seen: &AuditHead) -> Result<bool> {
     if seen.seq == 0 {
         return Ok(true);
     }
-    let path = place.database();
-    let hash: Option<String> = connection
-        .query_row("SELECT hash FROM audit WHERE seq = ?1", [signed(&path, seen.seq)?], |row| row.get(0))
-        .optional()
-        .sql(&path)?;
+    let with = with![signed(&db.name(), seen.seq)?];
+    let hash = db.first("SELECT hash FROM audit WHERE seq = $1", with, |row| row.string(0))?;
     Ok(hash.is_some_and(|hash| hash == seen.hash))
+}
+
+impl DataDir {
+    /// Whether it is noted that a stop waits for the store.
+    pub(crate) fn stop_waits_noted(&self) -> Result<bool> {
+        Ok(files::metadata(&self.stop_waits())?.is_some())
+    }
+
+    /// See [`crate::Store::note_stop`].
+    pub(crate) fn note_stop(&self, waits: bool) -> Result<()> {
+        let (spare, note) = (self.spare(), self.stop_waits());
+        let (from, to) = if waits { (spare, note) } else { (note, spare) };
+        if files::metadata(&from)?.is_none() {
+            drop(files::open_or_make(&to, self.dir_owner())?);
+        } else {
+            files::rename(&from, &to)?;
+        }
+        files::sync_dir(self.dir())
+    }
+
+    /// Where there is no room for the note, there may be when a stop has to wait: it is kept free.
+    pub(crate) fn keep_room_for_note(&self) -> Result<()> {
+        if !self.stop_waits_noted()? {
+            let _ = files::open_or_make(&self.spare(), self.dir_owner());
+        }
+        Ok(())
+    }
 }

@@ -20,6 +20,9 @@ pub struct Serve {
     /// Data directory [default: /var/lib/teleport-fleet]
     #[arg(long, value_name = "DIR", env = "TELEPORT_FLEET_DATA", hide_env_values = true)]
     pub data: Option<PathBuf>,
+    /// PostgreSQL database in place of a file in the data directory: postgres://USER@HOST/DATABASE
+    #[arg(long, value_name = "URL", env = "TELEPORT_FLEET_STORE", hide_env_values = true)]
+    pub store: Option<String>,
     /// Address for hosts, pages and the admin API [default: 0.0.0.0:443]
     #[arg(long, value_name = "ADDR", env = "TELEPORT_FLEET_LISTEN", hide_env_values = true)]
     pub listen: Option<SocketAddr>,
@@ -216,6 +219,9 @@ pub struct Doctor {
     /// Data directory [default: the configuration's, else /var/lib/teleport-fleet]
     #[arg(long, value_name = "DIR", env = "TELEPORT_FLEET_DATA", hide_env_values = true)]
     pub data: Option<PathBuf>,
+    /// PostgreSQL database in place of a file in the data directory: postgres://USER@HOST/DATABASE
+    #[arg(long, value_name = "URL", env = "TELEPORT_FLEET_STORE", hide_env_values = true)]
+    pub store: Option<String>,
     /// Only ask the server whether it is ready (`/readyz`), as a container's health check does
     #[arg(long)]
     pub ready: bool,

@@ -60,6 +60,11 @@ impl Fleet {
         self.arrivals
     }
 
+    /// There were at least so many.
+    pub fn raise_arrivals(&mut self, arrivals: u64) {
+        self.arrivals = self.arrivals.max(arrivals);
+    }
+
     /// The index of a host that was seen now.
     pub(crate) fn arrive(&mut self, id: HostId, rollout: Option<&Rollout>, now: Timestamp) -> usize {
         if let Some(at) = self.at(id) {
@@ -180,6 +185,24 @@ impl Fleet {
         if update_id != 0 {
             self.index_update_id(update_id, at);
         }
+    }
+
+    /// Puts what a store has in the place of a host that is known.
+    pub(crate) fn put_over(&mut self, at: usize, host: Host, arrivals: u64) {
+        self.arrivals = self.arrivals.max(arrivals).max(host.arrival.get());
+        let update_id = host.update_id;
+        if let Some(known) = self.hosts.get_mut(at) {
+            *known = Host { update_id: known.update_id, ..host };
+        }
+        self.take_update_id(at, update_id);
+        if let Some(word) = self.changed.get_mut(at / 64) {
+            *word &= !(1 << (at % 64));
+        }
+    }
+
+    /// Whether a group is held that the host belongs to by name or rule, and the rollout has it elsewhere.
+    pub(crate) fn is_held_by_group(&self, host: &Host) -> bool {
+        self.held.by(host, &self.names).is_some()
     }
 
     /// Forgets the hosts for which `goes` is true, and gives their ids. The others stay in their order.

@@ -53,7 +53,7 @@ pub struct Fleet {
     /// Groups by whose names hosts are held.
     held: HeldGroups,
     /// Groups that hosts stay in though they declare others: the number of the rollout, and the group.
-    stays: HashMap<HostId, (u64, Name)>,
+    pub(crate) stays: HashMap<HostId, (u64, Name)>,
     labels: LabelSets,
     /// Names that were used when those of nobody were freed last.
     used_names: usize,
@@ -381,7 +381,7 @@ impl Fleet {
     }
 
     /// Frees the names that nobody has where they may be more than those that somebody has. No name may be in hand.
-    pub(crate) fn free_names_if_many(&mut self) {
+    pub fn free_names_if_many(&mut self) {
         if self.names.len() > 2 * self.used_names + self.hosts.len() / HOSTS_A_NAME + FEW {
             self.free_names();
         }

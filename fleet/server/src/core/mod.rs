@@ -4,6 +4,7 @@ mod changes;
 pub(crate) mod commands;
 pub(crate) mod counts;
 mod enrolments;
+mod heard;
 mod host_table;
 pub(crate) mod hosts;
 pub(crate) mod many;
@@ -23,12 +24,12 @@ mod tx;
 mod worker;
 
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use fleet_store::StorePlace;
 use fleet_wire::answers::find::Cluster;
 use fleet_wire::api::{ApiError, AuditEntry, Code};
 use tokio::sync::{broadcast, oneshot};
@@ -62,12 +63,12 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Opens the data in `dir` and starts the thread. It ends when every [`Core`] is gone.
+    /// Opens the store at `place` and starts the thread. It ends when every [`Core`] is gone.
     ///
     /// # Errors
     /// The data cannot be opened: one line.
     pub(crate) fn start(
-        dir: &Path,
+        place: &StorePlace,
         tokens: TokenSet,
         cluster: Cluster,
         reporting: Reporting,
@@ -75,7 +76,7 @@ impl Core {
         let (contacts, questions) = sync_channel(QUESTIONS);
         let (events, _) = broadcast::channel(EVENTS);
         let snapshot = Arc::new(Snapshot::new(contacts, cluster));
-        let ledger = Ledger::open(dir, Arc::clone(&snapshot), tokens, events.clone(), reporting)?;
+        let ledger = Ledger::open(place, Arc::clone(&snapshot), tokens, events.clone(), reporting)?;
         let mut worker = Worker::start(ledger)?;
         let (jobs, received) = mpsc::channel();
         let run = move || {
@@ -126,7 +127,10 @@ fn work(worker: &mut Worker, jobs: &Receiver<Job>, questions: &Receiver<HostCont
                 // Who was answered before a command was told: that counts in what it decides.
                 worker.record_questions(questions.try_iter().take(QUESTIONS));
                 worker.decide_stops();
-                job(&mut Tx::new(&mut worker.ledger));
+                let mut tx = Tx::new(&mut worker.ledger);
+                job(&mut tx);
+                // An error was logged.
+                let _ = tx.finish();
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,

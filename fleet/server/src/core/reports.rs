@@ -3,28 +3,49 @@
 use fleet_engine::host::HostId;
 use fleet_store::{Fixed, StoredReport};
 use fleet_wire::answers::ids;
-use fleet_wire::api::ApiError;
+use fleet_wire::api::{ApiError, AuditEntry};
 use protocol::report::Change;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::CoreState;
 use super::enrolments::{EnrolmentAlert, NotTaken, Now, Verdict};
 use super::tx::Tx;
+use super::{CoreState, changes};
 use crate::report::ReportBody;
 
 /// What is told a host that reports, when what it said is durable.
 pub(crate) type DurableReceipt = oneshot::Receiver<Result<(), ApiError>>;
 
-/// Takes a report. Inside: what comes of it, once the receipt says so.
+/// What comes of a report, once the receipt says so; or that the store does not answer.
+pub(crate) type ReportAnswer = Result<Result<(Verdict, DurableReceipt), NotTaken>, ApiError>;
+
+/// Takes a report, and answers. Where other servers hear hosts as well, that is when this one has its turn: then it knows all that
+/// they heard.
+pub(crate) fn hear(tx: &mut Tx<'_>, signed: ReportBody, answer: oneshot::Sender<ReportAnswer>) {
+    let answered = if tx.ledger.hears_later() {
+        return tx.ledger.hear_report(signed, answer);
+    } else {
+        report(tx, &signed)
+    };
+    // Who does not wait any more has left.
+    let _ = answer.send(answered);
+}
+
+/// Takes a report at once. Conflicts and surges are on record, whoever caused them.
 ///
 /// # Errors
 /// The store does not answer.
-pub(crate) fn report(
-    tx: &mut Tx<'_>,
-    signed: &ReportBody,
-) -> Result<Result<(Verdict, DurableReceipt), NotTaken>, ApiError> {
+pub(crate) fn report(tx: &mut Tx<'_>, signed: &ReportBody) -> ReportAnswer {
     tx.ledger.store()?;
+    let judged = judge(tx, signed);
+    if tx.ledger.state.enrolments.has_alerts() {
+        tx.commit()?;
+    }
+    Ok(judged)
+}
+
+/// What comes of a report.
+pub(super) fn judge(tx: &mut Tx<'_>, signed: &ReportBody) -> Result<(Verdict, DurableReceipt), NotTaken> {
     let state = &mut tx.ledger.state;
     let now = Now { time: state.now(), up: crate::clock::up() };
     let judged = state.enrolments.judge(signed, state.fleet.hosts().len(), now);
@@ -39,9 +60,7 @@ pub(crate) fn report(
         }
         Ok(Verdict::Taken) => take(tx, signed, now.time),
     }
-    let judged = judged.map(|verdict| (verdict, tx.when_durable()));
-    put_on_record(tx)?;
-    Ok(judged)
+    judged.map(|verdict| (verdict, tx.when_durable()))
 }
 
 fn take(tx: &mut Tx<'_>, signed: &ReportBody, now: jiff::Timestamp) {
@@ -78,13 +97,10 @@ fn is_news(state: &CoreState, host: HostId, change: &Change) -> bool {
     change.rollout.is_none_or(|number| number == rollout.number) && change.attempt.is_none_or(is_of_attempt)
 }
 
-/// Conflicts and surges are on record, whoever caused them.
-fn put_on_record(tx: &mut Tx<'_>) -> Result<(), ApiError> {
-    let alerts = tx.ledger.state.enrolments.alerts();
-    if alerts.is_empty() {
-        return Ok(());
-    }
-    for alert in alerts {
+/// The records of conflicts and surges since this was asked last.
+pub(super) fn alerts(state: &mut CoreState) -> Vec<AuditEntry> {
+    let alerts = state.enrolments.alerts();
+    let record = |alert: EnrolmentAlert| {
         let (action, subject, mut detail) = match alert {
             EnrolmentAlert::Conflict(host, key) => {
                 ("key_conflict", format!("host {}", ids::text(host)), json!({ "key": key.to_string() }))
@@ -92,12 +108,12 @@ fn put_on_record(tx: &mut Tx<'_>) -> Result<(), ApiError> {
             EnrolmentAlert::Surge(most) => ("enrolment_surge", "new hosts".to_owned(), json!({ "an_hour": most })),
         };
         if let EnrolmentAlert::Conflict(host, _) = alert {
-            super::hosts::named(&tx.ledger.state, host, &mut detail);
+            super::hosts::named(state, host, &mut detail);
         }
         tracing::warn!(action, subject, "an operator should look at this");
-        tx.found(action, &subject, detail);
-    }
-    tx.commit()
+        changes::record(state.now(), action, subject, detail)
+    };
+    alerts.into_iter().map(record).collect()
 }
 
 /// Tells a change from others: kept, so it must be the same in each release. 0 is none.

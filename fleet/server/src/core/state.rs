@@ -7,12 +7,12 @@ use fleet_engine::host::HostId;
 use fleet_engine::resource;
 use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout_state::RolloutState;
-use fleet_store::{StoreState, StoredToken};
+use fleet_store::{News, StoreState, StoredResource, StoredToken};
 use fleet_wire::api::{ApiError, Code};
 use jiff::Timestamp;
 use protocol::report::MAX_NUMBER;
 
-use super::enrolments::Members;
+use super::enrolments::{Members, Now};
 use crate::tokens::TokenSet;
 
 /// Most different names of groups that only questions made; one more that nobody wrote is not kept.
@@ -41,14 +41,7 @@ impl CoreState {
     /// # Errors
     /// A resource cannot be read: without it another policy would rule, and hosts would go that it keeps.
     pub(super) fn take(&mut self, (stored, fleet): (StoreState, Fleet)) -> Result<u64, String> {
-        let mut resources = ResourceSet::default();
-        for stored in &stored.resources {
-            let read = resource::read(&stored.yaml).map_err(|faults| {
-                let (kind, name) = (&stored.kind, &stored.name);
-                format!("the stored {kind}/{name} cannot be read; start the version of teleport-fleet that wrote it: {faults}")
-            });
-            resources.put_back(read?);
-        }
+        let resources = read_resources(&stored.resources)?;
         self.rollouts = stored.book.unwrap_or_default();
         if self.rollouts.seed == 0 {
             self.rollouts.seed = crate::random::number();
@@ -63,6 +56,43 @@ impl CoreState {
             self.fleet.set_unproven(id, true);
         }
         Ok(epoch)
+    }
+
+    /// What other servers wrote. Gives the hosts of which something is another now, and whether a decision is.
+    ///
+    /// # Errors
+    /// A resource cannot be read: a newer version wrote it.
+    pub(super) fn learn(&mut self, news: &mut News) -> Result<(Vec<HostId>, bool), String> {
+        let resources = news.resources.take().map(|stored| read_resources(&stored)).transpose()?;
+        let is_decision = news.book.is_some() || resources.is_some();
+        self.adopt(news.book.take(), resources, Vec::new());
+        if let Some(tokens) = news.tokens.take() {
+            self.tokens.set(tokens);
+        }
+        self.revision = news.revision;
+        if !news.forgotten.is_empty() {
+            let gone: HashSet<HostId> = news.forgotten.iter().copied().collect();
+            self.fleet.forget(|host| gone.contains(&host.id));
+            self.enrolments.forget(&news.forgotten);
+        }
+        let mut changed: Vec<HostId> = news.hosts.iter().map(|host| host.id).collect();
+        for host in std::mem::take(&mut news.hosts) {
+            self.fleet.put_record(host, news.arrivals, self.rollouts.rollout.as_ref());
+        }
+        self.fleet.raise_arrivals(news.arrivals);
+        let enrolled: Vec<(HostId, bool)> =
+            news.enrolled.iter().map(|member| (member.host, member.is_unproven)).collect();
+        for (host, is_unproven) in enrolled {
+            self.fleet.set_unproven(host, is_unproven);
+            changed.push(host);
+        }
+        let now = Now { time: self.now(), up: crate::clock::up() };
+        self.enrolments.learn(news, now);
+        self.rollouts.arrange(&mut self.fleet, now.time);
+        self.fleet.free_names_if_many();
+        // All of it is what the store has.
+        let _ = self.fleet.take_changed();
+        Ok((changed, is_decision))
     }
 
     /// What was decided: `None` stays as it is.
@@ -123,6 +153,19 @@ impl CoreState {
             || self.fleet.names.find(group).is_some()
             || self.group_names().chain(held).any(|name| name == group)
     }
+}
+
+fn read_resources(stored: &[StoredResource]) -> Result<ResourceSet, String> {
+    let mut resources = ResourceSet::default();
+    for StoredResource { kind, name, yaml, .. } in stored {
+        let read = resource::read(yaml).map_err(|faults| {
+            format!(
+                "the stored {kind}/{name} cannot be read; start the version of teleport-fleet that wrote it: {faults}"
+            )
+        });
+        resources.put_back(read?);
+    }
+    Ok(resources)
 }
 
 /// The number of an epoch, of the UUID that the store has: as many of its bits as a whole number of JSON.

@@ -6,15 +6,17 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout_state::{HaltCause, RolloutState};
-use fleet_store::{Change, Committed, EnrolmentChanges, ResourceChange, Store, StoreState, StoredReport, StoredToken};
+use fleet_store::{
+    Change, Committed, EnrolmentChanges, News, ResourceChange, Store, StorePlace, StoreState, StoredReport, StoredToken,
+};
 use fleet_wire::api::{Act, ApiError, AuditEntry, Code, Decided, Role};
 use jiff::{SignedDuration, Timestamp};
 use protocol::report::{Key, Wanted};
@@ -24,9 +26,10 @@ use serde_json::{Value, json};
 use tokio::sync::{broadcast, oneshot};
 
 use super::enrolments::Members;
+use super::heard::Heard;
 use super::repeats::Repeats;
 use super::snapshot::Snapshot;
-use super::{CoreState, changes, publish};
+use super::{CoreState, changes, publish, reports};
 use crate::reporting::Reporting;
 use crate::tokens::{self, TokenSet};
 
@@ -40,6 +43,10 @@ const FLUSH_AT: usize = 1000;
 const RETRY_EVERY: Duration = Duration::from_secs(2);
 /// Until the step after a report, a question of a new host, or another event of hosts (FLEET §3).
 const STEP_SOON: Duration = Duration::from_secs(1);
+/// After the step of another server: that one makes the next as well, if it is there.
+const STEP_AFTER_ANOTHER: Duration = Duration::from_secs(62);
+/// Between two looks whether another server wrote, where it does not tell: it is to be known within 2 s (FLEET §7).
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A step takes at most this part of the core's time: one in so many.
 const STEP_SHARE: u32 = 10;
 /// How far the clock may be behind the newest decision (FLEET §3).
@@ -98,7 +105,17 @@ pub(super) struct Ledger {
     /// Until these are decided nobody new is allowed to update; with who commanded them.
     pub(super) undecided: VecDeque<(Actor, PendingStop)>,
     pub(super) times: Times,
-    store: Store,
+    store: Box<dyn Store>,
+    /// What hosts said, where other servers hear hosts as well.
+    pub(super) heard: Heard,
+    /// Hosts whose answers may be others now.
+    pub(super) unpublished: Vec<HostId>,
+    /// The newest write of which the store told.
+    told: Arc<AtomicI64>,
+    /// A decision of another server was not published yet.
+    is_unpublished: bool,
+    /// This server has its turn.
+    has_turn: bool,
     /// The store failed, and what is known here may not be what it has.
     is_down: bool,
     /// Seconds between two reports of a host; 0: none are wanted.
@@ -121,7 +138,11 @@ pub(super) struct Ledger {
 pub(super) struct Times {
     pub(super) step: Instant,
     pub(super) last_step_took: Duration,
+    /// The next step is for what hosts did.
+    is_soon: bool,
     flush: Option<Instant>,
+    /// When it is looked next whether another server wrote.
+    look: Instant,
     prove: Instant,
     retry: Instant,
 }
@@ -131,6 +152,18 @@ impl Times {
     pub(super) fn step_soon(&mut self) {
         let soon = Instant::now() + STEP_SOON.max(self.last_step_took * STEP_SHARE);
         self.step = self.step.min(soon);
+        self.is_soon = true;
+    }
+
+    /// A step was made: the next is due in `next`, if nothing happens.
+    pub(super) fn stepped(&mut self, next: Duration) {
+        self.step = Instant::now() + next;
+        self.is_soon = false;
+    }
+
+    /// Something that hosts said is not durable.
+    fn has_unwritten(&self) -> bool {
+        self.flush.is_some()
     }
 
     /// What hosts said is to be durable soon.
@@ -140,39 +173,61 @@ impl Times {
 }
 
 /// What the store has.
-fn load(store: &mut Store) -> fleet_store::Result<(StoreState, Fleet)> {
-    store.load_with(|hosts, arrivals| Fleet::restore(hosts, arrivals))
+fn load(store: &mut dyn Store) -> fleet_store::Result<(StoreState, Fleet)> {
+    let mut fleet = Fleet::default();
+    let state = store.load_with(&mut |host, arrivals| fleet.put_record(host, arrivals, None))?;
+    // All are used: what is counted begins with that.
+    fleet.free_names();
+    fleet.raise_arrivals(state.arrivals);
+    Ok((state, fleet))
 }
 
 impl Ledger {
-    /// Opens the data in `dir`; a stop that waited for it when the server ended holds everything (FLEET §3).
+    /// Opens the store at `place`; a stop that waited for it when the server ended holds everything (FLEET §3).
     ///
     /// # Errors
     /// One line.
     pub(super) fn open(
-        dir: &Path,
+        place: &StorePlace,
         snapshot: Arc<Snapshot>,
         tokens: TokenSet,
         events: broadcast::Sender<AuditEntry>,
         reporting: Reporting,
     ) -> Result<Self, String> {
-        let mut store = Store::open(dir).map_err(|error| error.to_string())?;
+        let mut store = place.open().map_err(|error| error.to_string())?;
         if let Some(what) = store.strange() {
             tracing::error!(
                 "{what}: everything is held. Put the newer database back with the server stopped; or look at `teleport-fleet \
                  autoupdate agents status`, then end the hold with `run GROUP` or `run --all`"
             );
         }
-        let loaded = load(&mut store).map_err(|error| error.to_string())?;
+        let loaded = load(&mut *store).map_err(|error| error.to_string())?;
         let is_stop_noted = store.stop_waits().map_err(|error| error.to_string())?;
+        let told = Arc::new(AtomicI64::new(0));
+        let newest = Arc::clone(&told);
+        place.listen(move |change| newest.store(change, Ordering::Relaxed)).map_err(|error| error.to_string())?;
+        crate::clock::set_offset(store.clock_offset());
         let now = Instant::now();
         let mut ledger = Self {
             state: CoreState { enrolments: Members::new(reporting.enrolment), tokens, ..CoreState::default() },
             snapshot,
             repeats: Repeats::default(),
             undecided: VecDeque::new(),
-            times: Times { step: now, last_step_took: Duration::ZERO, flush: None, prove: now, retry: now },
+            times: Times {
+                step: now,
+                last_step_took: Duration::ZERO,
+                is_soon: true,
+                flush: None,
+                look: now,
+                prove: now,
+                retry: now,
+            },
             store,
+            heard: Heard::default(),
+            unpublished: Vec::new(),
+            told,
+            is_unpublished: false,
+            has_turn: false,
             is_down: false,
             interval: reporting.interval,
             reports: Vec::new(),
@@ -209,8 +264,8 @@ impl Ledger {
     }
 
     /// The store, if it answers.
-    pub(super) fn store(&mut self) -> Result<&mut Store, ApiError> {
-        if self.is_down { Err(unavailable()) } else { Ok(&mut self.store) }
+    pub(super) fn store(&mut self) -> Result<&mut dyn Store, ApiError> {
+        if self.is_down { Err(unavailable()) } else { Ok(&mut *self.store) }
     }
 
     /// Whether the store answers; where it did not, it is tried again when that is due.
@@ -224,7 +279,58 @@ impl Ledger {
     /// Something is to be written, or the store to be proven.
     pub(super) fn is_flush_due(&self, now: Instant) -> bool {
         let is_due = now >= self.times.prove || self.times.flush.is_some_and(|due| now >= due);
-        is_due || self.reports.len() >= FLUSH_AT
+        is_due || self.reports.len() + self.heard.reports() >= FLUSH_AT
+    }
+
+    /// It is to be looked whether another server wrote.
+    pub(super) fn is_look_due(&self, now: Instant) -> bool {
+        let is_told = || self.told.load(Ordering::Relaxed) > self.store.position();
+        self.store.is_shared() && (now >= self.times.look || is_told())
+    }
+
+    /// Whether what hosts say is taken when this server has its turn.
+    pub(super) fn hears_later(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    /// Whether this server makes the step that is due: no other did meanwhile, and none is newer.
+    pub(super) fn is_step_mine(&self) -> bool {
+        !self.store.is_shared() || self.times.is_soon || self.times.step <= Instant::now()
+    }
+
+    /// Takes what other servers wrote.
+    fn learn(&mut self, mut news: News) -> Result<(), String> {
+        let entries = std::mem::take(&mut news.entries);
+        let keys: Vec<_> = news.enrolled.iter().map(|member| (member.host, member.key)).collect();
+        let gone = std::mem::take(&mut news.forgotten);
+        publish::forget(&self.snapshot, &gone);
+        news.forgotten = gone;
+        let before = self.state.rollouts.last_step;
+        let (changed, is_decision) = self.state.learn(&mut news)?;
+        self.unpublished.extend(changed);
+        self.is_unpublished |= is_decision;
+        self.snapshot.waiting.set(self.state.enrolments.waiting());
+        publish::keys(&self.snapshot, keys);
+        self.is_unkeyed |= self.snapshot.table().is_none();
+        if self.state.rollouts.last_step > before && !self.times.is_soon {
+            self.times.stepped(STEP_AFTER_ANOTHER);
+        }
+        for entry in entries {
+            // Nobody may be listening.
+            let _ = self.events.send(entry);
+        }
+        Ok(())
+    }
+
+    /// Publishes what changed for hosts without a decision of this server.
+    fn publish_learned(&mut self) {
+        let hosts = std::mem::take(&mut self.unpublished);
+        if std::mem::take(&mut self.is_unpublished) {
+            let now = self.state.now();
+            self.publish(now);
+        } else if !hosts.is_empty() {
+            self.publish_some(&hosts);
+        }
     }
 
     /// Each stop is decided: the next start holds nothing. Tried again where that cannot be noted.
@@ -300,10 +406,12 @@ impl Ledger {
     fn recover(&mut self) {
         self.times.retry = Instant::now() + RETRY_EVERY;
         self.is_down = true;
+        self.has_turn = false;
+        self.heard.refuse(&unavailable());
         // The store is what keeps everybody now.
         self.snapshot.set_ahead(None);
         self.waiters.drain(..).for_each(|waiter| drop(waiter.send(Err(unavailable()))));
-        let loaded = match self.store.reopen().and_then(|()| load(&mut self.store)) {
+        let loaded = match self.store.reopen().and_then(|()| load(&mut *self.store)) {
             Ok(loaded) => loaded,
             Err(error) => return tracing::error!(%error, "the store cannot be opened"),
         };
@@ -312,7 +420,8 @@ impl Ledger {
             return tracing::error!("{what}");
         }
         let CoreState { revision: found, rollouts, .. } = &mut self.state;
-        if *found < known {
+        // A shared store looks itself, before anybody goes on.
+        if *found < known && !self.store.is_shared() {
             // Something that was decided is lost, perhaps a stop.
             tracing::error!(known, found, "the store lost decisions: everything is held until `run --all`");
             rollouts.holds.hold_all(HaltCause::StoreLost);
@@ -378,6 +487,75 @@ impl<'a> Tx<'a> {
         Self { ledger, draft: TxDraft::default(), revision }
     }
 
+    /// Begins this server's turn: it knows all that others wrote, then what hosts said here. Alone it always has its turn.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub(super) fn begin(&mut self) -> Result<(), ApiError> {
+        self.ledger.store()?;
+        if !self.ledger.store.is_shared() || self.ledger.has_turn {
+            return Ok(());
+        }
+        self.catch_up()?;
+        self.take_heard();
+        Ok(())
+    }
+
+    /// Knows what other servers wrote.
+    fn catch_up(&mut self) -> Result<(), ApiError> {
+        let ledger = &mut *self.ledger;
+        // Before it is looked: what comes meanwhile is looked at again.
+        ledger.told.store(0, Ordering::Relaxed);
+        let news = match ledger.store.take_turn() {
+            Ok(news) => news,
+            Err(error) => return Err(self.fail(&error)),
+        };
+        ledger.has_turn = true;
+        ledger.times.look = Instant::now() + LOOK_EVERY;
+        crate::clock::set_offset(ledger.store.clock_offset());
+        if let Some(Err(what)) = news.map(|news| ledger.learn(news)) {
+            return Err(self.fail(&fleet_store::Error::Newer(what)));
+        }
+        self.revision = self.ledger.state.revision;
+        Ok(())
+    }
+
+    /// The store failed: what is known is what it has, if it has it.
+    fn fail(&mut self, error: &fleet_store::Error) -> ApiError {
+        tracing::error!(%error, "the store failed: nobody new is allowed to update until it answers");
+        self.ledger.recover();
+        self.revision = self.ledger.state.revision;
+        ApiError::new(Code::StoreUnavailable, error.to_string())
+    }
+
+    /// Knows what other servers wrote, and publishes it.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub(super) fn look(&mut self) -> Result<(), ApiError> {
+        self.ledger.store()?;
+        self.catch_up()?;
+        self.finish()
+    }
+
+    /// Ends a turn in which nothing was decided. What hosts said in it is kept.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub(super) fn finish(&mut self) -> Result<(), ApiError> {
+        if !self.ledger.has_turn {
+            return Ok(());
+        }
+        if self.ledger.times.has_unwritten() {
+            self.take_heard();
+            return self.commit();
+        }
+        self.ledger.has_turn = false;
+        self.ledger.store.end_turn();
+        self.ledger.publish_learned();
+        Ok(())
+    }
+
     /// What is known.
     pub(super) fn state(&self) -> &CoreState {
         &self.ledger.state
@@ -425,6 +603,7 @@ impl<'a> Tx<'a> {
         decide: impl FnOnce(&mut Self) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         let id = own_id(id)?;
+        self.begin()?;
         let digest = tokens::digest(&format!("{request:?}"));
         let before = self.ledger.store()?.outcome(&id.to_string());
         let before = before.map_err(|error| ApiError::new(Code::StoreUnavailable, error.to_string()))?;
@@ -447,6 +626,11 @@ impl<'a> Tx<'a> {
         decide: impl FnOnce(&mut Self) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         let RequestedAction { actor, action, subject, is_dry } = asked;
+        self.begin()?;
+        if self.ledger.store.is_outdated() {
+            let message = "a newer teleport-fleet decides for this fleet: ask that server, or install its version here";
+            return Err(ApiError::new(Code::Conflict, message));
+        }
         let decided = decide(self);
         if *is_dry || decided.is_err() {
             self.undo();
@@ -514,22 +698,19 @@ impl<'a> Tx<'a> {
     /// # Errors
     /// The store does not answer.
     pub(super) fn commit(&mut self) -> Result<(), ApiError> {
+        self.begin()?;
         let mut draft = std::mem::take(&mut self.draft);
         let ledger = &mut *self.ledger;
-        ledger.store()?;
+        draft.records.extend(reports::alerts(&mut ledger.state));
         if let Some(after) = &draft.rollouts {
             draft.records.extend(changes::records(&ledger.state.rollouts, after, ledger.state.now()));
         }
         let is_decision = draft.rollouts.is_some() || !draft.records.is_empty();
         let Committed { revision, entries } = match ledger.write(self.revision, &mut draft, is_decision) {
             Ok(committed) => committed,
-            Err(error) => {
-                tracing::error!(%error, "the store failed: nobody new is allowed to update until it answers");
-                ledger.recover();
-                self.revision = ledger.state.revision;
-                return Err(ApiError::new(Code::StoreUnavailable, error.to_string()));
-            }
+            Err(error) => return Err(self.fail(&error)),
         };
+        ledger.has_turn = false;
         (self.revision, ledger.state.revision) = (revision, revision);
         (ledger.times.flush, ledger.times.prove) = (None, Instant::now() + PROVE_EVERY);
         if is_decision {
@@ -538,8 +719,10 @@ impl<'a> Tx<'a> {
             }
             let now = ledger.state.now();
             ledger.state.adopt(draft.rollouts, draft.resources, draft.tokens);
+            (ledger.is_unpublished, ledger.unpublished) = (false, Vec::new());
             ledger.publish(now);
         } else {
+            ledger.publish_learned();
             ledger.publish_reported();
         }
         ledger.confirm();
@@ -595,8 +778,10 @@ impl Ledger {
     fn write(&mut self, expected: u64, draft: &mut TxDraft, is_decision: bool) -> fleet_store::Result<Committed> {
         let CoreState { rollouts, fleet, enrolments, .. } = &mut self.state;
         let changed = fleet.take_changed();
-        // A decision also where there is nothing else to write.
-        let book = draft.rollouts.as_ref().or((is_decision || changed.is_empty()).then_some(&*rollouts));
+        // A decision also where there is nothing else to write, so that it is written at all; a shared store has a number for that.
+        let is_book = is_decision || (changed.is_empty() && !self.store.is_shared());
+        let book = draft.rollouts.as_ref().or(is_book.then_some(&*rollouts));
+        let book = book.filter(|_| !self.store.is_outdated());
         self.store.commit(&Change {
             expected,
             book,

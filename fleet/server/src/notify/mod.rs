@@ -8,10 +8,9 @@ mod settings;
 mod teller;
 mod webhook;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fleet_store::StoreReader;
+use fleet_store::{StorePlace, StoreReader};
 
 use crate::core::Core;
 use crate::outbound::Outbound;
@@ -28,23 +27,28 @@ use webhook::Webhook;
 ///
 /// # Errors
 /// The thread cannot be started: one line.
-pub(crate) fn start(receiver: Receiver, data: &Path, core: &Core, outbound: &Outbound) -> Result<Arc<Meter>, String> {
+pub(crate) fn start(
+    receiver: Receiver,
+    place: &StorePlace,
+    core: &Core,
+    outbound: &Outbound,
+) -> Result<Arc<Meter>, String> {
     let meter = Arc::new(Meter::default());
     let webhook = Webhook { receiver, outbound: outbound.clone() };
-    let teller =
-        Teller::begin(data.to_owned(), Arc::clone(core.snapshot()), core.events(), Arc::clone(&meter), webhook);
+    let teller = Teller::begin(place.clone(), Arc::clone(core.snapshot()), core.events(), Arc::clone(&meter), webhook);
     let thread = std::thread::Builder::new().name(format!("tell-{WEBHOOK}")).spawn(move || teller.run());
     thread.map(|_| meter).map_err(|error| format!("cannot start a thread: {error}"))
 }
 
 /// Notes the audit log's head in the server's own log: at the start, and each hour.
-pub(crate) async fn log_heads(data: PathBuf) {
+pub(crate) async fn log_heads(place: StorePlace) {
     let mut due = tokio::time::interval(HEAD_EVERY);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         due.tick().await;
-        let data = data.clone();
-        let head = tokio::task::spawn_blocking(move || StoreReader::open(&data).and_then(|reader| reader.head())).await;
+        let place = place.clone();
+        let head =
+            tokio::task::spawn_blocking(move || StoreReader::open(&place).and_then(|reader| reader.head())).await;
         match head {
             Ok(Ok(head)) => tracing::info!(seq = head.seq, hash = head.hash, "head of the audit log"),
             Ok(Err(error)) => tracing::warn!(%error, "the head of the audit log cannot be read"),

@@ -1,11 +1,10 @@
 //! Tells the webhook what the audit log has and what lasts: one after the other, each until it is taken.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fleet_engine::rollout::Rollout;
-use fleet_store::{PlaceInLog, StoreReader};
+use fleet_store::{PlaceInLog, StorePlace, StoreReader};
 use fleet_wire::api::{AuditEntry, AuditHead};
 use serde_json::json;
 use tokio::sync::broadcast::Receiver;
@@ -36,7 +35,7 @@ const KEEP_EVERY: u64 = 256;
 
 /// See the module.
 pub(super) struct Teller {
-    data: PathBuf,
+    store: StorePlace,
     snapshot: Arc<Snapshot>,
     events: Receiver<AuditEntry>,
     meter: Arc<Meter>,
@@ -57,7 +56,7 @@ pub(super) struct Teller {
 impl Teller {
     /// A teller of `webhook`; one that is new is told what comes from now on.
     pub(super) fn begin(
-        data: PathBuf,
+        store: StorePlace,
         snapshot: Arc<Snapshot>,
         events: Receiver<AuditEntry>,
         meter: Arc<Meter>,
@@ -66,7 +65,7 @@ impl Teller {
         let (past_of, lasting_due, head_due) = (None, Instant::now(), Instant::now());
         let (place, kept, is_behind, past) = (None, 0, true, Vec::new());
         let mut teller = Self {
-            data,
+            store,
             snapshot,
             events,
             meter,
@@ -120,7 +119,7 @@ impl Teller {
     }
 
     fn find_place(&mut self) {
-        let place = match PlaceInLog::read(&self.data, WEBHOOK) {
+        let place = match PlaceInLog::read(self.store.dir(), WEBHOOK) {
             Ok(Some(place)) => Ok(place),
             Ok(None) => self.at_head(),
             Err(error) => {
@@ -136,14 +135,14 @@ impl Teller {
 
     /// The newest record's place, which is kept.
     fn at_head(&self) -> fleet_store::Result<PlaceInLog> {
-        let AuditHead { seq, hash } = StoreReader::open(&self.data)?.head()?;
+        let AuditHead { seq, hash } = StoreReader::open(&self.store)?.head()?;
         let place = PlaceInLog { seq, hash, at: crate::clock::now(), lasting: std::collections::BTreeMap::new() };
         self.keep(&place);
         Ok(place)
     }
 
     fn keep(&self, place: &PlaceInLog) {
-        if let Err(error) = place.write(&self.data, WEBHOOK) {
+        if let Err(error) = place.write(self.store.dir(), WEBHOOK) {
             tracing::error!(receiver = WEBHOOK, %error, "after a crash this receiver gets again what it got");
         }
     }
@@ -154,7 +153,7 @@ impl Teller {
         loop {
             let Some(place) = self.place.clone() else { return };
             // The database is not kept open: after a failure the core closes it, with all that this process knows of it.
-            let page = StoreReader::open(&self.data).and_then(|reader| {
+            let page = StoreReader::open(&self.store).and_then(|reader| {
                 let page = reader.audit(place.seq.saturating_sub(1), PAGE)?;
                 let is_at = |entry: &AuditEntry| entry.seq == place.seq && entry.hash == place.hash;
                 let is_so = place.seq == 0 || page.first().is_some_and(is_at);
@@ -242,14 +241,14 @@ impl Teller {
         if self.past_of == rollout || rollout.is_none() {
             return;
         }
-        match StoreReader::open(&self.data).and_then(|reader| reader.rollouts(rollout, PAST)) {
+        match StoreReader::open(&self.store).and_then(|reader| reader.rollouts(rollout, PAST)) {
             Ok(past) => (self.past, self.past_of) = (past, rollout),
             Err(error) => tracing::warn!(receiver = WEBHOOK, %error, "past rollouts cannot be read"),
         }
     }
 
     fn tell_head(&self) {
-        match StoreReader::open(&self.data).and_then(|reader| reader.head()) {
+        match StoreReader::open(&self.store).and_then(|reader| reader.head()) {
             Ok(head) => self.tell(&WebhookEvent::head(&head, crate::clock::now())),
             Err(error) => tracing::warn!(receiver = WEBHOOK, %error, "the head of the audit log cannot be read"),
         }

@@ -244,7 +244,7 @@ fn line(entry: &AuditEntry) -> Bytes {
 
 /// What is found in the data, which nobody else can read.
 async fn doctor(_: Admin, State(app): State<App>) -> ApiResult<Vec<fleet_store::Finding>> {
-    let look = move || fleet_store::doctor(&app.data, || None);
+    let look = move || fleet_store::doctor(&app.store, || None);
     let found = tokio::task::spawn_blocking(look).await;
     Ok(Json(found.map_err(|error| ApiError::new(Code::Internal, error.to_string()))?))
 }
@@ -252,7 +252,7 @@ async fn doctor(_: Admin, State(app): State<App>) -> ApiResult<Vec<fleet_store::
 /// A copy of the data, as it is at this time. It is made beside the data, and removed once it was read.
 async fn backup(_: Admin, State(app): State<App>) -> Result<Response, ApiFailure> {
     let failed = |message: String| ApiFailure::from(ApiError::new(Code::StoreUnavailable, message));
-    let made = tokio::task::spawn_blocking(move || copy(&app.data)).await;
+    let made = tokio::task::spawn_blocking(move || copy(&app.store)).await;
     let file = made.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
     let (chunks, body) = mpsc::channel::<std::io::Result<Bytes>>(2);
     tokio::task::spawn_blocking(move || read_whole(file, &chunks));
@@ -262,7 +262,8 @@ async fn backup(_: Admin, State(app): State<App>) -> Result<Response, ApiFailure
 
 /// A copy without a name: it is gone when it is closed, also by a kill.
 #[allow(clippy::disallowed_methods, reason = "a file of this request alone: it need not be durable")]
-fn copy(data: &std::path::Path) -> Result<std::fs::File, String> {
+fn copy(store: &fleet_store::StorePlace) -> Result<std::fs::File, String> {
+    let data = store.in_file().map_err(|error| error.to_string())?;
     let path = data.join(format!(".backup-{}", uuid::Uuid::new_v4()));
     let made = fleet_store::backup(data, &path).map_err(|error| error.to_string());
     let opened = made.and_then(|()| std::fs::File::open(&path).map_err(|error| format!("the copy: {error}")));

@@ -9,10 +9,11 @@ use fleet_wire::api::{ApiError, Code, ErrorAnswer};
 use protocol::report::{GoOn, MAX_BODY};
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio::sync::oneshot;
 
 use super::request::whole;
 use crate::app::App;
-use crate::core::{NotTaken, Verdict, reports};
+use crate::core::{self, NotTaken, Verdict, reports};
 use crate::failure;
 use crate::report::ReportBody;
 
@@ -62,8 +63,15 @@ async fn report(State(app): State<App>, headers: HeaderMap, request: Request) ->
     let body = whole(request.into_body(), MAX_BODY).await?;
     let header = |name: &str| only(&headers, name);
     let signed = ReportBody::read(header, &body)?;
-    let (verdict, durable) = app.core.run(move |tx| reports::report(tx, &signed)).await??;
-    durable.await.unwrap_or_else(|_| Err(ApiError::new(Code::StoreUnavailable, "the server is ending")))?;
+    let ending = || ApiError::new(Code::StoreUnavailable, "the server is ending");
+    let (answer, answered) = oneshot::channel();
+    let hear = move |tx: &mut core::Tx<'_>| {
+        reports::hear(tx, signed, answer);
+        Ok(())
+    };
+    app.core.run(hear).await?;
+    let (verdict, durable) = answered.await.unwrap_or_else(|_| Err(ending()))??;
+    durable.await.unwrap_or_else(|_| Err(ending()))?;
     let (status, state) = match verdict {
         Verdict::Taken => (StatusCode::OK, "taken"),
         Verdict::Waits => (StatusCode::ACCEPTED, "waiting"),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use fleet_cli::args::{ADMIN_SOCKET, Serve};
 use fleet_engine::resource;
+use fleet_store::StorePlace;
 use fleet_wire::answers::install_script::InstallScript;
 use protocol::{Edition, Version};
 
@@ -29,7 +30,7 @@ const METRICS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 9443);
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// Where the data is.
-    pub(crate) data: PathBuf,
+    pub(crate) store: StorePlace,
     /// For hosts, pages and the admin API.
     pub(crate) listen: SocketAddr,
     /// For metrics.
@@ -85,7 +86,7 @@ impl Settings {
         let server_version = flag("--server-version", serve.server_version.as_ref())?;
         let edition = flag("--edition", serve.edition.as_ref())?;
         Ok(Self {
-            data: serve.data.clone().or(file.data.clone()).unwrap_or_else(|| DATA.into()),
+            store: store(serve.data.as_ref(), serve.store.as_ref(), &file).map_err(UsageFault::Failed)?,
             listen,
             metrics: serve.metrics.or(file.metrics).unwrap_or(METRICS.into()),
             is_behind_proxy,
@@ -106,15 +107,14 @@ impl Settings {
         })
     }
 
-    /// Where the data is, for the verbs that need the server to be stopped.
+    /// Where the data is, for the verbs that look at it, or need the server to be stopped.
     ///
     /// # Errors
-    /// The configuration cannot be read.
-    pub(crate) fn data(flag: Option<&PathBuf>, config: &Path) -> Result<PathBuf, String> {
-        match flag {
-            Some(dir) => Ok(dir.clone()),
-            None => Ok(ServerFile::read(config)?.data.unwrap_or_else(|| DATA.into())),
-        }
+    /// One line: the configuration or the address of the store cannot be read.
+    pub(crate) fn store(data: Option<&PathBuf>, url: Option<&String>, config: &Path) -> Result<StorePlace, String> {
+        // Who names both needs no configuration.
+        let file = if data.is_some() && url.is_some() { ServerFile::default() } else { ServerFile::read(config)? };
+        store(data, url, &file)
     }
 
     /// Where the admin socket is, for a verb that asks the server beside a look at its files.
@@ -130,6 +130,11 @@ impl Settings {
 }
 
 /// The value of a flag, or of its variable, which has a shape.
+fn store(data: Option<&PathBuf>, url: Option<&String>, file: &ServerFile) -> Result<StorePlace, String> {
+    let data = data.or(file.data.as_ref()).cloned().unwrap_or_else(|| DATA.into());
+    StorePlace::new(&data, url.or(file.store.as_ref()).map(String::as_str)).map_err(|error| error.to_string())
+}
+
 fn flag<T: std::str::FromStr<Err: std::fmt::Display>>(
     name: &str,
     text: Option<&String>,

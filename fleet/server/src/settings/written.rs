@@ -20,6 +20,8 @@ const MAX_FILE: u64 = 1 << 20;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServerFile {
     pub(crate) data: Option<PathBuf>,
+    /// The address of a PostgreSQL database.
+    pub(crate) store: Option<String>,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) tls_cert: Option<PathBuf>,
@@ -48,8 +50,9 @@ pub(super) const NO_COMMAND: &str =
 type Taking = fn(&mut ServerFile, &Node) -> Result<(), String>;
 
 /// Every key.
-const KEYS: [(&str, Taking); 24] = [
+const KEYS: [(&str, Taking); 25] = [
     ("data", |file, value| set(&mut file.data, value)),
+    ("store", |file, value| set(&mut file.store, value)),
     ("listen", |file, value| set_address(&mut file.listen, value)),
     ("metrics", |file, value| set_address(&mut file.metrics, value)),
     ("tls_cert", |file, value| set(&mut file.tls_cert, value)),
@@ -153,7 +156,7 @@ mod tests {
 
     #[test]
     fn every_key_is_taken_and_an_unknown_one_is_told_with_its_line() {
-        let text = "data: /d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\nenrolment: token\nreport_interval_seconds: 60\nwebhook_url: https://h/\nwebhook_secret_file: /w\noidc_issuer: https://i/\noidc_client_id: f\noidc_client_secret_file: /o\noidc_scopes: openid\noidc_claim: groups\noidc_roles: {sre: operator}\n";
+        let text = "data: /d\nstore: postgres://f@h/d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\nenrolment: token\nreport_interval_seconds: 60\nwebhook_url: https://h/\nwebhook_secret_file: /w\noidc_issuer: https://i/\noidc_client_id: f\noidc_client_secret_file: /o\noidc_scopes: openid\noidc_claim: groups\noidc_roles: {sre: operator}\n";
         let written = ServerFile::parse(text).unwrap();
         assert_eq!(text.lines().count(), KEYS.len());
         assert_eq!((written.plain, written.behind_proxy), (Some(false), Some(true)));

@@ -16,6 +16,7 @@ mod hostile;
 mod load;
 mod memory;
 mod monitoring;
+mod nodes;
 mod notify;
 #[cfg(feature = "oidc")]
 mod oidc;

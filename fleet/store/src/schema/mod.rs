@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use rusqlite::{OptionalExtension, TransactionBehavior};
 
 use crate::chain;
+use crate::connection::sqlite;
 use crate::error::{Error, OfDatabase, Result};
+use crate::postgres::Connection;
+use crate::sql::{Sql, SqlExt, with};
 
 /// In the header of each of our files: "TpFl".
 pub(crate) const APPLICATION_ID: i32 = 0x5470_466C;
@@ -18,13 +21,57 @@ const MIGRATIONS: [&str; 4] = [
     include_str!("0004_backup.sql"),
 ];
 
+/// The same of PostgreSQL, where each leaves what servers of the version before need: they go on meanwhile.
+const POSTGRES: [&str; 1] = [include_str!("postgres_0001.sql")];
+/// Has one server after the other migrate.
+const MIGRATE_TURN: &str = "SELECT pg_advisory_xact_lock(1951751021)";
+
+/// Makes our tables in a PostgreSQL database, or brings them to the newest schema. Errors: `Newer`, `Unavailable`.
+pub(crate) fn prepare_postgres(db: &Connection) -> Result<()> {
+    db.batch(&format!("BEGIN; {MIGRATE_TURN}"))?;
+    let made = migrate_postgres(db);
+    if made.is_err() {
+        db.batch("ROLLBACK")?;
+        return made;
+    }
+    db.commit()
+}
+
+/// The schema of a PostgreSQL database; 0: it is empty. Errors: `Newer`, `Unavailable`.
+pub(crate) fn version_of_postgres(db: &dyn Sql) -> Result<u64> {
+    let table = "SELECT count(*) FROM pg_tables WHERE schemaname = 'teleport_fleet' AND tablename = 'schema_version'";
+    let found = if db.count(table)? == 0 { 0 } else { db.count("SELECT version FROM schema_version")? };
+    let newest = u64::try_from(POSTGRES.len()).unwrap_or(u64::MAX);
+    if found > newest {
+        return Err(Error::Newer(format!(
+            "{} has schema {found}, and this program knows up to {newest}: run the newer teleport-fleet that wrote it",
+            db.name()
+        )));
+    }
+    Ok(found)
+}
+
+fn migrate_postgres(db: &Connection) -> Result<()> {
+    let found = version_of_postgres(db)?;
+    if found == 0 {
+        db.batch("CREATE SCHEMA IF NOT EXISTS teleport_fleet")?;
+    }
+    for (number, sql) in (1_u64..).zip(POSTGRES).filter(|(number, _)| *number > found) {
+        db.batch(sql)?;
+        let version = i64::try_from(number).unwrap_or(i64::MAX);
+        let put = "INSERT INTO schema_version (one, version) VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET version = excluded.version";
+        db.execute(put, with![version])?;
+    }
+    if found == 0 { begin(db) } else { Ok(()) }
+}
+
 /// The newest schema that this program knows.
 pub(crate) fn newest() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
 /// The schema of a database; 0: it is empty.
-pub(crate) fn version(connection: &Connection) -> rusqlite::Result<i64> {
+pub(crate) fn version(connection: &rusqlite::Connection) -> rusqlite::Result<i64> {
     let has_table = connection
         .query_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'schema_version'", [], |_| Ok(()))
         .optional()?;
@@ -35,7 +82,7 @@ pub(crate) fn version(connection: &Connection) -> rusqlite::Result<i64> {
 }
 
 /// Refuses a schema that a newer program made.
-pub(crate) fn refuse_newer(connection: &Connection, path: &Path) -> Result<i64> {
+pub(crate) fn refuse_newer(connection: &rusqlite::Connection, path: &Path) -> Result<i64> {
     let (found, newest) = (version(connection).sql(path)?, newest());
     if found > newest {
         return Err(Error::Newer(format!(
@@ -48,12 +95,12 @@ pub(crate) fn refuse_newer(connection: &Connection, path: &Path) -> Result<i64> 
 }
 
 /// Brings a database to the newest schema: each step is one transaction.
-pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
+pub(crate) fn migrate(connection: &mut rusqlite::Connection, path: &Path) -> Result<()> {
     let found = refuse_newer(connection, path)?;
     apply(connection, found, &MIGRATIONS).sql(path)
 }
 
-fn apply(connection: &mut Connection, found: i64, migrations: &[&str]) -> rusqlite::Result<()> {
+fn apply(connection: &mut rusqlite::Connection, found: i64, migrations: &[&str]) -> rusqlite::Result<()> {
     for (number, sql) in (1_i64..).zip(migrations).filter(|(number, _)| *number > found) {
         let step = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         step.execute_batch(sql)?;
@@ -64,24 +111,28 @@ fn apply(connection: &mut Connection, found: i64, migrations: &[&str]) -> rusqli
 }
 
 /// Fills an empty database: our mark, the schema, and a new epoch.
-pub(crate) fn fill(connection: &mut Connection, path: &Path) -> Result<()> {
+pub(crate) fn fill(connection: &mut rusqlite::Connection, path: &Path) -> Result<()> {
     connection.pragma_update(None, "application_id", APPLICATION_ID).sql(path)?;
     migrate(connection, path)?;
-    let epoch = new_epoch(connection).sql(path)?;
-    connection
-        .execute("INSERT INTO store (one, epoch, head_hash) VALUES (1, ?1, ?2)", (epoch, chain::START))
-        .sql(path)?;
-    Ok(())
+    begin(&sqlite(connection, path))
 }
 
-/// A random UUID (version 4).
-pub(crate) fn new_epoch(connection: &Connection) -> rusqlite::Result<String> {
-    let random: [u8; 16] = connection.query_row("SELECT randomblob(16)", [], |row| row.get(0))?;
+/// A new life of the data.
+pub(crate) fn begin(db: &dyn Sql) -> Result<()> {
+    let epoch = new_epoch()?;
+    db.execute("INSERT INTO store (one, epoch, head_hash) VALUES (1, $1, $2)", with![epoch, chain::START]).map(drop)
+}
+
+/// A random UUID (version 4). Errors: `Unavailable`: there are no random numbers.
+pub(crate) fn new_epoch() -> Result<String> {
+    let mut random = [0; 16];
+    let got = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
+    if got != Ok(random.len()) {
+        return Err(Error::Unavailable("the kernel has no random numbers".to_owned()));
+    }
     // RFC 9562 §5.4: four bits of version, two of variant.
     let bits = u128::from_be_bytes(random) & !(0xF << 76) & !(0b11 << 62) | (0x4 << 76) | (0b10 << 62);
-    let hex = format!("{bits:032x}");
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    Ok(format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)))
+    Ok(fleet_engine::host::uuid(bits))
 }
 
 #[cfg(test)]
@@ -90,7 +141,7 @@ mod tests {
 
     #[test]
     fn each_migration_runs_once_and_a_failed_one_leaves_the_schema_before_it() {
-        let mut connection = Connection::open_in_memory().unwrap();
+        let mut connection = rusqlite::Connection::open_in_memory().unwrap();
         let second = "CREATE TABLE second (x INTEGER);";
         apply(&mut connection, 0, &[MIGRATIONS[0], second]).unwrap();
         assert_eq!(version(&connection).unwrap(), 2);
@@ -102,8 +153,7 @@ mod tests {
 
     #[test]
     fn an_epoch_is_a_random_uuid() {
-        let connection = Connection::open_in_memory().unwrap();
-        let (one, other) = (new_epoch(&connection).unwrap(), new_epoch(&connection).unwrap());
+        let (one, other) = (new_epoch().unwrap(), new_epoch().unwrap());
         assert_ne!(one, other);
         let parts: Vec<usize> = one.split('-').map(str::len).collect();
         assert_eq!(parts, [8, 4, 4, 4, 12]);

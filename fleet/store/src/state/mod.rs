@@ -6,7 +6,7 @@ use fleet_engine::host::HostId;
 use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout_state::RolloutState;
-use fleet_wire::api::{AuditEntry, Role};
+use fleet_wire::api::{AuditEntry, AuditHead, Role};
 use jiff::Timestamp;
 
 pub use enrolments::{
@@ -15,7 +15,7 @@ pub use enrolments::{
 };
 
 /// Everything that is kept, but for the audit log.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StoreState {
     /// What decisions rest on; `None`: there was no decision yet.
     pub book: Option<RolloutState>,
@@ -100,4 +100,11 @@ pub struct Committed {
     pub revision: u64,
     /// The audit records, with number and hash.
     pub entries: Vec<AuditEntry>,
+}
+
+impl Committed {
+    /// The newest record; `None`: there is none.
+    pub(crate) fn head(&self) -> Option<AuditHead> {
+        self.entries.last().map(|entry| AuditHead { seq: entry.seq, hash: entry.hash.clone() })
+    }
 }

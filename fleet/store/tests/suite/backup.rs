@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
-use fleet_store::{Change, Error, Store, restore};
+use fleet_store::{Change, Error, restore};
 
 use crate::support::*;
 
@@ -108,7 +108,7 @@ fn a_backup_of_a_store_that_nobody_serves_leaves_its_data_ready() {
     assert_eq!(bed.open().revision().unwrap(), 1);
     let other = Bed::new();
     assert_eq!(restore(&to, &other.data(), false).unwrap().rollout, 1);
-    assert!(Store::open(&other.data()).is_ok());
+    assert!(OpenStore::at(&other.data()).is_ok());
 }
 
 /// A server that is killed during a download leaves its copy; another file is somebody's.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use fleet_engine::resource::Kind;
-use fleet_store::{Change, Committed, Error, Result, Store};
+use fleet_store::{Change, Committed, Error, Result};
 
 use crate::support::*;
 
@@ -15,7 +15,7 @@ const KILLS: u64 = 40;
 const CHANGES: u64 = 400;
 
 /// Writes the change that leads to revision `next`: its number is in each part.
-fn write(store: &mut Store, next: u64) -> Result<Committed> {
+fn write(store: &mut OpenStore, next: u64) -> Result<Committed> {
     let book = book(next);
     let hosts = vec![host(1, &format!("{next}.0.0")), host(u128::from(next) + 10, &format!("{next}.0.0"))];
     store.commit(&Change {
@@ -31,7 +31,7 @@ fn write(store: &mut Store, next: u64) -> Result<Committed> {
 }
 
 /// Whether all parts are of the same revision; which one.
-fn check(store: &mut Store) -> u64 {
+fn check(store: &mut OpenStore) -> u64 {
     let state = store.load().unwrap();
     let revision = state.revision;
     assert_eq!(state.book.map_or(0, |book| book.number), revision);
@@ -52,7 +52,7 @@ fn check(store: &mut Store) -> u64 {
 #[ignore = "the writer that other tests start and kill"]
 fn writer() {
     let Some(dir) = helper_dir() else { return };
-    let mut store = Store::open(&dir).unwrap();
+    let mut store = OpenStore::at(&dir).unwrap();
     let first = store.revision().unwrap() + 1;
     for next in first..first + CHANGES {
         assert_eq!(write(&mut store, next).unwrap().revision, next);
@@ -96,7 +96,7 @@ fn a_killed_writer_loses_nothing_that_it_answered_and_leaves_nothing_half() {
 #[ignore = "the writer whose disk fails once"]
 fn writer_with_a_failing_disk() {
     let Some(dir) = helper_dir() else { return };
-    let mut store = Store::open(&dir).unwrap();
+    let mut store = OpenStore::at(&dir).unwrap();
     let mut next = check(&mut store) + 1;
     let last = next + 12;
     while next < last {
@@ -166,7 +166,7 @@ fn a_failed_write_to_the_log_loses_nothing_and_is_never_taken_for_a_success() {
 #[ignore = "opens a store, and is killed while it makes it"]
 fn maker() {
     let Some(dir) = helper_dir() else { return };
-    drop(Store::open(&dir).unwrap());
+    drop(OpenStore::at(&dir).unwrap());
     eprintln!("done");
 }
 

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::support::*;
 
 fn found(bed: &Bed, part: &str) -> Finding {
-    let findings = doctor(&bed.data(), || None);
+    let findings = doctor(&bed.place(), || None);
     let found = findings.iter().find(|finding| finding.what.contains(part));
     found.cloned().unwrap_or_else(|| panic!("nothing about {part:?}: {findings:#?}"))
 }
@@ -43,7 +43,7 @@ fn a_healthy_store_has_no_findings_and_is_not_touched() {
     // The clock is right: the record is of the past.
     change(&bed, "DROP TRIGGER audit_is_not_changed");
     let before = bytes(&bed.data());
-    let findings = doctor(&bed.data(), || None);
+    let findings = doctor(&bed.place(), || None);
     assert!(findings.iter().all(|finding| finding.level == FindingLevel::Ok), "{findings:#?}");
     assert!(findings.len() >= 9, "all was looked at: {findings:#?}");
     assert!(bytes(&bed.data()) == before);
@@ -54,7 +54,7 @@ fn a_running_server_is_looked_at_and_goes_on() {
     let bed = healthy();
     let mut store = bed.open();
     write_records(&mut store, &["only in the log"]);
-    let findings = doctor(&bed.data(), || None);
+    let findings = doctor(&bed.place(), || None);
     assert!(findings.iter().all(|finding| finding.level == FindingLevel::Ok), "{findings:#?}");
     assert!(findings.iter().any(|finding| finding.what.contains("2 records")), "{findings:#?}");
     write_records(&mut store, &["more"]);
@@ -128,8 +128,8 @@ fn a_missing_or_old_backup_is_worth_a_word() {
 fn a_full_disk_is_a_problem() {
     let Some(disk) = Tmpfs::new(1024) else { return };
     let data = disk.dir.path().join("data");
-    drop(fleet_store::Store::open(&data).unwrap());
-    let findings = doctor(&data, || None);
+    drop(OpenStore::at(&data).unwrap());
+    let findings = doctor(&data.as_path().into(), || None);
     let found = findings.iter().find(|finding| finding.what.contains("MiB free")).unwrap();
     assert_eq!(found.level, FindingLevel::Problem);
 }

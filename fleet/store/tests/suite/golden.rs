@@ -9,7 +9,7 @@ use fleet_engine::reason::HaltRule;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout::{GateAnswer, Halt, RateAccount, State};
 use fleet_engine::rollout_state::RolloutState;
-use fleet_store::{Change, Store, doctor};
+use fleet_store::{Change, doctor};
 use fleet_wire::api::AuditEntry;
 use serde_json::json;
 
@@ -61,7 +61,7 @@ fn full_record(action: &str, subject: &str, done: bool, detail: serde_json::Valu
 #[ignore = "makes a database for a new sample: see golden/README.md"]
 fn sample() {
     let Some(dir) = helper_dir() else { return };
-    let mut store = Store::open(&dir).unwrap();
+    let mut store = OpenStore::at(&dir).unwrap();
     write_book(&mut store, &book(6));
     let mut hosts = vec![host(u128::MAX, "1.2.3"), host(2, "1.2.4")];
     let moment = |seconds: i64| Moment::of(second(1_700_000_000 + seconds));
@@ -130,7 +130,8 @@ fn the_book_of_schema_1_is_read() {
 
 #[test]
 fn the_hosts_and_resources_of_schema_1_are_read() {
-    let mut store = sample_bed().open();
+    let bed = sample_bed();
+    let mut store = bed.open();
     let state = store.load().unwrap();
     let host = &state.hosts[0];
     assert_eq!((host.id, host.update_id), (u128::MAX, u128::MAX));
@@ -162,6 +163,6 @@ fn the_log_of_schema_1_verifies_by_a_head_that_other_code_computed() {
     store.commit(&Change { expected, records: vec![record("on")], ..Change::default() }).unwrap();
     assert_eq!(store.verify(Some(HEAD)).unwrap().fault, None, "the chain goes on");
     drop(store);
-    let findings = doctor(&bed.data(), || None);
+    let findings = doctor(&bed.place(), || None);
     assert!(findings.iter().any(|finding| finding.what.contains("3 records")), "{findings:#?}");
 }

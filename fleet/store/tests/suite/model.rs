@@ -8,13 +8,13 @@ use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout::Rollout;
 use fleet_engine::rollout_state::{HaltCause, RolloutState};
-use fleet_store::{Change, EnrolmentChanges, Error, Store, StoredResource, StoredToken, restore};
+use fleet_store::{Change, EnrolmentChanges, Error, StoredResource, StoredToken, restore};
 use fleet_wire::api::Role;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use tempfile::TempDir;
 
-use crate::support::{Bed, book, host, record, second};
+use crate::support::{Bed, OpenStore, book, host, record, second};
 
 /// Lives in `make test`; `PROPTEST_CASES` for more.
 const LIVES: u32 = 24;
@@ -184,7 +184,7 @@ impl Account {
     }
 
     /// A store has all of this, and nothing else.
-    fn assert_is(&self, store: &mut Store) {
+    fn assert_is(&self, store: &mut OpenStore) {
         let state = store.load().unwrap();
         assert_eq!(state.book, self.book);
         assert_eq!((state.revision, store.revision().unwrap()), (self.revision, self.revision));
@@ -215,7 +215,7 @@ impl Account {
 /// A store, its account, and what was kept of earlier times.
 struct Life {
     bed: Bed,
-    store: Option<Store>,
+    store: Option<OpenStore>,
     account: Account,
     /// Backups, with what they hold.
     backups: Vec<(PathBuf, Account)>,
@@ -233,7 +233,7 @@ impl Life {
         Self { bed, store, account, backups: Vec::new(), earlier: Vec::new(), tried: 0 }
     }
 
-    fn store(&mut self) -> &mut Store {
+    fn store(&mut self) -> &mut OpenStore {
         self.store.as_mut().unwrap()
     }
 

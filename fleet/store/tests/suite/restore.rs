@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fleet_engine::rollout_state::RolloutState;
-use fleet_store::{Error, Store, restore};
+use fleet_store::{Error, restore};
 
 use crate::support::*;
 
@@ -89,11 +89,11 @@ fn a_backup_goes_into_an_empty_directory() {
 
 /// The restore fails with this kind of error, and the data stays as it is.
 fn assert_refused(bed: &Bed, backup: &std::path::Path, force: bool, is_right: impl Fn(&Error) -> bool) {
-    let before = Store::open(&bed.data()).map(|mut store| store.load());
+    let before = OpenStore::at(&bed.data()).map(|mut store| store.load());
     let error = restore(backup, &bed.data(), force).unwrap_err();
     assert!(is_right(&error), "{error:?}");
     assert!(!error.message().contains("unfinished") && !error.message().contains('\n'), "{error}");
-    assert_eq!(Store::open(&bed.data()).map(|mut store| store.load()), before);
+    assert_eq!(OpenStore::at(&bed.data()).map(|mut store| store.load()), before);
     let left = names(&bed.data());
     let own = ["fleet.db", "fleet.db.spare", "fleet.db.witness", "fleet.lock"];
     assert!(left.iter().all(|name| own.contains(&name.as_str())), "{left:?}");
@@ -184,7 +184,7 @@ fn data_that_cannot_be_read_is_replaced_by_force_and_kept_with_its_log() {
 #[ignore = "leaves a log that is not in the database yet"]
 fn killed_writer() {
     let Some(dir) = helper_dir() else { return };
-    let mut store = Store::open(&dir).unwrap();
+    let mut store = OpenStore::at(&dir).unwrap();
     write_book(&mut store, &book(9));
     write_records(&mut store, &["kept only in the log"]);
     eprintln!("done");

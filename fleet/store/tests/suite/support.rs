@@ -7,10 +7,11 @@ use fleet_engine::fleet::{Fleet, HostChange as Last, HostReport};
 use fleet_engine::host::Outcome;
 use fleet_engine::policy::{Mode, Policy, RolloutTarget, Schedule};
 use fleet_engine::record::HostRecord;
-use fleet_engine::rollout::{Canary, Cursor};
+use fleet_engine::rollout::{Canary, Cursor, Rollout};
 use fleet_engine::rollout_state::RolloutState;
-use fleet_store::{Change, Store};
+use fleet_store::{Change, Result, Store, StorePlace, StoreReader};
 use fleet_wire::api::AuditEntry;
+use fleet_wire::api::Verified;
 use jiff::Timestamp;
 use serde_json::json;
 use tempfile::TempDir;
@@ -18,11 +19,18 @@ use tempfile::TempDir;
 /// A store in a new directory, which goes with it.
 pub struct Bed {
     pub dir: TempDir,
+    /// The address of a PostgreSQL database, where it is in one.
+    url: Option<String>,
 }
 
 impl Bed {
     pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self { dir: tempfile::tempdir().unwrap(), url: None }
+    }
+
+    /// A store in this PostgreSQL database; the directory has what the host notes.
+    pub fn at(url: String) -> Self {
+        Self { url: Some(url), ..Self::new() }
     }
 
     pub fn data(&self) -> PathBuf {
@@ -33,12 +41,16 @@ impl Bed {
         self.data().join("fleet.db")
     }
 
-    pub fn open(&self) -> Store {
-        Store::open(&self.data()).unwrap()
+    pub fn place(&self) -> StorePlace {
+        StorePlace::new(&self.data(), self.url.as_deref()).unwrap()
+    }
+
+    pub fn open(&self) -> OpenStore {
+        OpenStore::open(&self.place()).unwrap()
     }
 
     /// A backup as it was when it was made: without its mark, by which it would come up held.
-    pub fn open_copy(&self, backup: &Path) -> Store {
+    pub fn open_copy(&self, backup: &Path) -> OpenStore {
         std::fs::create_dir(self.data()).unwrap();
         std::fs::copy(backup, self.database()).unwrap();
         let raw = self.raw();
@@ -50,6 +62,58 @@ impl Bed {
     /// The database by SQLite alone, as somebody with a shell has it. Only while no store is open.
     pub fn raw(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.database()).unwrap()
+    }
+}
+
+/// An open store, and what reads beside it.
+#[derive(Debug)]
+pub struct OpenStore {
+    store: Box<dyn Store>,
+    pub place: StorePlace,
+}
+
+impl OpenStore {
+    pub fn open(place: &StorePlace) -> Result<Self> {
+        Ok(Self { store: place.open()?, place: place.clone() })
+    }
+
+    /// Of SQLite.
+    pub fn at(dir: &Path) -> Result<Self> {
+        Self::open(&StorePlace::from(dir))
+    }
+
+    pub fn reader(&self) -> Result<StoreReader> {
+        StoreReader::open(&self.place)
+    }
+
+    pub fn audit(&self, after: u64, limit: u32) -> Result<Vec<AuditEntry>> {
+        self.reader()?.audit(after, limit)
+    }
+
+    pub fn verify(&self, head: Option<&str>) -> Result<Verified> {
+        self.reader()?.verify(head)
+    }
+
+    pub fn rollouts(&self, before: Option<u64>, limit: u32) -> Result<Vec<Rollout>> {
+        self.reader()?.rollouts(before, limit)
+    }
+
+    pub fn backup(&self, to: &Path) -> Result<()> {
+        fleet_store::backup(self.place.dir(), to)
+    }
+}
+
+impl std::ops::Deref for OpenStore {
+    type Target = dyn Store;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.store
+    }
+}
+
+impl std::ops::DerefMut for OpenStore {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.store
     }
 }
 
@@ -111,14 +175,14 @@ pub fn record(subject: &str) -> AuditEntry {
 }
 
 /// Commits a change that has only these records.
-pub fn write_records(store: &mut Store, subjects: &[&str]) -> Vec<fleet_wire::api::AuditEntry> {
+pub fn write_records(store: &mut OpenStore, subjects: &[&str]) -> Vec<fleet_wire::api::AuditEntry> {
     let expected = store.revision().unwrap();
     let records = subjects.iter().map(|subject| record(subject)).collect();
     store.commit(&Change { expected, records, ..Change::default() }).unwrap().entries
 }
 
 /// Commits this book.
-pub fn write_book(store: &mut Store, book: &RolloutState) -> u64 {
+pub fn write_book(store: &mut OpenStore, book: &RolloutState) -> u64 {
     let expected = store.revision().unwrap();
     store.commit(&Change { expected, book: Some(book), ..Change::default() }).unwrap().revision
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use fleet_engine::resource::Kind;
-use fleet_store::{Change, Error, Store};
+use fleet_store::{Change, Error};
 
 use crate::support::*;
 
@@ -12,7 +12,7 @@ use crate::support::*;
 fn assert_refused_unchanged(bed: &Bed, is_right: impl Fn(&Error) -> bool) {
     let without_lock = || bytes(&bed.data()).into_iter().filter(|(name, _)| name != "fleet.lock").collect::<Vec<_>>();
     let before = without_lock();
-    let error = Store::open(&bed.data()).unwrap_err();
+    let error = OpenStore::at(&bed.data()).unwrap_err();
     assert!(is_right(&error), "{error:?}");
     assert!(error.message().contains(bed.database().to_str().unwrap()), "{error}");
     assert!(!error.message().contains('\n'), "{error}");
@@ -27,7 +27,7 @@ fn is_foreign(error: &Error) -> bool {
 fn a_second_server_is_refused_and_told_which_process_has_the_data() {
     let bed = Bed::new();
     let store = bed.open();
-    let error = Store::open(&bed.data()).unwrap_err();
+    let error = OpenStore::at(&bed.data()).unwrap_err();
     assert!(matches!(error, Error::Locked(_)));
     assert!(error.message().contains(&format!("process {}", std::process::id())), "{error}");
     drop(store);
@@ -66,12 +66,12 @@ fn a_link_in_the_place_of_the_database_is_not_followed() {
     std::fs::create_dir(bed.data()).unwrap();
     std::os::unix::fs::symlink(other.database(), bed.database()).unwrap();
     let before = bytes(&other.data());
-    assert!(is_foreign(&Store::open(&bed.data()).unwrap_err()));
+    assert!(is_foreign(&OpenStore::at(&bed.data()).unwrap_err()));
     assert!(bytes(&other.data()) == before);
     // A link above it is the operator's choice.
     let link = bed.dir.path().join("link");
     std::os::unix::fs::symlink(other.data(), &link).unwrap();
-    Store::open(&link).unwrap();
+    OpenStore::at(&link).unwrap();
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn damage_is_found_and_never_a_panic() {
         let mut damaged = whole.clone();
         damaged[page * 4096 + 100..(page + 1) * 4096].fill_with(|| u8::try_from(random.below(256)).unwrap());
         std::fs::write(bed.database(), damaged).unwrap();
-        let read = Store::open(&bed.data()).and_then(|mut store| store.load().map(drop));
+        let read = OpenStore::at(&bed.data()).and_then(|mut store| store.load().map(drop));
         match read {
             // A page that only an index or a free page is in.
             Ok(()) => {}
@@ -107,7 +107,7 @@ fn damage_is_found_and_never_a_panic() {
         }
     }
     std::fs::write(bed.database(), &whole[..whole.len() / 2]).unwrap();
-    let read = Store::open(&bed.data()).and_then(|mut store| store.load());
+    let read = OpenStore::at(&bed.data()).and_then(|mut store| store.load());
     assert!(is_foreign(&read.unwrap_err()), "half of the file");
 }
 
@@ -177,7 +177,7 @@ fn a_lock_held_by_somebody_else_ends_in_an_error_and_not_in_a_wait() {
 fn a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_space() {
     let Some(disk) = Tmpfs::new(4096) else { return };
     let data = disk.dir.path().join("data");
-    let mut store = Store::open(&data).unwrap();
+    let mut store = OpenStore::at(&data).unwrap();
     write_book(&mut store, &book(1));
     let mut kept = 0;
     let batch = |from: u128| Change {
@@ -194,7 +194,7 @@ fn a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_space() {
         }
     };
     assert!(matches!(&error, Error::Unavailable(line) if line.contains("no space left")), "{error:?}");
-    let check = |store: &mut Store| {
+    let check = |store: &mut OpenStore| {
         let state = store.load().unwrap();
         assert_eq!((state.hosts.len() as u128, u128::from(state.arrivals)), (kept, kept));
         let verified = store.verify(None).unwrap();
@@ -205,7 +205,7 @@ fn a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_space() {
     assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
     assert_eq!(names(disk.dir.path()), ["data"], "half a backup is left");
     drop(store);
-    let mut store = Store::open(&data).unwrap();
+    let mut store = OpenStore::at(&data).unwrap();
     check(&mut store);
     disk.remount("size=64m");
     store.commit(&batch(kept)).unwrap();
@@ -216,9 +216,9 @@ fn a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_space() {
 fn a_disk_that_cannot_be_written_is_named() {
     let Some(disk) = Tmpfs::new(4096) else { return };
     let data = disk.dir.path().join("data");
-    drop(Store::open(&data).unwrap());
+    drop(OpenStore::at(&data).unwrap());
     disk.remount("ro");
-    let error = Store::open(&data).unwrap_err();
+    let error = OpenStore::at(&data).unwrap_err();
     let names_it = |line: &str| line.contains(data.to_str().unwrap()) && line.to_lowercase().contains("read-only");
     assert!(matches!(&error, Error::Unavailable(line) if names_it(line)), "{error:?}");
 }
@@ -226,11 +226,11 @@ fn a_disk_that_cannot_be_written_is_named() {
 #[test]
 fn a_missing_parent_and_a_file_for_a_directory_are_named() {
     let bed = Bed::new();
-    let error = Store::open(&bed.data().join("deep")).unwrap_err();
+    let error = OpenStore::at(&bed.data().join("deep")).unwrap_err();
     assert!(matches!(&error, Error::Unavailable(line) if line.contains("deep")), "{error:?}");
     let file = bed.dir.path().join("file");
     std::fs::write(&file, "x").unwrap();
-    assert!(is_foreign(&Store::open(&file).unwrap_err()));
+    assert!(is_foreign(&OpenStore::at(&file).unwrap_err()));
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn what_is_in_doubt_stays_so_until_nobody_else_reads_the_log() {
 #[ignore = "writes with another umask"]
 fn writer_with_an_umask() {
     let Some(dir) = helper_dir() else { return };
-    let mut store = Store::open(&dir).unwrap();
+    let mut store = OpenStore::at(&dir).unwrap();
     write_book(&mut store, &book(1));
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
     store.backup(&dir.parent().unwrap().join("backup")).unwrap();
@@ -300,14 +300,14 @@ fn modes_do_not_depend_on_the_umask() {
 #[ignore = "looks at a store that another process has open"]
 fn stranger() {
     let Some(dir) = helper_dir() else { return };
-    let read = fleet_store::StoreReader::open(&dir).and_then(|reader| reader.head());
+    let read = fleet_store::StoreReader::open(&dir.as_path().into()).and_then(|reader| reader.head());
     assert!(matches!(&read, Err(Error::Locked(line)) if line.contains("another process")), "{read:?}");
     assert!(fleet_store::backup(&dir, &dir.parent().unwrap().join("stolen")).is_err());
-    let found = fleet_store::doctor(&dir, || None);
+    let found = fleet_store::doctor(&dir.as_path().into(), || None);
     let last = found.last().unwrap();
     assert!(last.what.contains("is open in another process") && !last.advice.is_empty(), "{found:#?}");
     let theirs = vec![last.clone()];
-    assert_eq!(fleet_store::doctor(&dir, || Some(theirs.clone())), theirs, "the owner's word counts");
+    assert_eq!(fleet_store::doctor(&dir.as_path().into(), || Some(theirs.clone())), theirs, "the owner's word counts");
     eprintln!("done");
 }
 
@@ -330,7 +330,7 @@ fn the_process_that_owns_the_database_maps_no_file_of_it_and_reads_beside_its_wr
     write_records(&mut store, &["z"]);
     // A store that opens again closes first: whoever reads meanwhile is alone for a moment.
     drop((store, reader));
-    let reader = fleet_store::StoreReader::open(&bed.data()).unwrap();
+    let reader = fleet_store::StoreReader::open(&bed.place()).unwrap();
     assert_eq!(reader.head().unwrap().seq, 3);
     let mut store = bed.open();
     write_records(&mut store, &["a"]);

@@ -1,7 +1,7 @@
 //! A database that is older than what was seen, another one, or a backup put in place by hand comes up held; a crash holds nothing.
 
 use fleet_engine::rollout_state::{HaltCause, Holds, RolloutState};
-use fleet_store::{FindingLevel, Store, doctor};
+use fleet_store::{FindingLevel, doctor};
 
 use crate::support::*;
 
@@ -30,7 +30,7 @@ fn an_older_database_that_is_put_back_is_held() {
     let epoch = bed.open().load().unwrap().epoch;
     let lost = write_records(&mut bed.open(), &["halt"]).pop().unwrap();
     std::fs::copy(&copy, bed.database()).unwrap();
-    let found = doctor(&bed.data(), || None);
+    let found = doctor(&bed.place(), || None);
     let problem = found.iter().find(|finding| finding.level == FindingLevel::Problem).unwrap();
     assert!(problem.what.contains("record 2") && problem.what.contains("ends with 1"), "{problem:?}");
     let (line, holds) = taken(&bed);
@@ -127,7 +127,8 @@ fn a_witness_that_cannot_be_written_keeps_no_decision_from_being_made() {
     assert!(!std::fs::read_to_string(&witness).unwrap().contains(&head.hash));
     assert!(store.unwitnessed().unwrap().message().contains("fleet.db.witness"), "{:?}", store.unwitnessed());
     std::fs::remove_dir(&way).unwrap();
-    store.commit(&fleet_store::Change { expected: store.revision().unwrap(), ..Default::default() }).unwrap();
+    let expected = store.revision().unwrap();
+    store.commit(&fleet_store::Change { expected, ..Default::default() }).unwrap();
     assert!(std::fs::read_to_string(&witness).unwrap().contains(&head.hash), "the next write notes it");
     assert_eq!(store.unwitnessed(), None);
 }
@@ -137,7 +138,7 @@ fn a_damaged_witness_is_refused_in_a_line() {
     let bed = Bed::new();
     with_copy(&bed);
     std::fs::write(bed.data().join("fleet.db.witness"), "{").unwrap();
-    let error = Store::open(&bed.data()).unwrap_err().to_string();
+    let error = OpenStore::at(&bed.data()).unwrap_err().to_string();
     assert!(error.contains("fleet.db.witness is damaged") && !error.contains('\n'), "{error}");
 }
 

@@ -9,7 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 use fleet_engine::host::HostId;
 use fleet_engine::index::Index;
 use fleet_store::{
-    Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentProgress, Enrolments, Fixed, JoinTokenRecord, OPEN,
+    Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentProgress, Enrolments, Fixed, JoinTokenRecord,
+    News, OPEN,
 };
 use fleet_wire::api::{ApiError, Code};
 use jiff::Timestamp;
@@ -361,13 +362,18 @@ impl Members {
 
     /// Counts a new host; whether it is one of too many.
     fn is_surge(&mut self, fleet: usize, up: i64) -> bool {
-        let (since, count) = self.new.filter(|(since, _)| up - since < SURGE_TIME).unwrap_or((up, 0));
+        let (since, count) = self.new_of_late(up);
         let most = SURGE.max(fleet / 10);
         if count == most {
             self.changed.alerts.push(EnrolmentAlert::Surge(most));
         }
         self.new = Some((since, count.saturating_add(1)));
         count >= most
+    }
+
+    /// Since when new hosts are counted, and how many there were.
+    fn new_of_late(&self, up: i64) -> (i64, usize) {
+        self.new.filter(|(since, _)| up - since < SURGE_TIME).unwrap_or((up, 0))
     }
 
     /// What a token is called and fixes, where it is good; it has one use less then.
@@ -446,6 +452,32 @@ impl Members {
             self.changed.waiting.remove(host);
         }
         self.changed.new.retain(|new| !gone.contains(&new.known.host));
+    }
+
+    /// Whether something happened that an operator should know of.
+    pub(super) fn has_alerts(&self) -> bool {
+        !self.changed.alerts.is_empty()
+    }
+
+    /// What other servers heard of hosts, and took of them: it counts here as well.
+    pub(super) fn learn(&mut self, news: &mut News, now: Now) {
+        for member in std::mem::take(&mut news.enrolled) {
+            let host = member.host;
+            if self.members.get(host).is_none() && member.is_unproven {
+                let (since, count) = self.new_of_late(now.up);
+                self.new = Some((since, count.saturating_add(1)));
+            }
+            let full = self.full.get(&host).map_or(now.up, |full| *full.max(&now.up)) + EVERY;
+            self.full.insert(host, full);
+            self.without_token.remove(&host);
+            self.members.insert(member);
+        }
+        if let Some(candidates) = news.candidates.take() {
+            self.waiting = candidates.into_iter().map(|candidate| (candidate.host, candidate)).collect();
+        }
+        if let Some(joins) = news.joins.take() {
+            self.joins = joins;
+        }
     }
 
     /// What happened that an operator should know of, since this was asked last.

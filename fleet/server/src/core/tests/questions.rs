@@ -156,9 +156,9 @@ fn what_strangers_leave_is_forgotten_after_a_day() {
     bed.reports(9, 1);
     bed.decide(2, Decision::Hold);
     let now = crate::clock::now();
-    bed.core.worker.forget_strangers(now + SignedDuration::from_hours(23));
+    bed.core.worker.ledger.forget_strangers(now + SignedDuration::from_hours(23));
     assert_eq!(bed.core.worker.ledger.state.fleet.hosts().len(), 4);
-    bed.core.worker.forget_strangers(now + SignedDuration::from_hours(25));
+    bed.core.worker.ledger.forget_strangers(now + SignedDuration::from_hours(25));
     let left: Vec<HostId> = bed.core.worker.ledger.state.fleet.hosts().iter().map(|host| host.id).collect();
     assert_eq!(left, [2, 9], "of whom an operator decided something stays, and who is enrolled");
 }

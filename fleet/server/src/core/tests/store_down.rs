@@ -363,7 +363,7 @@ fn a_stop_that_the_store_does_not_take_is_decided_as_soon_as_it_does_and_nobody_
     assert!(bed.core.worker.ledger.undecided.is_empty() && bed.core.snapshot.is_good());
     // The same request that is sent again was decided once.
     commands::act(&mut bed.core.tx(), &actor(), &halt).unwrap();
-    let halts = bed.core.worker.ledger.store().unwrap().audit(0, 1000).unwrap();
+    let halts = fleet_store::StoreReader::open(&bed.core.data.as_path().into()).unwrap().audit(0, 1000).unwrap();
     let halts = halts.iter().filter(|entry| entry.action == "halt" && entry.subject == "group a" && entry.done);
     assert!(halts.count() >= 1);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use fleet_engine::rollout_state::RolloutState;
-use fleet_store::{Change, PlaceInLog, Store};
+use fleet_store::{Change, PlaceInLog, StorePlace};
 use jiff::{SignedDuration, Timestamp};
 
 use super::receiver::{How, Receiver};
@@ -13,11 +13,11 @@ use crate::support::dir;
 
 /// Changes what was decided, as if it had been so.
 fn rewrite(dir: &Path, change: impl FnOnce(&mut RolloutState)) {
-    let mut store = Store::open(&dir.join("data")).unwrap();
-    let (state, arrivals) = store.load_with(|_, arrivals| arrivals).unwrap();
+    let mut store = StorePlace::from(dir.join("data").as_path()).open().unwrap();
+    let state = store.load().unwrap();
     let mut book = state.book.unwrap();
     change(&mut book);
-    let change = Change { expected: state.revision, book: Some(&book), arrivals, ..Change::default() };
+    let change = Change { expected: state.revision, book: Some(&book), arrivals: state.arrivals, ..Change::default() };
     store.commit(&change).unwrap();
 }
 

@@ -1,0 +1,223 @@
+//! Several servers over one real PostgreSQL: what one decides or hears, all know; none lets more hosts update than one would.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use testing::postgres::Postgres;
+
+use crate::reports::host::{Host, epoch, together};
+use crate::support::{Server, dir, groups, refused, version};
+
+/// Until every server knows what one decided, or has no say any more (FLEET §11).
+const KNOWN_WITHIN: Duration = Duration::from_secs(2);
+
+/// A PostgreSQL server, and servers that share a database on it.
+struct Fleet {
+    postgres: Postgres,
+    url: String,
+    nodes: Vec<(TempDir, Option<Server>)>,
+    words: Vec<String>,
+}
+
+impl Fleet {
+    /// So many servers, with these words; `None`, and said: there is no PostgreSQL here.
+    fn start(count: usize, words: &[&str]) -> Option<Self> {
+        let postgres = Postgres::start(&[])?;
+        let url = postgres.database("fleet");
+        let words = words.iter().map(|&word| word.to_owned()).collect();
+        let mut fleet = Self { postgres, url, nodes: Vec::new(), words };
+        for _ in 0..count {
+            fleet.nodes.push((dir(), None));
+        }
+        (0..count).for_each(|number| fleet.begin(number));
+        Some(fleet)
+    }
+
+    fn begin(&mut self, number: usize) {
+        let mut words = vec!["--plain", "--store", &self.url];
+        words.extend(self.words.iter().map(String::as_str));
+        let server = Server::with(self.nodes[number].0.path(), &words);
+        self.nodes[number].1 = Some(server);
+    }
+
+    fn node(&self, number: usize) -> &Server {
+        self.nodes[number].1.as_ref().unwrap()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Server> {
+        self.nodes.iter().filter_map(|(_, server)| server.as_ref())
+    }
+
+    /// Waits until every server that runs says so.
+    fn until_all(&self, what: &str, condition: impl Fn(&Server) -> bool) {
+        self.all().for_each(|server| server.until(what, || condition(server)));
+    }
+
+    fn sql(&self, sql: &str) -> String {
+        self.postgres.sql("fleet", sql).unwrap()
+    }
+}
+
+fn state(server: &Server, host: &Host) -> Value {
+    server.parsed(&["host", &host.id])["state"].clone()
+}
+
+fn hosts(count: u8) -> Vec<Host> {
+    (1..=count).map(|number| Host::new(number, "dev")).collect()
+}
+
+#[test]
+fn what_one_decides_and_hears_all_know_within_two_seconds() {
+    let Some(fleet) = Fleet::start(3, &[]) else { return };
+    let (first, second, third) = (fleet.node(0), fleet.node(1), fleet.node(2));
+    first.rolls(&["dev", "prod"]);
+    second.until("the rollout", || second.get("/v1/webapi/find?group=dev").1.contains("1.1.0"));
+    let epoch = epoch(second);
+    let host = Host::new(1, "dev");
+    assert_eq!(host.sends(second.addr, &host.says(epoch, "1.0.0", None)).0, 200);
+    fleet.until_all("the host", |server| server.ok(&["hosts"]).contains(&host.id));
+    // A report that another server took is not taken twice.
+    let report = host.says(epoch, "1.0.0", None);
+    assert_eq!((host.sends(third.addr, &report).0, host.sends(first.addr, &report).0), (200, 409));
+    third.agents(&["start-update", "dev"]);
+    fleet.until_all("its turn has come", |server| host.asks(server, Some(epoch)).1);
+    fleet.until_all("it was told", |server| state(server, &host) == "told");
+    // A stop, and how long hosts are still told to update by any server.
+    let stopped = Instant::now();
+    first.agents(&["halt", "dev"]);
+    fleet.until_all("the stop", |server| !host.asks(server, Some(epoch)).1);
+    assert!(stopped.elapsed() < KNOWN_WITHIN, "{:?}", stopped.elapsed());
+    // Records have one chain, and each server tells all of them.
+    let told: Vec<String> = fleet.all().map(|server| server.ok(&["audit"])).collect();
+    assert!(told.iter().all(|log| *log == told[0] && log.contains("halt group dev")));
+    assert!(third.ok(&["audit", "verify"]).contains("records"));
+}
+
+#[test]
+fn what_is_limited_is_limited_for_all_together() {
+    let Some(fleet) = Fleet::start(2, &["--enrolment", "token"]) else { return };
+    let (first, second) = (fleet.node(0), fleet.node(1));
+    first.rolls(&["dev"]);
+    let made = first.ok(&["tokens", "join", "create", "three", "--uses", "3"]);
+    let secret = made.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap();
+    second.until("the token", || second.ok(&["tokens", "join"]).contains("three"));
+    let epoch = epoch(second);
+    let hosts = hosts(8);
+    let taken = together(&hosts, |host| {
+        let to = if host.next() % 2 == 0 { first.addr } else { second.addr };
+        let to = if host.id.ends_with(['1', '3', '5', '7']) { first.addr } else { to };
+        host.joins(to, &host.says(epoch, "1.0.0", None), secret).0
+    });
+    assert_eq!(taken.iter().filter(|status| **status == 200).count(), 3, "{taken:?}");
+    // Six reports at once of a host, wherever it sends them.
+    let (host, _) = hosts.iter().zip(&taken).find(|(_, status)| **status == 200).unwrap();
+    let sent = (0..12).map(|number| {
+        let to = if number % 2 == 0 { first } else { second };
+        host.sends(to.addr, &host.says(epoch, "1.0.0", None)).0
+    });
+    let taken = sent.filter(|status| *status == 200).count();
+    assert!((5..=7).contains(&taken), "{taken}");
+}
+
+/// Each host asks another server each time, and servers are killed meanwhile: of ten hosts at most two are on their way.
+#[test]
+fn no_more_hosts_update_than_one_server_would_let() {
+    let Some(mut fleet) = Fleet::start(3, &[]) else { return };
+    let group = "{name: dev, days: [\"*\"], start_hour: 1, max_in_flight: '20%'}";
+    fleet.node(0).create(&format!(
+        "kind: autoupdate_config\nversion: v1\nspec: {{agents: {{mode: enabled, strategy: halt-on-error, schedules: {{regular: \
+         [{group}]}}}}}}\n---\n{}",
+        version("1.0.0", "1.1.0", "regular")
+    ));
+    fleet.until_all("the rollout", |server| server.get("/v1/webapi/find?group=dev").1.contains("1.1.0"));
+    let (epoch, hosts) = (epoch(fleet.node(0)), hosts(10));
+    for (number, host) in hosts.iter().enumerate() {
+        assert_eq!(host.sends(fleet.node(number % 3).addr, &host.says(epoch, "1.0.0", None)).0, 200);
+    }
+    fleet.until_all("all hosts", |server| hosts.iter().all(|host| state(server, host) == "pending"));
+    fleet.node(0).agents(&["start-update", "dev", "--force"]);
+    let mut done: BTreeSet<usize> = BTreeSet::new();
+    let end = Instant::now() + Duration::from_secs(150);
+    let mut round = 0;
+    while done.len() < hosts.len() {
+        assert!(Instant::now() < end, "not in time: {} done", done.len());
+        round += 1;
+        if round % 4 == 0 {
+            let number = round / 4 % 3;
+            fleet.nodes[number].1.take().unwrap().kill();
+            fleet.begin(number);
+        }
+        let mut told = BTreeSet::new();
+        for number in (0..hosts.len()).filter(|number| !done.contains(number)) {
+            if hosts[number].asks(fleet.node((number + round) % 3), Some(epoch)).1 {
+                told.insert(number);
+            }
+        }
+        assert!(told.len() <= 2, "{told:?} are on their way");
+        for number in told {
+            let to = fleet.node((number + round + 1) % 3).addr;
+            let report = hosts[number].says(epoch, "1.1.0", Some(("updated", "1.1.0", "")));
+            // What comes too soon after the one before is sent again.
+            if hosts[number].sends(to, &report).0 == 200 {
+                done.insert(number);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn a_stop_is_known_after_the_database_was_gone_and_lost_decisions_hold_everything() {
+    let Some(mut fleet) = Fleet::start(2, &[]) else { return };
+    fleet.node(0).rolls(&["dev", "prod"]);
+    fleet.until_all("the rollout", |server| server.get("/v1/webapi/find?group=dev").1.contains("1.1.0"));
+    let mut standby = fleet.postgres.standby();
+    fleet.node(0).agents(&["start-update", "dev"]);
+    let followed = || {
+        let at = |server: &Postgres| server.sql("fleet", "SELECT head_seq FROM store");
+        at(&standby) == at(&fleet.postgres)
+    };
+    fleet.node(0).until("the standby follows", followed);
+    // What is decided from now on the standby does not get.
+    standby.kill();
+    let halted = fleet.node(1).ok(&["autoupdate", "agents", "halt", "dev"]);
+    assert!(halted.contains("Successfully halted"), "{halted}");
+    fleet.until_all("the stop", |server| server.agents(&["status"]).contains("Rollout state: Halted"));
+    fleet.postgres.kill();
+    let line = refused(&fleet.node(0).cli(&["autoupdate", "agents", "run", "dev"]));
+    assert!(line.contains("the store"), "{line}");
+    // It takes the place of the one that is gone.
+    standby.port = fleet.postgres.port;
+    standby.begin();
+    standby.promote();
+    fleet.postgres = standby;
+    fleet.until_all("everything is held", |server| {
+        server.cli(&["autoupdate", "agents", "status"]).status.success()
+            && server.agents(&["status"]).contains("store lost decisions")
+    });
+    assert!(fleet.node(1).ok(&["audit"]).contains("store_lost"));
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_what_a_newer_program_decided_is_left_alone() {
+    let Some(mut fleet) = Fleet::start(1, &[]) else { return };
+    let server = fleet.node(0);
+    server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
+    let epoch = epoch(server);
+    fleet.sql("BEGIN; UPDATE store SET change = change + 1; UPDATE book SET engine = 2; COMMIT");
+    let host = Host::new(1, "dev");
+    assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200, "hosts are heard");
+    let line = refused(&server.cli(&["autoupdate", "agents", "start-update", "dev"]));
+    assert!(line.contains("a newer teleport-fleet decides"), "{line}");
+    assert!(server.get("/readyz").0 == 200);
+    fleet.sql("UPDATE schema_version SET version = 99");
+    fleet.nodes[0].1.take().unwrap().stop();
+    let (dir, url) = (fleet.nodes[0].0.path().join("data"), fleet.url.clone());
+    let mut serve =
+        crate::support::program(&["serve", "--plain", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
+    let serve = serve.args(["--config", "/dev/null", "--store", &url, "--data"]).arg(dir).output().unwrap();
+    let line = String::from_utf8(serve.stderr).unwrap();
+    assert!(!serve.status.success() && line.contains("schema 99") && line.contains("run the newer"), "{line}");
+}

@@ -1,0 +1,9 @@
+//! A store in a PostgreSQL database, which several servers share (FLEET §7).
+
+mod address;
+mod connection;
+mod store;
+mod tls;
+
+pub(crate) use connection::{Connection, PostgresReader, PostgresServer};
+pub(crate) use store::PostgresStore;
