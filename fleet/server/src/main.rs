@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         Verb::Simulate(options) => told(simulate::simulate(&options, &global)),
         Verb::Lint(options) => told(offline::lint(&options, &global)),
         Verb::Restore(options) => offline::restore(&options).map_err(UsageFault::from),
+        Verb::Migrate(options) => offline::migrate(&options).map_err(UsageFault::from),
         Verb::Doctor(options) => doctor::doctor(&options, &global).map_err(UsageFault::from),
         verb => return fleet_cli::run(&verb, &global),
     };

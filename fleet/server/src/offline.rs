@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use fleet_cli::args::{GlobalArgs, Lint, PrintFormat, Restore};
+use fleet_cli::args::{GlobalArgs, Lint, Migrate, PrintFormat, Restore};
 use fleet_cli::{read_open, read_text};
 use fleet_engine::lint::{self, Known};
 use fleet_engine::resource;
+use fleet_store::StorePlace;
 use serde_json::json;
 
 use crate::fault::UsageFault;
@@ -96,6 +97,27 @@ pub(crate) fn restore(options: &Restore) -> Result<ExitCode, String> {
     );
     terminal::print(&format!("{}\n", lines.join("\n")))
         .map_err(|error| format!("the backup was restored, and everything is held; {error}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `migrate`: the servers are stopped. Everything comes up held.
+pub(crate) fn migrate(options: &Migrate) -> Result<ExitCode, String> {
+    let place = |store: &str| {
+        let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| store.starts_with(scheme));
+        let url = is_url.then_some(store);
+        // What a host notes beside a database is for a server that runs there later.
+        StorePlace::new(Path::new(if is_url { "" } else { store }), url).map_err(|error| error.to_string())
+    };
+    let (from, to) = (place(&options.from)?, place(&options.to)?);
+    let migrated = fleet_store::migrate(&from, &to).map_err(|error| error.to_string())?;
+    let hosts = fleet_wire::text::hosts(migrated.hosts);
+    let lines = format!(
+        "moved {hosts} and {} to {}\neverything is held there. Set `store` or `data` of the servers to it, start them, look at \
+         `teleport-fleet autoupdate agents status`, then end the hold with `teleport-fleet autoupdate agents run --all`\n",
+        fleet_wire::text::counted(migrated.records, "audit record"),
+        to.name()
+    );
+    terminal::print(&lines).map_err(|error| format!("the fleet was moved, and everything is held; {error}"))?;
     Ok(ExitCode::SUCCESS)
 }
 

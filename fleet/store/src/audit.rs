@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use crate::chain::{Link, START};
 use crate::column::{parse, signed, time, unreadable};
 use crate::error::{Error, Result};
-use crate::sql::{Fields, Row, Sql, SqlExt, Value, with};
+use crate::sql::{Sql, SqlExt, SqlFields, SqlRow, SqlValue, with};
 
 /// Most records at once, count.
 const MOST: u32 = 10_000;
@@ -98,7 +98,7 @@ pub(crate) fn newest(db: &dyn Sql, action: &str) -> Result<Option<AuditEntry>> {
     Ok(select(db, "action = $1 ORDER BY seq DESC LIMIT 1", with![action])?.into_iter().next())
 }
 
-fn select(db: &dyn Sql, which: &str, with: &[Value<'_>]) -> Result<Vec<AuditEntry>> {
+fn select(db: &dyn Sql, which: &str, with: &[SqlValue<'_>]) -> Result<Vec<AuditEntry>> {
     db.rows(&format!("SELECT {COLUMNS} FROM audit WHERE {which}"), with, entry).map_err(|error| match error {
         // A column of it says little to whom it is told.
         Error::Foreign(line) => {
@@ -108,7 +108,7 @@ fn select(db: &dyn Sql, which: &str, with: &[Value<'_>]) -> Result<Vec<AuditEntr
     })
 }
 
-fn entry(row: &Fields<'_>) -> Result<AuditEntry> {
+fn entry(row: &SqlFields<'_>) -> Result<AuditEntry> {
     Ok(AuditEntry {
         seq: row.unsigned(0)?,
         at: time(row.name(), row.text(1)?)?,
@@ -155,7 +155,7 @@ impl<'a> Walk<'a> {
         Self { is_found: expected == Some(START), expected, left_by: None, records: 0, head, fault: None }
     }
 
-    fn take(&mut self, row: &dyn Row) {
+    fn take(&mut self, row: &dyn SqlRow) {
         self.records += 1;
         let supposed = self.head.seq + 1;
         match link(row) {
@@ -214,7 +214,7 @@ impl<'a> Walk<'a> {
 }
 
 /// A record as it is stored, and its hash.
-fn link(row: &dyn Row) -> std::result::Result<(Link<'_>, &str), String> {
+fn link(row: &dyn SqlRow) -> std::result::Result<(Link<'_>, &str), String> {
     let absent = || "it is NULL".to_owned();
     let text = |column: usize| row.text(column)?.ok_or_else(absent);
     let number = |column: usize| row.number(column)?.ok_or_else(absent);

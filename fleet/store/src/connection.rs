@@ -8,7 +8,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, TransactionBehavior};
 
 use crate::error::{Error, OfDatabase, Result};
-use crate::sql::{Row, Sql, Value};
+use crate::sql::{Sql, SqlRow, SqlValue};
 
 /// How long a lock of another process is waited for: an operator's stop must be decided within 2 s (FLEET §11).
 const LOCK_WAIT: Duration = Duration::from_secs(1);
@@ -175,7 +175,7 @@ pub(crate) fn sqlite<'a>(connection: &'a Connection, path: &'a Path) -> Sqlite<'
     Sqlite { connection, path }
 }
 
-impl ToSql for Value<'_> {
+impl ToSql for SqlValue<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
             Self::Null => ValueRef::Null,
@@ -189,7 +189,7 @@ impl ToSql for Value<'_> {
     }
 }
 
-impl Row for rusqlite::Row<'_> {
+impl SqlRow for rusqlite::Row<'_> {
     fn number(&self, column: usize) -> std::result::Result<Option<i64>, String> {
         self.get(column).map_err(|error| error.to_string())
     }
@@ -210,14 +210,14 @@ impl Sql for Sqlite<'_> {
         self.path.display().to_string()
     }
 
-    fn execute(&self, sql: &str, with: &[Value<'_>]) -> Result<u64> {
+    fn execute(&self, sql: &str, with: &[SqlValue<'_>]) -> Result<u64> {
         let done =
             self.connection.prepare_cached(sql).and_then(|mut sql| sql.execute(rusqlite::params_from_iter(with)));
         // A count of rows has at most 64 bits.
         done.map(|rows| u64::try_from(rows).unwrap_or(u64::MAX)).sql(self.path)
     }
 
-    fn execute_each(&self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<()> {
+    fn execute_each(&self, sql: &str, rows: &[Vec<SqlValue<'_>>]) -> Result<()> {
         let each = || {
             let mut sql = self.connection.prepare_cached(sql)?;
             rows.iter().try_for_each(|row| sql.execute(rusqlite::params_from_iter(row)).map(drop))
@@ -225,7 +225,7 @@ impl Sql for Sqlite<'_> {
         if rows.is_empty() { Ok(()) } else { each().sql(self.path) }
     }
 
-    fn each(&self, sql: &str, with: &[Value<'_>], take: &mut dyn FnMut(&dyn Row) -> Result<()>) -> Result<()> {
+    fn each(&self, sql: &str, with: &[SqlValue<'_>], take: &mut dyn FnMut(&dyn SqlRow) -> Result<()>) -> Result<()> {
         let mut sql = self.connection.prepare_cached(sql).sql(self.path)?;
         let mut rows = sql.query(rusqlite::params_from_iter(with)).sql(self.path)?;
         while let Some(row) = rows.next().sql(self.path)? {

@@ -5,7 +5,7 @@ use protocol::report::Key;
 
 use crate::column::{json, parse, signed, time, unsigned};
 use crate::error::Result;
-use crate::sql::{Fields, Sql, SqlExt, Value, with};
+use crate::sql::{Sql, SqlExt, SqlFields, SqlValue, with};
 use crate::state::{
     Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress, Enrolments,
     JoinTokenRecord, OPEN, StoredReport,
@@ -28,7 +28,7 @@ pub(crate) fn put(db: &dyn Sql, changes: &EnrolmentChanges) -> Result<()> {
 }
 
 /// Removes all that is kept of these hosts, one a row.
-pub(crate) fn forget(db: &dyn Sql, hosts: &[Vec<Value<'_>>]) -> Result<()> {
+pub(crate) fn forget(db: &dyn Sql, hosts: &[Vec<SqlValue<'_>>]) -> Result<()> {
     let tables = ["enrolled", "candidate", "report", "host_change"];
     tables.iter().try_for_each(|table| db.execute_each(&format!("DELETE FROM {table} WHERE host = $1"), hosts))
 }
@@ -39,7 +39,7 @@ fn put_enrolled(db: &dyn Sql, hosts: &[EnrolledHost]) -> Result<()> {
         let fixed = host.fixed.as_deref().map(|fixed| json(&name, FIXED, fixed)).transpose()?;
         // Of 64 bits a database keeps all, with a sign.
         let (sequence, change) = (signed(&name, host.sequence)?, host.change.cast_signed());
-        let key = Value::Key(host.key.0);
+        let key = SqlValue::Key(host.key.0);
         Ok(with![host.host, key, sequence, how.clone(), since.to_string(), fixed, change].to_vec())
     };
     let rows = hosts.iter().map(row).collect::<Result<Vec<_>>>()?;
@@ -63,7 +63,7 @@ fn put_progress(db: &dyn Sql, hosts: &[EnrolmentProgress]) -> Result<()> {
 fn put_candidate(db: &dyn Sql, host: HostId, candidate: Option<&Candidate>) -> Result<()> {
     db.execute("DELETE FROM candidate WHERE host = $1", with![host])?;
     let Some(candidate) = candidate else { return Ok(()) };
-    let with = with![host, Value::Bytes(&candidate.key.0), candidate.since.to_string()];
+    let with = with![host, SqlValue::Bytes(&candidate.key.0), candidate.since.to_string()];
     db.execute("INSERT INTO candidate (host, key, since) VALUES ($1, $2, $3)", with).map(drop)
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn joins(db: &dyn Sql) -> Result<Vec<JoinTokenRecord>> {
 
 /// What a host said last, and its changes.
 pub(crate) fn history(db: &dyn Sql, host: HostId) -> Result<EnrolmentHistory> {
-    let timed = |row: &Fields<'_>| Ok((time(row.name(), row.text(0)?)?, row.string(1)?));
+    let timed = |row: &SqlFields<'_>| Ok((time(row.name(), row.text(0)?)?, row.string(1)?));
     Ok(EnrolmentHistory {
         enrolled: db.first("SELECT since, how FROM enrolled WHERE host = $1", with![host], timed)?,
         report: db.first("SELECT at, json FROM report WHERE host = $1", with![host], timed)?,
@@ -151,7 +151,7 @@ pub(crate) fn history(db: &dyn Sql, host: HostId) -> Result<EnrolmentHistory> {
 }
 
 /// A host that enrolled: host, key, sequence, how, fixed, change.
-pub(crate) fn enrolled(row: &Fields<'_>) -> Result<EnrolledKey> {
+pub(crate) fn enrolled(row: &SqlFields<'_>) -> Result<EnrolledKey> {
     Ok(EnrolledKey {
         host: row.host(0)?,
         key: Key(row.bytes(1)?),

@@ -9,7 +9,7 @@ use fleet_wire::api::Role;
 use crate::column::{parse, time, unreadable};
 use crate::enrolment;
 use crate::error::{Error, Result};
-use crate::sql::{Fields, Row, Sql, SqlExt, with};
+use crate::sql::{Sql, SqlExt, SqlFields, SqlRow, with};
 use crate::state::{StoreState, StoredResource, StoredToken};
 
 /// Most past rollouts at once, count.
@@ -87,8 +87,8 @@ pub(crate) fn hosts(db: &dyn Sql, take: &mut dyn FnMut(HostRecord)) -> Result<()
 }
 
 /// A host: id, record.
-pub(crate) fn host(row: &dyn Row, name: &str) -> Result<HostRecord> {
-    let fields = Fields::of(row, name);
+pub(crate) fn host(row: &dyn SqlRow, name: &str) -> Result<HostRecord> {
+    let fields = SqlFields::of(row, name);
     let id = fields.host(0)?;
     let unreadable = |error: String| unreadable(name, &format!("host {id:032x}"), &error);
     let json = fields.text(1).map_err(|error: Error| unreadable(error.to_string()))?;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::column::{parse, time};
 use crate::error::Result;
-use crate::sql::{Fields, Sql, SqlExt, with};
+use crate::sql::{Sql, SqlExt, SqlFields, with};
 
 /// Most changes that are read at once.
 const MOST: usize = 50_000;
@@ -31,7 +31,7 @@ pub(crate) fn version_changes(db: &dyn Sql, since: Timestamp) -> Result<Vec<Vers
     };
     let (mut changes, name) = (Vec::new(), db.name());
     db.each("SELECT at, json FROM host_change WHERE at >= $1", with![since.to_string()], &mut |row| {
-        let row = Fields::of(row, &name);
+        let row = SqlFields::of(row, &name);
         let Step { outcome, from, to } = parse(&name, "a host's change", row.text(1)?)?;
         if outcome == "updated" {
             changes.push(VersionChange { at: time(&name, row.text(0)?)?, from, to });

@@ -7,7 +7,7 @@ use crate::error::Result;
 
 /// A value of a statement. Both databases have these kinds, and no others are used.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value<'a> {
+pub(crate) enum SqlValue<'a> {
     Null,
     Number(i64),
     Text(&'a str),
@@ -18,31 +18,31 @@ pub(crate) enum Value<'a> {
 }
 
 macro_rules! value {
-    ($($from:ty => $with:expr),*) => { $(impl<'a> From<$from> for Value<'a> {
+    ($($from:ty => $with:expr),*) => { $(impl<'a> From<$from> for SqlValue<'a> {
         fn from(value: $from) -> Self {
             $with(value)
         }
     })* };
 }
 
-value!(i64 => Value::Number, u32 => |number| Value::Number(i64::from(number)), &'a str => Value::Text, String => Value::Owned,
-    &'a String => |text: &'a String| Value::Text(text), HostId => |id: HostId| Value::Id(id.to_be_bytes()),
-    &'a [u8] => Value::Bytes, bool => |is: bool| Value::Number(i64::from(is)));
+value!(i64 => SqlValue::Number, u32 => |number| SqlValue::Number(i64::from(number)), &'a str => SqlValue::Text, String => SqlValue::Owned,
+    &'a String => |text: &'a String| SqlValue::Text(text), HostId => |id: HostId| SqlValue::Id(id.to_be_bytes()),
+    &'a [u8] => SqlValue::Bytes, bool => |is: bool| SqlValue::Number(i64::from(is)));
 
-impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
+impl<'a, T: Into<SqlValue<'a>>> From<Option<T>> for SqlValue<'a> {
     fn from(value: Option<T>) -> Self {
-        value.map_or(Value::Null, Into::into)
+        value.map_or(SqlValue::Null, Into::into)
     }
 }
 
 /// The values of a statement, in its order.
 macro_rules! with {
-    ($($value:expr),* $(,)?) => { &[$($crate::sql::Value::from($value)),*] };
+    ($($value:expr),* $(,)?) => { &[$($crate::sql::SqlValue::from($value)),*] };
 }
 pub(crate) use with;
 
 /// A row of what was asked, by column from 0; `None`: NULL. Errors say what is not of the kind that it must be.
-pub(crate) trait Row {
+pub(crate) trait SqlRow {
     fn number(&self, column: usize) -> std::result::Result<Option<i64>, String>;
     fn text(&self, column: usize) -> std::result::Result<Option<&str>, String>;
     fn bytes(&self, column: usize) -> std::result::Result<Option<&[u8]>, String>;
@@ -54,38 +54,48 @@ pub(crate) trait Sql {
     fn name(&self) -> String;
 
     /// Does `sql`; gives how many rows it changed.
-    fn execute(&self, sql: &str, with: &[Value<'_>]) -> Result<u64>;
+    fn execute(&self, sql: &str, with: &[SqlValue<'_>]) -> Result<u64>;
 
     /// Does `sql` once for each of `rows`.
-    fn execute_each(&self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<()>;
+    fn execute_each(&self, sql: &str, rows: &[Vec<SqlValue<'_>>]) -> Result<()>;
 
     /// Gives `take` each row that `sql` finds. What `take` refuses ends it.
-    fn each(&self, sql: &str, with: &[Value<'_>], take: &mut dyn FnMut(&dyn Row) -> Result<()>) -> Result<()>;
+    fn each(&self, sql: &str, with: &[SqlValue<'_>], take: &mut dyn FnMut(&dyn SqlRow) -> Result<()>) -> Result<()>;
 }
 
 /// What is asked of both in the same way.
 pub(crate) trait SqlExt: Sql {
     /// All rows, each as `read` says.
-    fn rows<T>(&self, sql: &str, with: &[Value<'_>], read: impl Fn(&Fields<'_>) -> Result<T>) -> Result<Vec<T>>;
+    fn rows<T>(&self, sql: &str, with: &[SqlValue<'_>], read: impl Fn(&SqlFields<'_>) -> Result<T>) -> Result<Vec<T>>;
 
     /// The first row, as `read` says.
-    fn first<T>(&self, sql: &str, with: &[Value<'_>], read: impl Fn(&Fields<'_>) -> Result<T>) -> Result<Option<T>>;
+    fn first<T>(
+        &self,
+        sql: &str,
+        with: &[SqlValue<'_>],
+        read: impl Fn(&SqlFields<'_>) -> Result<T>,
+    ) -> Result<Option<T>>;
 
     /// A number that there always is, such as a count.
     fn count(&self, sql: &str) -> Result<u64>;
 }
 
 impl<S: Sql + ?Sized> SqlExt for S {
-    fn rows<T>(&self, sql: &str, with: &[Value<'_>], read: impl Fn(&Fields<'_>) -> Result<T>) -> Result<Vec<T>> {
+    fn rows<T>(&self, sql: &str, with: &[SqlValue<'_>], read: impl Fn(&SqlFields<'_>) -> Result<T>) -> Result<Vec<T>> {
         let (mut all, name) = (Vec::new(), self.name());
         self.each(sql, with, &mut |row| {
-            all.push(read(&Fields { row, name: &name })?);
+            all.push(read(&SqlFields { row, name: &name })?);
             Ok(())
         })?;
         Ok(all)
     }
 
-    fn first<T>(&self, sql: &str, with: &[Value<'_>], read: impl Fn(&Fields<'_>) -> Result<T>) -> Result<Option<T>> {
+    fn first<T>(
+        &self,
+        sql: &str,
+        with: &[SqlValue<'_>],
+        read: impl Fn(&SqlFields<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
         self.rows(sql, with, read).map(|rows| rows.into_iter().next())
     }
 
@@ -95,13 +105,13 @@ impl<S: Sql + ?Sized> SqlExt for S {
 }
 
 /// A row whose columns are of the kinds that this program writes; else an error names the database.
-pub(crate) struct Fields<'a> {
-    row: &'a dyn Row,
+pub(crate) struct SqlFields<'a> {
+    row: &'a dyn SqlRow,
     name: &'a str,
 }
 
-impl<'a> Fields<'a> {
-    pub(crate) fn of(row: &'a dyn Row, name: &'a str) -> Self {
+impl<'a> SqlFields<'a> {
+    pub(crate) fn of(row: &'a dyn SqlRow, name: &'a str) -> Self {
         Self { row, name }
     }
 

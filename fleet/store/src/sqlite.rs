@@ -133,7 +133,12 @@ impl SqliteStore {
         })
     }
 
-    fn db(&self) -> Sqlite<'_> {
+    /// Its connection, and the database's path.
+    pub(crate) fn parts(&mut self) -> (&mut Connection, &Path) {
+        (&mut self.connection, &self.database)
+    }
+
+    pub(crate) fn db(&self) -> Sqlite<'_> {
         sqlite(&self.connection, &self.database)
     }
 

@@ -19,7 +19,7 @@ pub use hosts::{
     ApproveArgs, AuditArgs, AuditVerb, Events, ExplainArgs, HostVerb, HostsArgs, HostsVerb, OneHost, RolloutsArgs,
 };
 pub use resources::{Apply, Create, EditArgs, Files, Get, Rm, UpdateFile};
-pub use serve::{Doctor, Lint, Restore, Serve, SimulateArgs};
+pub use serve::{Doctor, Lint, Migrate, Restore, Serve, SimulateArgs};
 pub use tokens::{Join, TokensArgs, TokensVerb};
 
 /// Where the server's admin socket is unless something else is said (FLEET §1).
@@ -61,7 +61,9 @@ impl FleetCli {
     /// It has not.
     pub fn checked(self) -> Result<Self, clap::Error> {
         let message = match (self.global.format, &self.verb) {
-            (Some(_), Verb::Serve(_) | Verb::Restore(_) | Verb::Completion { .. }) => "this command has no --format",
+            (Some(_), Verb::Serve(_) | Verb::Restore(_) | Verb::Migrate(_) | Verb::Completion { .. }) => {
+                "this command has no --format"
+            }
             (Some(PrintFormat::Csv), Verb::Hosts(hosts)) if hosts.verb.is_none() => return Ok(self),
             (Some(PrintFormat::Csv), _) => "--format csv is for the list of hosts: teleport-fleet hosts --format csv",
             _ => return Ok(self),
@@ -121,7 +123,7 @@ pub enum PrintFormat {
     Csv,
 }
 
-/// The verbs. `serve`, `lint`, `simulate`, `restore` and `doctor` are the server program's own; [`crate::run()`] does the others.
+/// The verbs. `serve`, `lint`, `simulate`, `restore`, `migrate` and `doctor` are the server program's own; [`crate::run()`] does the others.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Verb {
     /// Run the server
@@ -173,6 +175,8 @@ pub enum Verb {
     },
     /// Put a backup in place, while the server is stopped; it then holds every host until `run --all`
     Restore(Restore),
+    /// Move a fleet from a file to PostgreSQL, or back; its servers are stopped, and everything is held
+    Migrate(Migrate),
     /// Check this installation of the server
     Doctor(Doctor),
     /// Print a shell completion script

@@ -210,6 +210,17 @@ pub struct Restore {
     pub force: bool,
 }
 
+/// Options of `migrate`.
+#[derive(Debug, Clone, Args)]
+pub struct Migrate {
+    /// The store that has the fleet: a data directory, or postgres://USER@HOST/DATABASE
+    #[arg(long, value_name = "STORE")]
+    pub from: String,
+    /// The empty one that it goes to
+    #[arg(long, value_name = "STORE")]
+    pub to: String,
+}
+
 /// Options of `doctor`.
 #[derive(Debug, Clone, Args)]
 pub struct Doctor {

@@ -148,6 +148,7 @@ fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(
         | Verb::Lint(_)
         | Verb::Simulate(_)
         | Verb::Restore(_)
+        | Verb::Migrate(_)
         | Verb::Doctor(_)
         | Verb::Completion { .. }
         | Verb::Complete { .. }

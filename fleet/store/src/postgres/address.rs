@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-use super::tls::Tls;
+use super::tls::PostgresTls;
 use crate::error::{Error, Result};
 
 /// Until a server that does not answer a connection is given up: an operator's stop waits for it.
@@ -19,7 +19,7 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 const APPLICATION: &str = "teleport-fleet";
 
 /// How to connect, and what to call it without the password.
-pub(super) fn parse(url: &str) -> Result<(Config, Tls, String)> {
+pub(super) fn parse(url: &str) -> Result<(Config, PostgresTls, String)> {
     let wrong = |error: &str| {
         Error::Refused(format!(
             "the address of the store cannot be read: {error}: write it as postgres://USER@HOST/DATABASE"
@@ -69,7 +69,7 @@ pub(super) fn parse(url: &str) -> Result<(Config, Tls, String)> {
         config.password(password);
     }
     let name = name(&config);
-    Ok((config, Tls::new(roots.as_deref())?, name))
+    Ok((config, PostgresTls::new(roots.as_deref())?, name))
 }
 
 /// What libpq reads as well.

@@ -14,9 +14,9 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{AsyncMessage, Config};
 
 use super::address::{self, causes};
-use super::tls::Tls;
+use super::tls::PostgresTls;
 use crate::error::{Error, Result};
-use crate::sql::{Row, Sql, Value};
+use crate::sql::{Sql, SqlRow, SqlValue};
 
 /// Until an answer is given up: a stop is decided within 2 s, and what is answered is good for 30 s.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -44,7 +44,7 @@ fn speaker() -> Result<&'static tokio::runtime::Runtime> {
 pub(crate) struct PostgresServer {
     name: String,
     config: Config,
-    tls: Tls,
+    tls: PostgresTls,
     pool: Pool,
 }
 
@@ -73,7 +73,7 @@ impl PostgresServer {
     }
 
     /// A connection. Errors: `Unavailable`.
-    pub(super) fn connect(&self) -> Result<Connection> {
+    pub(crate) fn connect(&self) -> Result<PostgresConnection> {
         let unavailable = |error: &dyn std::error::Error| {
             Error::Unavailable(format!(
                 "{} cannot be reached: {}: check that it runs and that this host may connect",
@@ -82,7 +82,7 @@ impl PostgresServer {
             ))
         };
         let client = speaker()?.block_on(self.pool.get()).map_err(|error| unavailable(&error))?;
-        let connection = Connection { name: self.name.clone(), client };
+        let connection = PostgresConnection { name: self.name.clone(), client };
         connection.batch(PREPARE)?;
         connection.batch(STATEMENT_TIMEOUT)?;
         Ok(connection)
@@ -136,7 +136,7 @@ impl PostgresServer {
 
 /// A connection that only reads.
 #[derive(Debug)]
-pub(crate) struct PostgresReader(Connection);
+pub(crate) struct PostgresReader(PostgresConnection);
 
 impl PostgresReader {
     pub(crate) fn read<T>(&self, read: impl FnOnce(&dyn Sql) -> Result<T>) -> Result<T> {
@@ -148,12 +148,12 @@ impl PostgresReader {
 }
 
 /// A connection.
-pub(crate) struct Connection {
+pub(crate) struct PostgresConnection {
     name: String,
     client: Object,
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for PostgresConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
@@ -161,7 +161,7 @@ impl fmt::Debug for Connection {
 
 type Answer<T> = std::result::Result<T, tokio_postgres::Error>;
 
-impl Connection {
+impl PostgresConnection {
     /// Does statements without values.
     pub(crate) fn batch(&self, sql: &str) -> Result<()> {
         self.wait(self.client.batch_execute(sql))
@@ -226,16 +226,16 @@ impl Connection {
     }
 }
 
-impl Sql for Connection {
+impl Sql for PostgresConnection {
     fn name(&self) -> String {
         self.name.clone()
     }
 
-    fn execute(&self, sql: &str, with: &[Value<'_>]) -> Result<u64> {
+    fn execute(&self, sql: &str, with: &[SqlValue<'_>]) -> Result<u64> {
         self.wait(async { self.client.execute_raw(&self.client.prepare_cached(sql).await?, with).await })
     }
 
-    fn execute_each(&self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<()> {
+    fn execute_each(&self, sql: &str, rows: &[Vec<SqlValue<'_>>]) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -247,7 +247,7 @@ impl Sql for Connection {
         })
     }
 
-    fn each(&self, sql: &str, with: &[Value<'_>], take: &mut dyn FnMut(&dyn Row) -> Result<()>) -> Result<()> {
+    fn each(&self, sql: &str, with: &[SqlValue<'_>], take: &mut dyn FnMut(&dyn SqlRow) -> Result<()>) -> Result<()> {
         let rows = self.wait(async { self.client.query_raw(&self.client.prepare_cached(sql).await?, with).await })?;
         let mut rows = pin!(rows);
         while let Some(row) = self.wait(rows.try_next())? {
@@ -257,7 +257,7 @@ impl Sql for Connection {
     }
 }
 
-impl ToSql for Value<'_> {
+impl ToSql for SqlValue<'_> {
     fn to_sql(
         &self,
         to: &Type,
@@ -296,7 +296,7 @@ impl<'a> FromSql<'a> for AnyText<'a> {
     }
 }
 
-impl Row for tokio_postgres::Row {
+impl SqlRow for tokio_postgres::Row {
     fn number(&self, column: usize) -> std::result::Result<Option<i64>, String> {
         self.try_get(column).map_err(|error| causes(&error))
     }

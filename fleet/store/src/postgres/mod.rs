@@ -5,5 +5,5 @@ mod connection;
 mod store;
 mod tls;
 
-pub(crate) use connection::{Connection, PostgresReader, PostgresServer};
+pub(crate) use connection::{PostgresConnection, PostgresReader, PostgresServer};
 pub(crate) use store::PostgresStore;

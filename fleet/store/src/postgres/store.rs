@@ -10,7 +10,7 @@ use fleet_engine::record::HostRecord;
 use fleet_wire::api::AuditHead;
 use jiff::{SignedDuration, Timestamp};
 
-use super::connection::{Connection, PostgresServer};
+use super::connection::{PostgresConnection, PostgresServer};
 use crate::error::{Error, Result};
 use crate::files::DataDir;
 use crate::place::StorePlace;
@@ -36,7 +36,7 @@ const CLEAN_EVERY: i64 = 1000;
 #[derive(Debug)]
 pub(crate) struct PostgresStore {
     server: Arc<PostgresServer>,
-    connection: Connection,
+    connection: PostgresConnection,
     place: DataDir,
     /// The write that was read last.
     change: i64,
@@ -54,7 +54,7 @@ pub(crate) struct PostgresStore {
 }
 
 /// How far the store is.
-struct Status {
+struct StoreStatus {
     change: i64,
     head: AuditHead,
     epoch: String,
@@ -71,7 +71,7 @@ struct Status {
 const STATUS: &str = "SELECT change, head_seq, head_hash, epoch, arrivals, forgotten_from, revision, engine, \
                       CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT), book_at, resource_at, token_at, join_token_at, candidate_at FROM store, book";
 
-impl Status {
+impl StoreStatus {
     fn of(db: &dyn Sql) -> Result<Self> {
         let status = db.first(STATUS, &[], |row| {
             Ok(Self {
@@ -150,14 +150,14 @@ impl PostgresStore {
         self.connection.batch(WRITE_WAIT)
     }
 
-    fn status(&mut self) -> Result<Status> {
-        let status = Status::of(&self.connection)?;
+    fn status(&mut self) -> Result<StoreStatus> {
+        let status = StoreStatus::of(&self.connection)?;
         self.offset = SignedDuration::from_millis(status.now - Timestamp::now().as_millisecond());
         self.is_outdated = status.engine > ENGINE;
         Ok(status)
     }
 
-    fn news(&self, now: &Status) -> Result<News> {
+    fn news(&self, now: &StoreStatus) -> Result<News> {
         let (db, since) = (&self.connection, self.change);
         if now.change < since || now.epoch != self.epoch {
             return Err(Error::Mismatch(format!("{}: it is another one, or it went back", db.name())));
@@ -234,7 +234,7 @@ impl Store for PostgresStore {
         self.end_turn();
         let db = &self.connection;
         db.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0")?;
-        let status = Status::of(db)?;
+        let status = StoreStatus::of(db)?;
         let state = load::load(db)?;
         load::hosts(db, &mut |host| take(host, state.arrivals))?;
         db.batch("ROLLBACK")?;

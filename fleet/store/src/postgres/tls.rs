@@ -17,9 +17,9 @@ use crate::error::{Error, Result};
 
 /// Makes TLS connections.
 #[derive(Clone)]
-pub(super) struct Tls(TlsConnector);
+pub(super) struct PostgresTls(TlsConnector);
 
-impl Tls {
+impl PostgresTls {
     /// Trusts the authorities in the PEM file `roots`; without one those of this host. Errors: `Refused`.
     pub(super) fn new(roots: Option<&str>) -> Result<Self> {
         let mut store = rustls::RootCertStore::empty();
@@ -46,45 +46,45 @@ impl Tls {
     }
 }
 
-impl MakeTlsConnect<Socket> for Tls {
-    type Stream = Stream;
-    type TlsConnect = Connect;
+impl MakeTlsConnect<Socket> for PostgresTls {
+    type Stream = PostgresStream;
+    type TlsConnect = PostgresHandshake;
     type Error = io::Error;
 
-    fn make_tls_connect(&mut self, domain: &str) -> io::Result<Connect> {
+    fn make_tls_connect(&mut self, domain: &str) -> io::Result<PostgresHandshake> {
         let name = ServerName::try_from(domain.to_owned()).map_err(io::Error::other)?;
-        Ok(Connect(self.0.clone(), name))
+        Ok(PostgresHandshake(self.0.clone(), name))
     }
 }
 
-pub(super) struct Connect(TlsConnector, ServerName<'static>);
+pub(super) struct PostgresHandshake(TlsConnector, ServerName<'static>);
 
-impl TlsConnect<Socket> for Connect {
-    type Stream = Stream;
+impl TlsConnect<Socket> for PostgresHandshake {
+    type Stream = PostgresStream;
     type Error = io::Error;
-    type Future = BoxFuture<'static, io::Result<Stream>>;
+    type Future = BoxFuture<'static, io::Result<PostgresStream>>;
 
     fn connect(self, socket: Socket) -> Self::Future {
-        self.0.connect(self.1, socket).map_ok(|stream| Stream(Box::new(stream))).boxed()
+        self.0.connect(self.1, socket).map_ok(|stream| PostgresStream(Box::new(stream))).boxed()
     }
 }
 
-pub(super) struct Stream(Box<tokio_rustls::client::TlsStream<Socket>>);
+pub(super) struct PostgresStream(Box<tokio_rustls::client::TlsStream<Socket>>);
 
-impl TlsStream for Stream {
+impl TlsStream for PostgresStream {
     // Who is in the middle has no certificate for the name.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for PostgresStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for PostgresStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, bytes)
     }

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, TransactionBehavior};
 use crate::chain;
 use crate::connection::sqlite;
 use crate::error::{Error, OfDatabase, Result};
-use crate::postgres::Connection;
+use crate::postgres::PostgresConnection;
 use crate::sql::{Sql, SqlExt, with};
 
 /// In the header of each of our files: "TpFl".
@@ -27,7 +27,7 @@ const POSTGRES: [&str; 1] = [include_str!("postgres_0001.sql")];
 const MIGRATE_TURN: &str = "SELECT pg_advisory_xact_lock(1951751021)";
 
 /// Makes our tables in a PostgreSQL database, or brings them to the newest schema. Errors: `Newer`, `Unavailable`.
-pub(crate) fn prepare_postgres(db: &Connection) -> Result<()> {
+pub(crate) fn prepare_postgres(db: &PostgresConnection) -> Result<()> {
     db.batch(&format!("BEGIN; {MIGRATE_TURN}"))?;
     let made = migrate_postgres(db);
     if made.is_err() {
@@ -51,7 +51,7 @@ pub(crate) fn version_of_postgres(db: &dyn Sql) -> Result<u64> {
     Ok(found)
 }
 
-fn migrate_postgres(db: &Connection) -> Result<()> {
+fn migrate_postgres(db: &PostgresConnection) -> Result<()> {
     let found = version_of_postgres(db)?;
     if found == 0 {
         db.batch("CREATE SCHEMA IF NOT EXISTS teleport_fleet")?;

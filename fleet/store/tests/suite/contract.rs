@@ -5,7 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use fleet_engine::fleet::Fleet;
 use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
-use fleet_store::{Change, EnrolledHost, EnrolledKey, EnrolmentChanges, StoredReport, StoredResource};
+use fleet_engine::rollout_state::HaltCause;
+use fleet_store::{
+    Change, EnrolledHost, EnrolledKey, EnrolmentChanges, Error, StoreState, StoredReport, StoredResource, StoredToken,
+};
 use protocol::report::Key;
 use testing::postgres::Postgres;
 
@@ -46,6 +49,98 @@ fn postgresql_keeps_the_contract() {
         eprintln!("{name}");
         holds(&Bed::at(server.database(&format!("fleet{number}"))));
     }
+}
+
+/// To PostgreSQL and back: all of it, held, with one chain of records.
+#[test]
+fn a_fleet_moves_from_one_to_the_other_whole_and_held() {
+    let Some(server) = Postgres::start(&["fsync=off"]) else { return };
+    let (file, database, back) = (Bed::new(), Bed::at(server.database("fleet")), Bed::new());
+    all_that_is_written_comes_back_after_a_restart(&file);
+    of_a_hosts_changes_the_last_fifty_stay_the_newest_first(&Bed::at(server.database("other")));
+    let mut store = file.open();
+    let token = StoredToken {
+        name: "ops".to_owned(),
+        digest: "d".to_owned(),
+        role: fleet_wire::api::Role::Admin,
+        created: second(1_700_000_000),
+        expires: None,
+    };
+    let tokens = vec![("ops".to_owned(), Some(token.clone()))];
+    store.commit(&Change { expected: 1, tokens, ..Change::default() }).unwrap();
+    let before = store.load().unwrap();
+    assert!(matches!(fleet_store::migrate(&file.place(), &database.place()), Err(Error::Locked(_))), "a server runs");
+    drop(store);
+    fleet_store::migrate(&file.place(), &database.place()).unwrap();
+    assert!(matches!(fleet_store::migrate(&file.place(), &database.place()), Err(Error::Refused(_))), "not twice");
+    fleet_store::migrate(&database.place(), &back.place()).unwrap();
+    for bed in [database, back] {
+        let mut store = bed.open();
+        let after = store.load().unwrap();
+        let book = after.book.as_ref().unwrap();
+        assert!(book.holds.all && book.holds.cause == HaltCause::Restore && after.is_restored_held);
+        assert_eq!(book.rollout, before.book.as_ref().unwrap().rollout);
+        let ids =
+            |state: &StoreState| state.hosts.iter().map(|host| host.id).collect::<std::collections::BTreeSet<_>>();
+        assert_eq!((ids(&after), after.arrivals, &after.tokens), (ids(&before), before.arrivals, &before.tokens));
+        assert_eq!((&after.resources, after.revision > before.revision), (&before.resources, true));
+        assert_ne!(after.epoch, before.epoch, "hosts' numbers begin anew");
+        assert_eq!(store.verify(None).unwrap().fault, None);
+        assert!(store.outcome("id-1").unwrap().is_some());
+    }
+}
+
+/// As a server that was stopped in its turn: others go on after a while, and what it writes is refused.
+#[test]
+fn who_lost_its_turn_writes_nothing() {
+    let Some(server) = Postgres::start(&["fsync=off"]) else { return };
+    let url = server.database("fleet");
+    let (one, other) = (Bed::at(url.clone()), Bed::at(url));
+    let (mut first, mut second) = (one.open(), other.open());
+    assert_eq!(first.take_turn().unwrap(), None);
+    assert_eq!(second.take_turn().unwrap(), None, "it waits for the first, and not for ever");
+    write_records(&mut second, &["group a"]);
+    let late = Change { records: vec![record("group b")], ..Change::default() };
+    assert!(matches!(first.commit(&late), Err(Error::Mismatch(_))));
+    let news = first.take_turn().unwrap().unwrap();
+    assert_eq!(news.entries.iter().map(|entry| entry.subject.as_str()).collect::<Vec<_>>(), ["group a"]);
+    first.commit(&late).unwrap();
+    assert_eq!(second.verify(None).unwrap().records, 2);
+}
+
+#[test]
+fn what_another_wrote_is_told_once_and_whole() {
+    let Some(server) = Postgres::start(&["fsync=off"]) else { return };
+    let url = server.database("fleet");
+    let (one, other) = (Bed::at(url.clone()), Bed::at(url));
+    let (mut first, mut second) = (one.open(), other.open());
+    let book = book(7);
+    let known = EnrolledKey { host: 1, key: Key([1; 32]), sequence: 5, change: 9, fixed: None, is_unproven: true };
+    let enrolled =
+        vec![EnrolledHost { known: known.clone(), how: "open".to_owned(), since: jiff::Timestamp::UNIX_EPOCH }];
+    let change = Change {
+        book: Some(&book),
+        resources: vec![(Kind::Channel, "stable".to_owned(), Some(("r1".to_owned(), "kind: x".to_owned())))],
+        hosts: vec![host(1, "1.0.0"), host(2, "1.0.0")],
+        enrolments: EnrolmentChanges { enrolled, ..EnrolmentChanges::default() },
+        arrivals: 12,
+        records: vec![record("group a")],
+        ..Change::default()
+    };
+    first.commit(&change).unwrap();
+    let news = second.take_turn().unwrap().unwrap();
+    assert_eq!((news.revision, news.arrivals, news.book.as_ref()), (1, 12, Some(&book)));
+    assert_eq!((news.hosts, news.enrolled), (vec![host(1, "1.0.0"), host(2, "1.0.0")], vec![known]));
+    assert_eq!((news.resources.unwrap().len(), news.tokens, news.entries.len()), (1, None, 1));
+    second.end_turn();
+    assert_eq!(second.take_turn().unwrap(), None, "it is told once");
+    second.end_turn();
+    // One goes, one is another; the rest is as it was.
+    let again = host(2, "2.0.0");
+    let change = Change { expected: 1, forgotten: vec![1], hosts: vec![again.clone()], ..Change::default() };
+    first.commit(&change).unwrap();
+    let news = second.take_turn().unwrap().unwrap();
+    assert_eq!((news.forgotten, news.hosts, news.book, news.resources), (vec![1], vec![again], None, None));
 }
 
 #[test]
