@@ -148,6 +148,12 @@ for group in "$@"; do
         needs rpmlint rpmlint
         needs createrepo_c createrepo-c
         needs gpg gnupg
+        # Tests start servers of their own: Debian's need not run.
+        if ! compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; then
+            packages+=(postgresql)
+            [ "$(id -u)" != 0 ] || { mkdir -p /etc/postgresql-common/createcluster.d &&
+                echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/tests.conf; }
+        fi
         ;;
     arm64)
         needs qemu-aarch64-static qemu-user-static

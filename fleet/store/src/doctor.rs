@@ -17,7 +17,7 @@ use crate::place::StorePlace;
 use crate::postgres::PostgresServer;
 use crate::sql::{Sql, SqlExt};
 use crate::strange::Strange;
-use crate::{audit, connection, load, schema};
+use crate::{audit, connection, load, postgres, schema};
 
 /// Less free space than this is a problem, bytes: the next batches of hosts need it.
 const LITTLE_SPACE: u64 = 64 * 1024 * 1024;
@@ -137,7 +137,7 @@ fn look_at_server(server: &PostgresServer, dir: &Path, findings: &mut Vec<Findin
     let reader = server.reader()?;
     findings.push(Finding::ok(format!("{} answers", server.name())));
     reader.read(|db| {
-        let found = schema::version_of_postgres(db)?;
+        let found = postgres::schema::version(db)?;
         if found == 0 {
             findings.push(Finding::problem("it has no fleet yet", "start the server once"));
             return Ok(());

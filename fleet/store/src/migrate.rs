@@ -4,13 +4,13 @@ use fleet_engine::rollout_state::HaltCause;
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::connection::{immediate, sqlite};
+use crate::connection::immediate;
 use crate::error::{Error, Result};
 use crate::place::StorePlace;
 use crate::restore::{Old, describe, hold};
 use crate::sql::{Sql, SqlExt, SqlFields, SqlValue, with};
 use crate::sqlite::SqliteStore;
-use crate::{audit, load, schema};
+use crate::{audit, load, postgres};
 
 /// Rows that are written at once.
 const BATCH: usize = 1024;
@@ -50,7 +50,7 @@ pub fn migrate(from: &StorePlace, to: &StorePlace) -> Result<Migrated> {
         (None, Some(server)) => {
             let source = SqliteStore::open(&from.dir)?;
             let target = server.connect()?;
-            schema::prepare_postgres(&target)?;
+            postgres::schema::prepare(&target)?;
             target.batch("BEGIN; SET LOCAL statement_timeout = 0; UPDATE store SET change = change + 1")?;
             let migrated = copy(&source.db(), &target, from)?;
             target.commit()?;

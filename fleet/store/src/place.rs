@@ -53,7 +53,7 @@ impl StorePlace {
     pub fn open(&self) -> Result<Box<dyn Store>> {
         Ok(match &self.server {
             None => Box::new(SqliteStore::open(&self.dir)?),
-            Some(server) => Box::new(PostgresStore::open(self, server)?),
+            Some(server) => Box::new(PostgresStore::open(&self.dir, server)?),
         })
     }
 

@@ -4,15 +4,19 @@
 use std::collections::HashMap;
 
 use fleet_engine::fleet::Fleet;
-use fleet_engine::host::{GroupPlace, Host};
+use fleet_engine::host::{GroupPlace, Host, HostId};
 use fleet_engine::names::Name;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
 use fleet_engine::rollout_state::RolloutState;
 use fleet_engine::tally::TallyContext;
+use fleet_wire::answers::ids;
 use fleet_wire::api::{AuditEntry, Effects};
 use jiff::Timestamp;
 use protocol::Version;
 use serde_json::{Value, json};
+
+use super::CoreState;
+use super::enrolments::EnrolmentAlert;
 
 /// Who steps.
 const ENGINE: &str = "engine";
@@ -28,6 +32,33 @@ pub(super) fn record(at: Timestamp, action: &str, subject: String, detail: Value
         detail,
         ..AuditEntry::default()
     }
+}
+
+/// Adds the host's name to what is on record, where it has one.
+pub(super) fn named(state: &CoreState, host: HostId, detail: &mut Value) {
+    let hostname = state.fleet.host(host).map_or("", |host| state.fleet.hostname(host));
+    if !hostname.is_empty() {
+        detail["hostname"] = json!(hostname);
+    }
+}
+
+/// The records of conflicts and surges since this was asked last.
+pub(super) fn alerts(state: &mut CoreState) -> Vec<AuditEntry> {
+    let alerts = state.enrolments.alerts();
+    let of = |alert: EnrolmentAlert| {
+        let (action, subject, mut detail) = match alert {
+            EnrolmentAlert::Conflict(host, key) => {
+                ("key_conflict", format!("host {}", ids::text(host)), json!({ "key": key.to_string() }))
+            }
+            EnrolmentAlert::Surge(most) => ("enrolment_surge", "new hosts".to_owned(), json!({ "an_hour": most })),
+        };
+        if let EnrolmentAlert::Conflict(host, _) = alert {
+            named(state, host, &mut detail);
+        }
+        tracing::warn!(action, subject, "an operator should look at this");
+        record(state.now(), action, subject, detail)
+    };
+    alerts.into_iter().map(of).collect()
 }
 
 /// The records of what is different in `after`.

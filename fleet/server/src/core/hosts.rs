@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::search::{HostSearch, failed_with, group_of, state_of};
 use super::tx::{PendingStop, RequestedAction, Tx};
-use super::{Actor, CoreState, counts};
+use super::{Actor, CoreState, changes, counts};
 
 /// Carries out what an operator decided of a host.
 ///
@@ -134,16 +134,8 @@ fn detail(state: &CoreState, host: HostId, decision: &Decision) -> Value {
         }
         _ => json!({}),
     };
-    named(state, host, &mut detail);
+    changes::named(state, host, &mut detail);
     detail
-}
-
-/// Adds the host's name to what is on record, where it has one.
-pub(super) fn named(state: &CoreState, host: HostId, detail: &mut Value) {
-    let hostname = state.fleet.host(host).map_or("", |host| state.fleet.hostname(host));
-    if !hostname.is_empty() {
-        detail["hostname"] = json!(hostname);
-    }
 }
 
 /// What a host would be answered now, and why.

@@ -4,11 +4,12 @@ mod changes;
 pub(crate) mod commands;
 pub(crate) mod counts;
 mod enrolments;
-mod heard;
 mod host_table;
 pub(crate) mod hosts;
+mod inbox;
 pub(crate) mod many;
 mod publish;
+mod questions;
 pub(crate) mod release;
 mod repeats;
 pub(crate) mod reports;
@@ -76,7 +77,8 @@ impl Core {
         let (contacts, questions) = sync_channel(QUESTIONS);
         let (events, _) = broadcast::channel(EVENTS);
         let snapshot = Arc::new(Snapshot::new(contacts, cluster));
-        let ledger = Ledger::open(place, Arc::clone(&snapshot), tokens, events.clone(), reporting)?;
+        let ledger =
+            Ledger::open(place, Arc::clone(&snapshot), tokens, events.clone(), reporting, reports::take_heard)?;
         let mut worker = Worker::start(ledger)?;
         let (jobs, received) = mpsc::channel();
         let run = move || {

@@ -3,32 +3,43 @@
 use fleet_engine::host::HostId;
 use fleet_store::{Fixed, StoredReport};
 use fleet_wire::answers::ids;
-use fleet_wire::api::{ApiError, AuditEntry};
 use protocol::report::Change;
-use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::enrolments::{EnrolmentAlert, NotTaken, Now, Verdict};
+use super::CoreState;
+use super::enrolments::{NotTaken, Now, Verdict};
+use super::inbox::{DurableReceipt, InboxItem, ReportAnswer};
 use super::tx::Tx;
-use super::{CoreState, changes};
 use crate::report::ReportBody;
-
-/// What is told a host that reports, when what it said is durable.
-pub(crate) type DurableReceipt = oneshot::Receiver<Result<(), ApiError>>;
-
-/// What comes of a report, once the receipt says so; or that the store does not answer.
-pub(crate) type ReportAnswer = Result<Result<(Verdict, DurableReceipt), NotTaken>, ApiError>;
 
 /// Takes a report, and answers. Where other servers hear hosts as well, that is when this one has its turn: then it knows all that
 /// they heard.
 pub(crate) fn hear(tx: &mut Tx<'_>, signed: ReportBody, answer: oneshot::Sender<ReportAnswer>) {
-    let answered = if tx.ledger.hears_later() {
-        return tx.ledger.hear_report(signed, answer);
-    } else {
-        report(tx, &signed)
+    let answered = match tx.ledger.store().map(drop) {
+        Err(wrong) => Err(wrong),
+        Ok(()) if tx.ledger.hears_later() => {
+            tx.ledger.inbox.push(InboxItem::Report(Box::new(signed), answer));
+            return tx.ledger.times.flush_soon();
+        }
+        Ok(()) => report(tx, &signed),
     };
     // Who does not wait any more has left.
     let _ = answer.send(answered);
+}
+
+/// What hosts said is known from now on, as it was said after all that other servers wrote.
+pub(super) fn take_heard(tx: &mut Tx<'_>) {
+    let mut questions = Vec::new();
+    for said in tx.ledger.inbox.take() {
+        match said {
+            InboxItem::Question(question) => questions.push(question),
+            InboxItem::Report(signed, answer) => {
+                tx.ledger.take_questions(&mut questions);
+                let _ = answer.send(Ok(judge(tx, &signed)));
+            }
+        }
+    }
+    tx.ledger.take_questions(&mut questions);
 }
 
 /// Takes a report at once. Conflicts and surges are on record, whoever caused them.
@@ -45,7 +56,7 @@ pub(crate) fn report(tx: &mut Tx<'_>, signed: &ReportBody) -> ReportAnswer {
 }
 
 /// What comes of a report.
-pub(super) fn judge(tx: &mut Tx<'_>, signed: &ReportBody) -> Result<(Verdict, DurableReceipt), NotTaken> {
+fn judge(tx: &mut Tx<'_>, signed: &ReportBody) -> Result<(Verdict, DurableReceipt), NotTaken> {
     let state = &mut tx.ledger.state;
     let now = Now { time: state.now(), up: crate::clock::up() };
     let judged = state.enrolments.judge(signed, state.fleet.hosts().len(), now);
@@ -95,25 +106,6 @@ fn is_news(state: &CoreState, host: HostId, change: &Change) -> bool {
     let group = state.fleet.host(host).and_then(|host| rollout.group(host.place));
     let is_of_attempt = |attempt| group.is_none_or(|group| attempt >= group.attempt);
     change.rollout.is_none_or(|number| number == rollout.number) && change.attempt.is_none_or(is_of_attempt)
-}
-
-/// The records of conflicts and surges since this was asked last.
-pub(super) fn alerts(state: &mut CoreState) -> Vec<AuditEntry> {
-    let alerts = state.enrolments.alerts();
-    let record = |alert: EnrolmentAlert| {
-        let (action, subject, mut detail) = match alert {
-            EnrolmentAlert::Conflict(host, key) => {
-                ("key_conflict", format!("host {}", ids::text(host)), json!({ "key": key.to_string() }))
-            }
-            EnrolmentAlert::Surge(most) => ("enrolment_surge", "new hosts".to_owned(), json!({ "an_hour": most })),
-        };
-        if let EnrolmentAlert::Conflict(host, _) = alert {
-            super::hosts::named(state, host, &mut detail);
-        }
-        tracing::warn!(action, subject, "an operator should look at this");
-        changes::record(state.now(), action, subject, detail)
-    };
-    alerts.into_iter().map(record).collect()
 }
 
 /// Tells a change from others: kept, so it must be the same in each release. 0 is none.

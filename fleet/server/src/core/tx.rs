@@ -26,10 +26,10 @@ use serde_json::{Value, json};
 use tokio::sync::{broadcast, oneshot};
 
 use super::enrolments::Members;
-use super::heard::Heard;
+use super::inbox::HostInbox;
 use super::repeats::Repeats;
 use super::snapshot::Snapshot;
-use super::{CoreState, changes, publish, reports};
+use super::{CoreState, changes, publish};
 use crate::reporting::Reporting;
 use crate::tokens::{self, TokenSet};
 
@@ -107,7 +107,9 @@ pub(super) struct Ledger {
     pub(super) times: Times,
     store: Box<dyn Store>,
     /// What hosts said, where other servers hear hosts as well.
-    pub(super) heard: Heard,
+    pub(super) inbox: HostInbox,
+    /// Takes notice of it in a turn.
+    take_heard: fn(&mut Tx<'_>),
     /// Hosts whose answers may be others now.
     pub(super) unpublished: Vec<HostId>,
     /// The newest write of which the store told.
@@ -193,6 +195,7 @@ impl Ledger {
         tokens: TokenSet,
         events: broadcast::Sender<AuditEntry>,
         reporting: Reporting,
+        take_heard: fn(&mut Tx<'_>),
     ) -> Result<Self, String> {
         let mut store = place.open().map_err(|error| error.to_string())?;
         if let Some(what) = store.strange() {
@@ -223,7 +226,8 @@ impl Ledger {
                 retry: now,
             },
             store,
-            heard: Heard::default(),
+            inbox: HostInbox::default(),
+            take_heard,
             unpublished: Vec::new(),
             told,
             is_unpublished: false,
@@ -279,7 +283,7 @@ impl Ledger {
     /// Something is to be written, or the store to be proven.
     pub(super) fn is_flush_due(&self, now: Instant) -> bool {
         let is_due = now >= self.times.prove || self.times.flush.is_some_and(|due| now >= due);
-        is_due || self.reports.len() + self.heard.reports() >= FLUSH_AT
+        is_due || self.reports.len() + self.inbox.reports() >= FLUSH_AT
     }
 
     /// It is to be looked whether another server wrote.
@@ -407,7 +411,7 @@ impl Ledger {
         self.times.retry = Instant::now() + RETRY_EVERY;
         self.is_down = true;
         self.has_turn = false;
-        self.heard.refuse(&unavailable());
+        self.inbox.refuse(&unavailable());
         // The store is what keeps everybody now.
         self.snapshot.set_ahead(None);
         self.waiters.drain(..).for_each(|waiter| drop(waiter.send(Err(unavailable()))));
@@ -497,7 +501,7 @@ impl<'a> Tx<'a> {
             return Ok(());
         }
         self.catch_up()?;
-        self.take_heard();
+        (self.ledger.take_heard)(self);
         Ok(())
     }
 
@@ -547,7 +551,7 @@ impl<'a> Tx<'a> {
             return Ok(());
         }
         if self.ledger.times.has_unwritten() {
-            self.take_heard();
+            (self.ledger.take_heard)(self);
             return self.commit();
         }
         self.ledger.has_turn = false;
@@ -701,7 +705,7 @@ impl<'a> Tx<'a> {
         self.begin()?;
         let mut draft = std::mem::take(&mut self.draft);
         let ledger = &mut *self.ledger;
-        draft.records.extend(reports::alerts(&mut ledger.state));
+        draft.records.extend(changes::alerts(&mut ledger.state));
         if let Some(after) = &draft.rollouts {
             draft.records.extend(changes::records(&ledger.state.rollouts, after, ledger.state.now()));
         }

@@ -2,8 +2,9 @@
 
 mod address;
 mod connection;
+pub(crate) mod schema;
 mod store;
 mod tls;
 
-pub(crate) use connection::{PostgresConnection, PostgresReader, PostgresServer};
+pub(crate) use connection::{PostgresReader, PostgresServer};
 pub(crate) use store::PostgresStore;

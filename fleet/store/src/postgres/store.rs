@@ -4,6 +4,7 @@
 //! server that stopped with it keeps the others for [`TURN_WAIT`] only. What makes it safe is the number of the write: one that
 //! was made from an older one than the newest is refused, whoever had the lock.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use fleet_engine::record::HostRecord;
@@ -11,13 +12,13 @@ use fleet_wire::api::AuditHead;
 use jiff::{SignedDuration, Timestamp};
 
 use super::connection::{PostgresConnection, PostgresServer};
+use super::schema::prepare;
 use crate::error::{Error, Result};
 use crate::files::DataDir;
-use crate::place::StorePlace;
 use crate::sql::{Sql, SqlExt, with};
 use crate::state::{Change, Committed, StoreState};
 use crate::store::{News, Store};
-use crate::{audit, commit, enrolment, load, schema, strange, witness};
+use crate::{audit, commit, enrolment, load, strange, witness};
 
 /// The format of the book that this program writes. A book of a newer one is read, and left as it is.
 const ENGINE: i64 = 1;
@@ -91,11 +92,11 @@ impl StoreStatus {
 }
 
 impl PostgresStore {
-    /// Opens the store at the server, and makes or migrates its tables; notes of this host are in the directory of `place`.
-    pub(crate) fn open(place: &StorePlace, server: &Arc<PostgresServer>) -> Result<Self> {
-        let dir = DataDir::make(&place.dir)?;
+    /// Opens the store at the server, and makes or migrates its tables; notes of this host are in `dir`.
+    pub(crate) fn open(dir: &Path, server: &Arc<PostgresServer>) -> Result<Self> {
+        let dir = DataDir::make(dir)?;
         let connection = server.connect()?;
-        schema::prepare_postgres(&connection)?;
+        prepare(&connection)?;
         let mut store = Self {
             server: Arc::clone(server),
             connection,
@@ -296,7 +297,7 @@ impl Store for PostgresStore {
         let connection = self.server.connect()?;
         std::mem::replace(&mut self.connection, connection).close();
         self.has_turn = false;
-        schema::prepare_postgres(&self.connection)?;
+        prepare(&self.connection)?;
         if let Some(what) = self.look()? {
             self.strange = Some(what);
         }

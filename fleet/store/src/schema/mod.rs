@@ -7,8 +7,7 @@ use rusqlite::{OptionalExtension, TransactionBehavior};
 use crate::chain;
 use crate::connection::sqlite;
 use crate::error::{Error, OfDatabase, Result};
-use crate::postgres::PostgresConnection;
-use crate::sql::{Sql, SqlExt, with};
+use crate::sql::{Sql, with};
 
 /// In the header of each of our files: "TpFl".
 pub(crate) const APPLICATION_ID: i32 = 0x5470_466C;
@@ -20,50 +19,6 @@ const MIGRATIONS: [&str; 4] = [
     include_str!("0003_reports.sql"),
     include_str!("0004_backup.sql"),
 ];
-
-/// The same of PostgreSQL, where each leaves what servers of the version before need: they go on meanwhile.
-const POSTGRES: [&str; 1] = [include_str!("postgres_0001.sql")];
-/// Has one server after the other migrate.
-const MIGRATE_TURN: &str = "SELECT pg_advisory_xact_lock(1951751021)";
-
-/// Makes our tables in a PostgreSQL database, or brings them to the newest schema. Errors: `Newer`, `Unavailable`.
-pub(crate) fn prepare_postgres(db: &PostgresConnection) -> Result<()> {
-    db.batch(&format!("BEGIN; {MIGRATE_TURN}"))?;
-    let made = migrate_postgres(db);
-    if made.is_err() {
-        db.batch("ROLLBACK")?;
-        return made;
-    }
-    db.commit()
-}
-
-/// The schema of a PostgreSQL database; 0: it is empty. Errors: `Newer`, `Unavailable`.
-pub(crate) fn version_of_postgres(db: &dyn Sql) -> Result<u64> {
-    let table = "SELECT count(*) FROM pg_tables WHERE schemaname = 'teleport_fleet' AND tablename = 'schema_version'";
-    let found = if db.count(table)? == 0 { 0 } else { db.count("SELECT version FROM schema_version")? };
-    let newest = u64::try_from(POSTGRES.len()).unwrap_or(u64::MAX);
-    if found > newest {
-        return Err(Error::Newer(format!(
-            "{} has schema {found}, and this program knows up to {newest}: run the newer teleport-fleet that wrote it",
-            db.name()
-        )));
-    }
-    Ok(found)
-}
-
-fn migrate_postgres(db: &PostgresConnection) -> Result<()> {
-    let found = version_of_postgres(db)?;
-    if found == 0 {
-        db.batch("CREATE SCHEMA IF NOT EXISTS teleport_fleet")?;
-    }
-    for (number, sql) in (1_u64..).zip(POSTGRES).filter(|(number, _)| *number > found) {
-        db.batch(sql)?;
-        let version = i64::try_from(number).unwrap_or(i64::MAX);
-        let put = "INSERT INTO schema_version (one, version) VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET version = excluded.version";
-        db.execute(put, with![version])?;
-    }
-    if found == 0 { begin(db) } else { Ok(()) }
-}
 
 /// The newest schema that this program knows.
 pub(crate) fn newest() -> i64 {

@@ -38,9 +38,15 @@ impl TestCore {
         let snapshot = Arc::new(Snapshot::new(tell, Cluster::default()));
         let reporting = Reporting { enrolment, interval: 900 };
         let (events, _) = broadcast::channel(16);
-        let ledger =
-            Ledger::open(&data.as_path().into(), Arc::clone(&snapshot), TokenSet::default(), events, reporting)
-                .unwrap();
+        let ledger = Ledger::open(
+            &data.as_path().into(),
+            Arc::clone(&snapshot),
+            TokenSet::default(),
+            events,
+            reporting,
+            crate::core::reports::take_heard,
+        )
+        .unwrap();
         Self { _dir: dir, data, snapshot, worker: Worker::start(ledger).unwrap(), contacts }
     }
 

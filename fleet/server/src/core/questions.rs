@@ -1,18 +1,15 @@
-//! What hosts said, as the core takes notice of it.
+//! Questions, as the core takes notice of them, and whom it forgets.
 
 use std::collections::HashSet;
 
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::moment::Moment;
 use fleet_engine::tally::DEPARTED_AFTER;
-use fleet_wire::api::ApiError;
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::oneshot;
 
-use super::reports::{self, ReportAnswer};
+use super::inbox::InboxItem;
 use super::snapshot::HostContact;
-use super::tx::{Ledger, Tx};
-use crate::report::ReportBody;
+use super::tx::Ledger;
 
 /// Most hosts that only ask, where fewer are enrolled (FLEET §5).
 const MOST_ASKING: usize = 100_000;
@@ -20,86 +17,30 @@ const MOST_ASKING: usize = 100_000;
 const FORGET_SHARE: usize = 50;
 /// How long a key waits for an admin: over a week's absence. Who still reports by it then waits anew.
 const WAITS_FOR: SignedDuration = SignedDuration::from_hours(10 * 24);
-/// Most questions that wait for a turn; of further ones their hosts tell again.
+/// Most of what hosts said that waits for a turn; of further questions their hosts tell again.
 const MOST_HEARD: usize = 65_536;
 
-/// What hosts said since this server had its turn last, in the order in which it came: of a host what is numbered lower is old.
-#[derive(Default)]
-pub(super) struct Heard {
-    said: Vec<Said>,
-    reports: usize,
-}
-
-enum Said {
-    Question(HostContact),
-    Report(Box<ReportBody>, oneshot::Sender<ReportAnswer>),
-}
-
-impl Heard {
-    pub(super) fn reports(&self) -> usize {
-        self.reports
-    }
-
-    /// The store does not answer: hosts say it again.
-    pub(super) fn refuse(&mut self, wrong: &ApiError) {
-        for said in std::mem::take(self).said {
-            if let Said::Report(_, answer) = said {
-                // Who does not wait any more has left.
-                let _ = answer.send(Err(wrong.clone()));
-            }
-        }
-    }
-}
-
-impl Tx<'_> {
-    /// What hosts said is known from now on, as it was said after all that other servers wrote.
-    pub(super) fn take_heard(&mut self) {
-        let mut questions = Vec::new();
-        for said in std::mem::take(&mut self.ledger.heard).said {
-            match said {
-                Said::Question(question) => questions.push(question),
-                Said::Report(signed, answer) => {
-                    self.ledger.take_questions(&mut questions);
-                    let _ = answer.send(Ok(reports::judge(self, &signed)));
-                }
-            }
-        }
-        self.ledger.take_questions(&mut questions);
-    }
-}
-
 impl Ledger {
-    /// Keeps a report until this server has its turn.
-    pub(super) fn hear_report(&mut self, signed: ReportBody, answer: oneshot::Sender<ReportAnswer>) {
-        match self.store() {
-            Ok(_) => {
-                self.heard.reports += 1;
-                self.heard.said.push(Said::Report(Box::new(signed), answer));
-            }
-            Err(wrong) => drop(answer.send(Err(wrong))),
-        }
-        self.times.flush_soon();
-    }
-
-    /// The same of questions.
+    /// Keeps questions until this server has its turn.
     pub(super) fn hear_questions(&mut self, questions: impl Iterator<Item = HostContact>) {
         if self.store().is_err() {
             questions.for_each(drop);
             return;
         }
         for question in questions {
-            if self.heard.said.len() < MOST_HEARD {
-                self.heard.said.push(Said::Question(question));
+            if self.inbox.len() < MOST_HEARD {
+                self.inbox.push(InboxItem::Question(question));
             } else if let Some(host) = question.question.host {
                 self.snapshot.tell_again_of(host);
             }
         }
-        if !self.heard.said.is_empty() {
+        if self.inbox.len() > 0 {
             self.times.flush_soon();
         }
     }
 
-    fn take_questions(&mut self, questions: &mut Vec<HostContact>) {
+    /// Takes notice of them in a turn.
+    pub(super) fn take_questions(&mut self, questions: &mut Vec<HostContact>) {
         let heard = self.record_questions(questions.drain(..));
         self.unpublished.extend(heard);
     }
