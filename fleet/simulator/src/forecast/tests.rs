@@ -284,3 +284,20 @@ proptest! {
         prop_assert!(is_well_formed(&one.svg()));
     }
 }
+
+#[test]
+fn the_policy_of_the_package_stops_a_bad_release_within_its_first_hundred_hosts() {
+    let policy = include_str!("../../../../packaging/fleet/examples/policy.yaml");
+    let bad = HostShare::parse("5%").unwrap();
+    // Draws of hosts in which the canaries pass.
+    for seed in [3, 4] {
+        let plan = ForecastPlan { resources: resource::read(policy).unwrap(), bad, seed, ..two(30_000) };
+        let forecast = run(&plan).unwrap();
+        let [staging, production, critical] = &forecast.groups[..] else { panic!() };
+        assert_eq!(forecast.outcome, Outcome::Halted);
+        assert_eq!((production.told, critical.told), (0, 0));
+        // Five canaries, and the hundred of the first hour. It breaks one in twenty: five of them; twice that is bad luck.
+        assert!(staging.told > 5 && staging.told <= 105, "{}", staging.told);
+        assert!((2..=10).contains(&forecast.hit()), "{}", forecast.hit());
+    }
+}
