@@ -17,7 +17,7 @@ SERVER := --locked --profile server --package teleport-fleet
 BUILD_X86_64 := $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild)
 include build/static.mk
 SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring api)
-.PHONY: $(SETUPS) setup help check build static static-fleet demo test test-all api e2e e2e-vm way-back crash fleet-crash model mutants planted native bench fleet-bench fuzz pictures package oci-fleet lint docs size clean-beds
+.PHONY: $(SETUPS) setup help check build static static-fleet demo test test-all api e2e e2e-vm way-back crash fleet-crash model mutants planted native bench fleet-bench blast fuzz pictures package oci-fleet lint docs size clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
 
@@ -137,6 +137,11 @@ fleet-bench: setup-build setup-fleet-bench ## Measure the rollout server beside 
 	@tests/bench/reports.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet $(TARGET_DIR)/$(NATIVE)/server/examples/reports
 	@tests/bench/million.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet $(TARGET_DIR)/$(NATIVE)/server/examples/million
 	@cargo test $(CARGO_FLAGS) --package teleport-fleet --test suite -- --ignored --nocapture stop::measure | grep '^|'
+	@$(MAKE) blast
+
+blast: setup-build ## Simulate a bad release under our example policy and its peers'; makes docs/blast-radius.md (ten minutes)
+	cargo build --locked --profile server --target $(NATIVE) --package fleet-simulator --example blast
+	@$(TARGET_DIR)/$(NATIVE)/server/examples/blast docs
 
 fuzz: setup-fuzz ## Fuzz what reads foreign bytes, FUZZ_SECONDS (60) a target, needs nightly; FUZZ_TARGETS='find tar' for some
 	@tests/fuzz.sh $(FUZZ_TARGETS)
