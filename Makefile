@@ -106,10 +106,12 @@ fleet-crash: setup-build ## The rollout server, killed and failed at each system
 	cargo build $(CARGO_FLAGS) --package testing --package teleport-fleet --bins
 	$(DEBUG)/test-fleet-crash $(FLEET_CRASH) $(DEBUG)/teleport-fleet
 
-# Random lives: of the pure rules (a second for about 150), and of images under the real program (some seconds each).
-model: setup-build ## Model tests, whole: MODEL_CASES lives of the pure rules, MODEL_SEEDS of the real program
+# Random lives: of the pure rules (a second for about 150), and of images under the real program (some seconds each). Then every
+# order of the steps of several nodes of the rollout server, optimised: docs/internals/model.md.
+model: setup-build ## Model tests, whole: MODEL_CASES lives of the pure rules, MODEL_SEEDS of the real program, nodes of the server
 	PROPTEST_CASES=$(or $(MODEL_CASES),30000) cargo test $(CARGO_FLAGS) --package teleport-update --lib model::
 	MODEL_SEEDS=$(or $(MODEL_SEEDS),200) cargo test $(CARGO_FLAGS) --package teleport-update --test suite crash::model::
+	CARGO_PROFILE_DEV_OPT_LEVEL=2 cargo test $(CARGO_FLAGS) --package fleet-engine --test model -- --ignored whole --nocapture --test-threads 1
 
 # Which modules are mutated, and what is asked about each mutant: the unit tests, the model among them.
 MUTANTS ?= src/plan/** src/store/** src/database/** src/execute/**
