@@ -75,6 +75,9 @@ impl CoreState {
             self.fleet.forget(|host| gone.contains(&host.id));
             self.enrolments.forget(&news.forgotten);
         }
+        // Before the hosts: what follows for them from the decision, such as a new place behind all, is in their records.
+        let time = self.now();
+        self.rollouts.arrange(&mut self.fleet, time);
         let mut changed: Vec<HostId> = news.hosts.iter().map(|host| host.id).collect();
         for host in std::mem::take(&mut news.hosts) {
             self.fleet.put_record(host, news.arrivals, self.rollouts.rollout.as_ref());
@@ -88,7 +91,6 @@ impl CoreState {
         }
         let now = Now { time: self.now(), up: crate::clock::up() };
         self.enrolments.learn(news, now);
-        self.rollouts.arrange(&mut self.fleet, now.time);
         self.fleet.free_names_if_many();
         // All of it is what the store has.
         let _ = self.fleet.take_changed();
