@@ -29,7 +29,7 @@ enum Reads {
 }
 
 impl StoreReader {
-    /// Opens the store at `place`, which a server may have open. Errors: as [`crate::open`], but for `Locked`.
+    /// Opens the store at `place`, which a server may have open. Errors: as [`StorePlace::open`], but for `Locked`.
     pub fn open(place: &StorePlace) -> Result<Self> {
         if let Some(server) = &place.server {
             return server.reader().map(|reader| Self(Reads::Postgres(reader)));
