@@ -7,7 +7,8 @@ use fleet_engine::rollout::{GateAnswer, GroupStatus, State};
 use fleet_wire::api::{Act, Acted, ApiError, Code, HoldsView, Role};
 use fleet_wire::rollout::AgentRollout;
 
-use super::tx::{PendingStop, RequestedAction, Tx};
+use super::actor::PendingStop;
+use super::tx::{RequestedAction, Tx};
 use super::{Actor, CoreState, changes};
 
 /// Longest name of a group, characters: what the document of the API says, which counts no bytes.

@@ -13,8 +13,9 @@ use fleet_wire::{text, words};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::actor::PendingStop;
 use super::search::{HostSearch, failed_with, group_of, state_of};
-use super::tx::{PendingStop, RequestedAction, Tx};
+use super::tx::{RequestedAction, Tx};
 use super::{Actor, CoreState, changes, counts};
 
 /// Carries out what an operator decided of a host.

@@ -1,5 +1,6 @@
 //! The core: one thread that owns what is known and decides. Everybody else sends it what to do, or reads the snapshot.
 
+mod actor;
 mod changes;
 pub(crate) mod commands;
 pub(crate) mod counts;
@@ -20,6 +21,7 @@ mod snapshot;
 mod state;
 #[cfg(test)]
 mod tests;
+mod times;
 pub(crate) mod tokens;
 mod tx;
 mod worker;
@@ -35,10 +37,11 @@ use fleet_wire::answers::find::Cluster;
 use fleet_wire::api::{ApiError, AuditEntry, Code};
 use tokio::sync::{broadcast, oneshot};
 
+pub(crate) use actor::Actor;
 pub(crate) use enrolments::{NotTaken, Verdict};
 pub(crate) use snapshot::Snapshot;
 pub(crate) use state::CoreState;
-pub(crate) use tx::{Actor, Tx};
+pub(crate) use tx::Tx;
 
 use crate::reporting::Reporting;
 use crate::tokens::TokenSet;

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use protocol::report::{MAX_LABELS, MAX_NUMBER};
 use serde_json::json;
 
-use super::tx::{RequestedAction, Tx, own_id};
+use super::actor::own_id;
+use super::tx::{RequestedAction, Tx};
 use super::{Actor, CoreState};
 use crate::tokens;
 

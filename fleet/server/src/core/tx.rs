@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::{Host, HostId};
@@ -17,7 +17,7 @@ use fleet_engine::rollout_state::{HaltCause, RolloutState};
 use fleet_store::{
     Change, Committed, EnrolmentChanges, News, ResourceChange, Store, StorePlace, StoreState, StoredReport, StoredToken,
 };
-use fleet_wire::api::{Act, ApiError, AuditEntry, Code, Decided, Role};
+use fleet_wire::api::{ApiError, AuditEntry, Code};
 use jiff::{SignedDuration, Timestamp};
 use protocol::report::{Key, Wanted};
 use serde::Serialize;
@@ -25,30 +25,18 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, oneshot};
 
+use super::actor::{Actor, PendingStop, own_id};
 use super::enrolments::Members;
 use super::inbox::HostInbox;
 use super::repeats::Repeats;
 use super::snapshot::Snapshot;
+use super::times::Times;
 use super::{CoreState, changes, publish};
 use crate::reporting::Reporting;
 use crate::tokens::{self, TokenSet};
 
-/// Between two writes to the store: what proves that it can be written. Answers are good for three of them and some seconds.
-const PROVE_EVERY: Duration = Duration::from_secs(8);
-/// Until what hosts said is durable (FLEET §7).
-const FLUSH_EVERY: Duration = Duration::from_millis(800);
 /// Reports that are written at once, however short ago the last write was: their hosts wait for it, and take places.
 const FLUSH_AT: usize = 1000;
-/// Between two attempts to reach a store that fails.
-const RETRY_EVERY: Duration = Duration::from_secs(2);
-/// Until the step after a report, a question of a new host, or another event of hosts (FLEET §3).
-const STEP_SOON: Duration = Duration::from_secs(1);
-/// After the step of another server: that one makes the next as well, if it is there.
-const STEP_AFTER_ANOTHER: Duration = Duration::from_secs(62);
-/// Between two looks whether another server wrote, where it does not tell: it is to be known within 2 s (FLEET §7).
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A step takes at most this part of the core's time: one in so many.
-const STEP_SHARE: u32 = 10;
 /// How far the clock may be behind the newest decision (FLEET §3).
 const BEHIND: SignedDuration = SignedDuration::from_mins(5);
 /// Longest subject of a refusal, characters: four names of resources.
@@ -56,46 +44,6 @@ const LONGEST_SUBJECT: usize = 1024;
 /// What a stop that the store does not take leaves (FLEET §3).
 const UNDECIDED: &str =
     "the stop is not decided yet: the server tries until it is, and lets nobody new update meanwhile";
-
-/// The id of a request that changes something.
-///
-/// # Errors
-/// It has none of its own.
-pub(super) fn own_id(id: &str) -> Result<uuid::Uuid, ApiError> {
-    let message = "id is not a UUID: each request that changes something has its own";
-    uuid::Uuid::parse_str(id).map_err(|_| ApiError::new(Code::BadRequest, message))
-}
-
-/// Who decides something, and from where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Actor {
-    /// `uid 0 (root)`, `token NAME`.
-    pub(crate) who: String,
-    /// `admin socket`, or an address.
-    pub(crate) from: String,
-    /// What he may do.
-    pub(crate) role: Role,
-}
-
-/// A stop that the store has not taken: it is tried until it is decided (FLEET §3).
-#[derive(Debug, Clone)]
-pub(super) enum PendingStop {
-    /// Of groups.
-    Halt(Act),
-    /// Of a host.
-    Hold(HostId, Decided),
-}
-
-impl PendingStop {
-    /// Whether it stops the same.
-    fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Halt(act), Self::Halt(other)) => act.command == other.command,
-            (Self::Hold(host, _), Self::Hold(other, _)) => host == other,
-            _ => false,
-        }
-    }
-}
 
 /// What is known, its store, and the snapshot of it.
 pub(super) struct Ledger {
@@ -136,44 +84,6 @@ pub(super) struct Ledger {
     is_stop_noted: bool,
 }
 
-/// When what is due.
-pub(super) struct Times {
-    pub(super) step: Instant,
-    pub(super) last_step_took: Duration,
-    /// The next step is for what hosts did.
-    is_soon: bool,
-    flush: Option<Instant>,
-    /// When it is looked next whether another server wrote.
-    look: Instant,
-    prove: Instant,
-    retry: Instant,
-}
-
-impl Times {
-    /// A step is due soon, because hosts did something.
-    pub(super) fn step_soon(&mut self) {
-        let soon = Instant::now() + STEP_SOON.max(self.last_step_took * STEP_SHARE);
-        self.step = self.step.min(soon);
-        self.is_soon = true;
-    }
-
-    /// A step was made: the next is due in `next`, if nothing happens.
-    pub(super) fn stepped(&mut self, next: Duration) {
-        self.step = Instant::now() + next;
-        self.is_soon = false;
-    }
-
-    /// Something that hosts said is not durable.
-    fn has_unwritten(&self) -> bool {
-        self.flush.is_some()
-    }
-
-    /// What hosts said is to be durable soon.
-    pub(super) fn flush_soon(&mut self) {
-        self.flush.get_or_insert(Instant::now() + FLUSH_EVERY);
-    }
-}
-
 /// What the store has.
 fn load(store: &mut dyn Store) -> fleet_store::Result<(StoreState, Fleet)> {
     let mut fleet = Fleet::default();
@@ -210,21 +120,12 @@ impl Ledger {
         let newest = Arc::clone(&told);
         place.listen(move |change| newest.store(change, Ordering::Relaxed)).map_err(|error| error.to_string())?;
         crate::clock::set_offset(store.clock_offset());
-        let now = Instant::now();
         let mut ledger = Self {
             state: CoreState { enrolments: Members::new(reporting.enrolment), tokens, ..CoreState::default() },
             snapshot,
             repeats: Repeats::default(),
             undecided: VecDeque::new(),
-            times: Times {
-                step: now,
-                last_step_took: Duration::ZERO,
-                is_soon: true,
-                flush: None,
-                look: now,
-                prove: now,
-                retry: now,
-            },
+            times: Times::due(Instant::now()),
             store,
             inbox: HostInbox::default(),
             take_heard,
@@ -274,7 +175,7 @@ impl Ledger {
 
     /// Whether the store answers; where it did not, it is tried again when that is due.
     pub(super) fn is_up(&mut self) -> bool {
-        if self.is_down && Instant::now() >= self.times.retry {
+        if self.is_down && self.times.is_retry_due() {
             self.recover();
         }
         !self.is_down
@@ -282,14 +183,13 @@ impl Ledger {
 
     /// Something is to be written, or the store to be proven.
     pub(super) fn is_flush_due(&self, now: Instant) -> bool {
-        let is_due = now >= self.times.prove || self.times.flush.is_some_and(|due| now >= due);
-        is_due || self.reports.len() + self.inbox.reports() >= FLUSH_AT
+        self.times.is_write_due(now) || self.reports.len() + self.inbox.reports() >= FLUSH_AT
     }
 
     /// It is to be looked whether another server wrote.
     pub(super) fn is_look_due(&self, now: Instant) -> bool {
         let is_told = || self.told.load(Ordering::Relaxed) > self.store.position();
-        self.store.is_shared() && (now >= self.times.look || is_told())
+        self.store.is_shared() && (self.times.is_look_due(now) || is_told())
     }
 
     /// Whether what hosts say is taken when this server has its turn.
@@ -299,7 +199,7 @@ impl Ledger {
 
     /// Whether this server makes the step that is due: no other did meanwhile, and none is newer.
     pub(super) fn is_step_mine(&self) -> bool {
-        !self.store.is_shared() || self.times.is_soon || self.times.step <= Instant::now()
+        !self.store.is_shared() || self.times.is_step_due()
     }
 
     /// Takes what other servers wrote.
@@ -307,7 +207,9 @@ impl Ledger {
         let entries = std::mem::take(&mut news.entries);
         let keys: Vec<_> = news.enrolled.iter().map(|member| (member.host, member.key)).collect();
         let gone = std::mem::take(&mut news.forgotten);
-        publish::forget(&self.snapshot, &gone);
+        if !gone.is_empty() {
+            publish::forget(&self.snapshot, &gone);
+        }
         news.forgotten = gone;
         let before = self.state.rollouts.last_step;
         let (changed, is_decision) = self.state.learn(&mut news)?;
@@ -316,8 +218,8 @@ impl Ledger {
         self.snapshot.waiting.set(self.state.enrolments.waiting());
         publish::keys(&self.snapshot, keys);
         self.is_unkeyed |= self.snapshot.table().is_none();
-        if self.state.rollouts.last_step > before && !self.times.is_soon {
-            self.times.stepped(STEP_AFTER_ANOTHER);
+        if self.state.rollouts.last_step > before {
+            self.times.other_stepped();
         }
         for entry in entries {
             // Nobody may be listening.
@@ -408,7 +310,7 @@ impl Ledger {
 
     /// After a failure: what is known is what the store has, if it has it.
     fn recover(&mut self) {
-        self.times.retry = Instant::now() + RETRY_EVERY;
+        self.times.retried();
         self.is_down = true;
         self.has_turn = false;
         self.inbox.refuse(&unavailable());
@@ -515,7 +417,7 @@ impl<'a> Tx<'a> {
             Err(error) => return Err(self.fail(&error)),
         };
         ledger.has_turn = true;
-        ledger.times.look = Instant::now() + LOOK_EVERY;
+        ledger.times.looked();
         crate::clock::set_offset(ledger.store.clock_offset());
         if let Some(Err(what)) = news.map(|news| ledger.learn(news)) {
             return Err(self.fail(&fleet_store::Error::Newer(what)));
@@ -716,7 +618,7 @@ impl<'a> Tx<'a> {
         };
         ledger.has_turn = false;
         (self.revision, ledger.state.revision) = (revision, revision);
-        (ledger.times.flush, ledger.times.prove) = (None, Instant::now() + PROVE_EVERY);
+        ledger.times.written();
         if is_decision {
             if let Some(error) = ledger.store.unwitnessed() {
                 tracing::warn!(%error, "the decision is made; an older database that is put in place would not be noticed");

@@ -6,9 +6,10 @@ use fleet_wire::api::{ApiError, AuditEntry, Code};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
+use super::actor::PendingStop;
 use super::snapshot::HostContact;
 use super::state::MOST_NAMES;
-use super::tx::{Ledger, PendingStop, Tx};
+use super::tx::{Ledger, Tx};
 use super::{changes, commands, hosts};
 
 /// Between two steps where nothing happens (FLEET §3).

@@ -140,7 +140,8 @@ pub(crate) struct PostgresReader(PostgresConnection);
 
 impl PostgresReader {
     pub(crate) fn read<T>(&self, read: impl FnOnce(&dyn Sql) -> Result<T>) -> Result<T> {
-        self.0.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
+        // A walk through a long log, or a move of the whole fleet, keeps nobody waiting.
+        self.0.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0")?;
         let found = read(&self.0);
         self.0.batch("ROLLBACK")?;
         found
@@ -236,14 +237,13 @@ impl Sql for PostgresConnection {
     }
 
     fn execute_each(&self, sql: &str, rows: &[Vec<SqlValue<'_>>]) -> Result<()> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        self.wait(async {
-            let statement = self.client.prepare_cached(sql).await?;
-            // Each is sent before the one before is answered; the server does them in this order.
-            let sent = rows.iter().map(|row| self.client.execute_raw(&statement, row));
-            stream::iter(sent).buffered(PIPELINE).try_for_each(|_| future::ok(())).await
+        rows.chunks(PIPELINE).try_for_each(|rows| {
+            self.wait(async {
+                let statement = self.client.prepare_cached(sql).await?;
+                // Each is sent before the one before is answered; the server does them in this order.
+                let sent = rows.iter().map(|row| self.client.execute_raw(&statement, row));
+                stream::iter(sent).buffered(PIPELINE).try_for_each(|_| future::ok(())).await
+            })
         })
     }
 

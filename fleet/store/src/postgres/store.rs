@@ -169,7 +169,7 @@ impl PostgresStore {
         let name = db.name();
         let is_new = |table: usize| now.written.get(table).is_some_and(|written| *written > since);
         let mut hosts = Vec::new();
-        db.each("SELECT id, record FROM host WHERE change > $1", with![since], &mut |row| {
+        db.each("SELECT id, record FROM host WHERE written_at > $1", with![since], &mut |row| {
             hosts.push(load::host(row, &name)?);
             Ok(())
         })?;

@@ -1,5 +1,5 @@
--- As 0001 to 0004 of SQLite, where each table is described. What is here alone: `change` is the number of the write that a
--- row is of, by which other servers find what they have not read; triggers keep it, so that no statement can forget it.
+-- As 0001 to 0004 of SQLite, where each table is described. What is here alone: `written_at` is the number of the write that
+-- a row is of, by which other servers find what they have not read; triggers keep it, so that no statement can forget it.
 CREATE TABLE schema_version (one BIGINT PRIMARY KEY CHECK (one = 1), version BIGINT NOT NULL);
 
 -- change: one more with each write, and each is made from the one before. *_at: the last write of that table. forgotten_from:
@@ -42,11 +42,11 @@ CREATE TABLE resource (
 );
 
 CREATE TABLE host (
-    id     BYTEA  PRIMARY KEY CHECK (length(id) = 16),
-    record TEXT   NOT NULL,
-    change BIGINT NOT NULL DEFAULT 0
+    id         BYTEA  PRIMARY KEY CHECK (length(id) = 16),
+    record     TEXT   NOT NULL,
+    written_at BIGINT NOT NULL DEFAULT 0
 );
-CREATE INDEX host_change_number ON host (change);
+CREATE INDEX host_written_at ON host (written_at);
 
 CREATE TABLE forgotten (host BYTEA PRIMARY KEY, change BIGINT NOT NULL);
 CREATE INDEX forgotten_change ON forgotten (change);
@@ -126,19 +126,13 @@ END $$;
 CREATE TRIGGER audit_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
 FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
 
-CREATE FUNCTION number_host() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    SELECT change INTO NEW.change FROM store;
-    RETURN NEW;
-END $$;
-CREATE TRIGGER host_is_numbered BEFORE INSERT OR UPDATE ON host FOR EACH ROW EXECUTE FUNCTION number_host();
-
-CREATE FUNCTION number_enrolled() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION number_row() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     SELECT change INTO NEW.written_at FROM store;
     RETURN NEW;
 END $$;
-CREATE TRIGGER enrolled_is_numbered BEFORE INSERT OR UPDATE ON enrolled FOR EACH ROW EXECUTE FUNCTION number_enrolled();
+CREATE TRIGGER host_is_numbered BEFORE INSERT OR UPDATE ON host FOR EACH ROW EXECUTE FUNCTION number_row();
+CREATE TRIGGER enrolled_is_numbered BEFORE INSERT OR UPDATE ON enrolled FOR EACH ROW EXECUTE FUNCTION number_row();
 
 -- Who comes again in the same write is in `host` with that number: readers take away first, and put there then.
 CREATE FUNCTION note_forgotten() RETURNS trigger LANGUAGE plpgsql AS $$
