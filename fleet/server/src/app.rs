@@ -11,6 +11,7 @@ use crate::dashboard::Dashboard;
 use crate::forwards::Forwards;
 use crate::load::{Load, RequestMeter};
 use crate::notify::Meter;
+use crate::servers::Servers;
 use crate::tokens::TokenSet;
 
 /// One pointer, since each request has several copies of it.
@@ -26,6 +27,8 @@ pub(crate) struct AppState {
     pub(crate) store: StorePlace,
     /// The script for new hosts; `None`: the server's own address is not known.
     pub(crate) install_script: Option<Arc<InstallScript>>,
+    /// Who shares the store.
+    pub(crate) servers: Servers,
     /// Other servers' channels.
     pub(crate) forwards: Forwards,
     /// What the listener has in work.

@@ -28,3 +28,8 @@ pub(crate) fn set_offset(offset: SignedDuration) {
 pub(crate) fn up() -> i64 {
     i64::try_from(BEGAN.elapsed().as_secs()).unwrap_or(i64::MAX)
 }
+
+/// How much later it is by the clock that the fleet goes by than by this host's, milliseconds.
+pub(crate) fn offset() -> i64 {
+    OFFSET.load(Ordering::Relaxed)
+}

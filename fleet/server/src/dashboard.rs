@@ -32,10 +32,10 @@ pub(crate) struct Dashboard {
 }
 
 impl Dashboard {
-    /// Nobody is logged in.
-    pub(crate) fn new(is_secure: bool, public_addr: Option<String>) -> Self {
+    /// With these sessions.
+    pub(crate) fn new(sessions: Sessions, is_secure: bool, public_addr: Option<String>) -> Self {
         Self {
-            sessions: Sessions::default(),
+            sessions,
             failures: Failures::default(),
             #[cfg(feature = "oidc")]
             provider_failures: Failures::default(),
@@ -47,10 +47,10 @@ impl Dashboard {
         }
     }
 
-    /// The same, where people also log in by a provider. `None`: there are no random numbers.
+    /// The same, where people also log in by a provider.
     #[cfg(feature = "oidc")]
-    pub(crate) fn with_login(self, oidc: Oidc, outbound: Outbound) -> Option<Self> {
-        Some(Self { login: Some(OidcLogin::new(oidc, outbound)?), ..self })
+    pub(crate) fn with_login(self, oidc: Oidc, outbound: Outbound) -> Self {
+        Self { login: Some(OidcLogin::new(oidc, outbound)), ..self }
     }
 
     /// The provider by which people log in, for the form; empty: there is none.

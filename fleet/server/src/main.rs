@@ -24,6 +24,7 @@ mod reporting;
 mod routes;
 mod secret_file;
 mod serve;
+mod servers;
 mod sessions;
 mod settings;
 mod simulate;

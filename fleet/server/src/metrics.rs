@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use fleet_engine::rollout::{Rollout, State};
+use fleet_store::ServerStatus;
 use fleet_wire::lenient::word;
 use prometheus::TextEncoder;
 
@@ -19,10 +20,34 @@ pub(crate) fn text(
     meter: Option<&Meter>,
     requests: &RequestMeter,
     versions: &[(String, u64)],
+    servers: &[ServerStatus],
 ) -> String {
-    let mut text = of_fleet(snapshot, meter, versions);
+    let mut text = of_servers(servers);
+    text += &of_fleet(snapshot, meter, versions);
     // A string takes whatever is written to it.
     let _ = TextEncoder::new().encode_utf8(&requests.registry.gather(), &mut text);
+    text
+}
+
+/// Of those that share a database.
+fn of_servers(servers: &[ServerStatus]) -> String {
+    let mut text = String::new();
+    let mut add = |name: &str, help: &str, value: fn(&ServerStatus) -> f64| {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
+        for server in servers {
+            let labels = labels(&[("server", &server.name), ("version", &server.version)]);
+            let _ = writeln!(text, "{name}{labels} {}", value(server));
+        }
+    };
+    if servers.is_empty() {
+        return text;
+    }
+    let help = "1 for a server that shares the store and was heard of within 10 s";
+    add("teleport_fleet_server_up", help, |server| flag(server.is_there()));
+    let help = "Writes of other servers that a server had not read";
+    add("teleport_fleet_server_behind_writes", help, |server| count(server.behind));
+    let help = "How much later it is in the database than on the host of a server";
+    add("teleport_fleet_server_clock_offset_seconds", help, |server| server.clock_offset as f64 / 1000.0);
     text
 }
 

@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
+use std::sync::Arc;
 
 use crate::listener::{Listener, ListenerLimits, Local, Tcp, Tls, serve};
 use fleet_wire::answers::find::Cluster;
@@ -20,6 +21,8 @@ use crate::load::{Load, RequestMeter};
 use crate::notify;
 use crate::outbound::Outbound;
 use crate::routes;
+use crate::servers::{self, Servers};
+use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::terminal::Log;
 use crate::tokens::TokenSet;
@@ -65,16 +68,19 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
     let (main, metrics) = (bind(settings.listen, tls.clone(), "--listen")?, bind(settings.metrics, None, "--metrics")?);
     let local = bind_socket(&settings.admin_socket)?;
     let address = |tcp: &Tcp| tcp.local_addr().map_err(|error| error.to_string());
-    let bound = format!("{} {}", address(&main)?, address(&metrics)?);
+    let listen = address(&main)?;
+    let bound = format!("{listen} {}", address(&metrics)?);
     let outbound = Outbound::new();
     let (stop, stopped) = watch::channel(false);
-    let start = |receiver| notify::start(receiver, &settings.store, &core, &outbound);
+    let (id, servers) = (uuid::Uuid::new_v4().to_string(), Servers::default());
+    let start = |receiver| notify::start(receiver, &settings.store, id.clone(), &core, &outbound);
     let meter = settings.receiver.clone().map(start).transpose()?;
     let means = AppState {
         ending: stopped.clone(),
         core,
         store: settings.store.clone(),
         install_script: settings.install_script.clone(),
+        servers: servers.clone(),
         forwards: Forwards::new(outbound.clone()),
         load: Load::new(),
         requests: RequestMeter::new().map_err(|error| error.to_string())?,
@@ -95,6 +101,10 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
     };
     let gates = tokio::spawn(gates::watch(app.core.clone(), outbound));
     let heads = tokio::spawn(notify::log_heads(settings.store.clone()));
+    let others = settings.store.shared().map(|shared| {
+        let own = (id.clone(), servers::name(listen.port()));
+        tokio::spawn(servers::watch(servers, shared, own, Arc::clone(app.core.snapshot())))
+    });
     let limits = ListenerLimits::default;
     let few = || ListenerLimits { connections: FEW, ..ListenerLimits::default() };
     let listeners = [
@@ -118,8 +128,11 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
     for listener in listeners {
         let _ = listener.await;
     }
-    gates.abort();
-    heads.abort();
+    [Some(gates), Some(heads), others].into_iter().flatten().for_each(|task| task.abort());
+    if let Some(shared) = settings.store.shared() {
+        // Where the store does not answer, the others see after a while that it is gone.
+        let _ = tokio::task::spawn_blocking(move || shared.leave(&id)).await;
+    }
     Ok(())
 }
 
@@ -134,13 +147,11 @@ fn bind(address: SocketAddr, tls: Option<Tls>, flag: &str) -> Result<Tcp, String
 
 fn dashboard(settings: &Settings, outbound: &Outbound) -> Result<Dashboard, String> {
     let is_secure = settings.tls.is_some() || settings.is_behind_proxy;
-    let dashboard = Dashboard::new(is_secure, settings.public_addr.clone());
+    let dashboard = Dashboard::new(Sessions::new(settings.store.shared()), is_secure, settings.public_addr.clone());
     #[cfg(feature = "oidc")]
     if let Some(oidc) = &settings.oidc {
         crate::oidc::check_secret(oidc)?;
-        return dashboard
-            .with_login(oidc.clone(), outbound.clone())
-            .ok_or_else(|| "there are no random numbers".to_owned());
+        return Ok(dashboard.with_login(oidc.clone(), outbound.clone()));
     }
     #[cfg(not(feature = "oidc"))]
     let _ = outbound;

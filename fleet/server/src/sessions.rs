@@ -1,11 +1,13 @@
-//! Sessions of the dashboard: what a browser has in place of a token (FLEET §8). They are in memory: a restart ends them.
+//! Sessions of the dashboard: what a browser has in place of a token (FLEET §8). They are in memory: a restart ends them; where
+//! servers share a database they are also there, and each server takes those of the others.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fleet_store::{SessionLimits, SharedTables, StoredSession};
 use fleet_wire::api::Role;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::tokens;
 
@@ -17,12 +19,31 @@ const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 const MOST: usize = 1024;
 /// Most of one token or person, so that nobody pushes out the others.
 const MOST_OF_ONE: usize = 32;
+/// What the database says of a session is good for so long.
+const GOOD_FOR: Duration = Duration::from_secs(1);
+/// A database that did not answer is asked again after so long: pages do not wait for it meanwhile.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// Browsers for which the database is asked at once: who makes cookies up takes no more of its connections.
+const ASKED: usize = 4;
 /// Bytes of a session's secret.
 const SECRET: usize = 32;
 
 /// The sessions there are.
-#[derive(Clone, Default)]
-pub(crate) struct Sessions(Arc<Mutex<Vec<SessionEntry>>>);
+#[derive(Clone)]
+pub(crate) struct Sessions {
+    kept: Arc<Mutex<SessionList>>,
+    shared: Option<SharedTables>,
+    places: Arc<Semaphore>,
+}
+
+#[derive(Default)]
+struct SessionList {
+    entries: Vec<SessionEntry>,
+    /// Digests of those that ended, and that the database may still have.
+    ended: Vec<String>,
+    /// When the database did not answer last.
+    failed: Option<Instant>,
+}
 
 /// Whose a session is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +71,8 @@ impl Holder {
 }
 
 struct SessionEntry {
+    /// When the database had it last; `None`: it never did.
+    seen: Option<Instant>,
     /// Of the cookie; the cookie itself is not kept.
     digest: String,
     holder: Holder,
@@ -69,41 +92,141 @@ pub(crate) struct LiveSession {
 }
 
 impl Sessions {
+    /// Those of this server; with `shared` those of all that share a database.
+    pub(crate) fn new(shared: Option<SharedTables>) -> Self {
+        Self { kept: Arc::default(), shared, places: Arc::new(Semaphore::new(ASKED)) }
+    }
+
     /// A new session of `holder`: the secret for its cookie. `None`: there are no random numbers.
-    pub(crate) fn begin(&self, holder: Holder, now: Instant) -> Option<String> {
-        let secret = secret()?;
-        let mut sessions = self.lock();
-        sessions.retain(|kept| kept.is_good(now));
-        if sessions.iter().filter(|kept| kept.holder.is(&holder)).count() >= MOST_OF_ONE {
-            remove_oldest(&mut sessions, |kept| kept.holder.is(&holder));
-        }
-        if sessions.len() >= MOST {
-            remove_oldest(&mut sessions, |_| true);
-        }
+    pub(crate) async fn begin(&self, holder: Holder) -> Option<String> {
+        let secret = self.begin_here(holder.clone(), Instant::now())?;
         let digest = tokens::digest(&secret);
-        sessions.push(SessionEntry { digest, holder, began: now, used: now, end: watch::Sender::new(()) });
+        let (who, role) = match holder {
+            Holder::Token(digest) => (digest, None),
+            Holder::Person { who, role } => (who, Some(role)),
+        };
+        let limits = SessionLimits { idle: IDLE, longest: LONGEST, most_of_one: MOST_OF_ONE, most: MOST };
+        let found = digest.clone();
+        let begun = self.ask(move |shared| shared.begin_session(&digest, &who, role, limits)).await;
+        if begun.is_some()
+            && let Some(kept) = self.lock().entries.iter_mut().find(|kept| kept.digest == found)
+        {
+            kept.seen = Some(Instant::now());
+        }
         Some(secret)
     }
 
-    /// The session of this secret, if it is good at `now`; with `is_use` it is good for another while.
-    pub(crate) fn find(&self, secret: &str, now: Instant, is_use: bool) -> Option<LiveSession> {
+    /// The session of this secret, if it is good now; with `is_use` it is good for another while. Where the database does not
+    /// answer, it is what is known here.
+    pub(crate) async fn find(&self, secret: &str, is_use: bool) -> Option<LiveSession> {
+        let now = Instant::now();
+        let digest = tokens::digest(secret);
+        if !self.is_fresh(&digest, now) {
+            let asked = digest.clone();
+            if let Some(found) = self.ask(move |shared| shared.session(&asked, is_use)).await {
+                self.learn(&digest, found, now);
+            }
+        }
+        self.find_here(secret, now, is_use)
+    }
+
+    /// Ends the session of this secret.
+    pub(crate) async fn end(&self, secret: &str) {
+        self.end_here(secret);
+        if self.shared.is_some() {
+            self.lock().ended.push(tokens::digest(secret));
+        }
+        self.ask(|_| Ok(())).await;
+    }
+
+    /// What the database answers, after it was told which sessions ended; `None`: there is none, or it does not.
+    async fn ask<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&SharedTables) -> fleet_store::Result<T> + Send + 'static,
+    ) -> Option<T> {
+        let shared = self.shared.clone()?;
+        let _place = self.places.acquire().await.ok()?;
+        if self.lock().failed.is_some_and(|failed| failed.elapsed() < ASK_AGAIN) {
+            return None;
+        }
+        let ended = self.lock().ended.clone();
+        let asked = move || {
+            ended.iter().try_for_each(|digest| shared.end_session(digest))?;
+            ask(&shared).map(|found| (found, ended))
+        };
+        match tokio::task::spawn_blocking(asked).await.ok()? {
+            Ok((found, ended)) => {
+                self.lock().ended.retain(|digest| !ended.contains(digest));
+                Some(found)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "sessions of other servers are not known meanwhile");
+                self.lock().failed = Some(Instant::now());
+                None
+            }
+        }
+    }
+
+    /// Whether what is known of it here is as good as what the database says.
+    fn is_fresh(&self, digest: &str, now: Instant) -> bool {
+        let sessions = self.lock();
+        let known = sessions.entries.iter().find(|kept| kept.digest == digest);
+        known.and_then(|known| known.seen).is_some_and(|seen| now.saturating_duration_since(seen) < GOOD_FOR)
+    }
+
+    /// Takes what the database has. One that it never had was begun while it did not answer: it is this server's alone.
+    fn learn(&self, digest: &str, found: Option<StoredSession>, now: Instant) {
+        let mut sessions = self.lock();
+        let Some(found) = found else {
+            return sessions.entries.retain(|kept| kept.digest != digest || kept.seen.is_none());
+        };
+        let before = |age| now.checked_sub(age).unwrap_or(now);
+        let (began, used) = (before(found.age), before(found.idle));
+        if let Some(kept) = sessions.entries.iter_mut().find(|kept| kept.digest == digest) {
+            (kept.seen, kept.used) = (Some(now), kept.used.max(used));
+            return;
+        }
+        sessions.entries.retain(|kept| kept.is_good(now));
+        let holder = match found.role {
+            None => Holder::Token(found.who),
+            Some(role) => Holder::Person { who: found.who, role },
+        };
+        let (digest, end) = (digest.to_owned(), watch::Sender::new(()));
+        sessions.entries.push(SessionEntry { seen: Some(now), digest, holder, began, used, end });
+    }
+
+    fn begin_here(&self, holder: Holder, now: Instant) -> Option<String> {
+        let secret = secret()?;
+        let sessions = &mut self.lock().entries;
+        sessions.retain(|kept| kept.is_good(now));
+        if sessions.iter().filter(|kept| kept.holder.is(&holder)).count() >= MOST_OF_ONE {
+            remove_oldest(sessions, |kept| kept.holder.is(&holder));
+        }
+        if sessions.len() >= MOST {
+            remove_oldest(sessions, |_| true);
+        }
+        let (digest, end) = (tokens::digest(&secret), watch::Sender::new(()));
+        sessions.push(SessionEntry { seen: None, digest, holder, began: now, used: now, end });
+        Some(secret)
+    }
+
+    fn find_here(&self, secret: &str, now: Instant, is_use: bool) -> Option<LiveSession> {
         let digest = tokens::digest(secret);
         let mut sessions = self.lock();
-        let kept = sessions.iter_mut().find(|kept| kept.digest == digest && kept.is_good(now))?;
+        let kept = sessions.entries.iter_mut().find(|kept| kept.digest == digest && kept.is_good(now))?;
         if is_use {
             kept.used = now;
         }
         Some(LiveSession { holder: kept.holder.clone(), ended: kept.end.subscribe() })
     }
 
-    /// Ends the session of this secret.
-    pub(crate) fn end(&self, secret: &str) {
+    fn end_here(&self, secret: &str) {
         let digest = tokens::digest(secret);
-        self.lock().retain(|kept| kept.digest != digest);
+        self.lock().entries.retain(|kept| kept.digest != digest);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<SessionEntry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, SessionList> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -199,60 +322,61 @@ mod tests {
 
     #[test]
     fn a_session_is_good_for_an_hour_after_its_last_use_and_twelve_in_all() {
-        let (sessions, start) = (Sessions::default(), Instant::now());
-        let idle = sessions.begin(token("token"), start).unwrap();
-        let used = sessions.begin(token("token"), start).unwrap();
+        let (sessions, start) = (Sessions::new(None), Instant::now());
+        let idle = sessions.begin_here(token("token"), start).unwrap();
+        let used = sessions.begin_here(token("token"), start).unwrap();
         assert_eq!(used.len(), 64, "256 bits: {used}");
-        assert!(sessions.find(&idle, start + IDLE - SECOND, false).is_some(), "a look that is no use");
-        assert!(sessions.find(&idle, start + IDLE, true).is_none());
+        assert!(sessions.find_here(&idle, start + IDLE - SECOND, false).is_some(), "a look that is no use");
+        assert!(sessions.find_here(&idle, start + IDLE, true).is_none());
         let mut now = start;
         while now < start + LONGEST {
-            assert_eq!(sessions.find(&used, now, true).unwrap().holder, token("token"));
+            assert_eq!(sessions.find_here(&used, now, true).unwrap().holder, token("token"));
             now += IDLE - SECOND;
         }
-        assert!(sessions.find(&used, start + LONGEST - SECOND, true).is_some());
-        assert!(sessions.find(&used, start + LONGEST, true).is_none());
+        assert!(sessions.find_here(&used, start + LONGEST - SECOND, true).is_some());
+        assert!(sessions.find_here(&used, start + LONGEST, true).is_none());
     }
 
     #[test]
     fn an_end_is_seen_at_once_and_ends_no_other() {
-        let (sessions, now) = (Sessions::default(), Instant::now());
-        let (one, other) = (sessions.begin(token("a"), now).unwrap(), sessions.begin(token("a"), now).unwrap());
-        let found = sessions.find(&one, now, true).unwrap();
+        let (sessions, now) = (Sessions::new(None), Instant::now());
+        let (one, other) =
+            (sessions.begin_here(token("a"), now).unwrap(), sessions.begin_here(token("a"), now).unwrap());
+        let found = sessions.find_here(&one, now, true).unwrap();
         assert!(found.ended.has_changed().is_ok());
-        sessions.end(&one);
+        sessions.end_here(&one);
         assert!(found.ended.has_changed().is_err(), "closed");
-        assert!(sessions.find(&one, now, true).is_none());
-        assert!(sessions.find(&other, now, true).is_some());
+        assert!(sessions.find_here(&one, now, true).is_none());
+        assert!(sessions.find_here(&other, now, true).is_some());
         assert_ne!(csrf(&one), csrf(&other));
     }
 
     #[test]
     fn neither_a_token_nor_all_of_them_have_more_sessions_than_their_bound() {
-        let (sessions, start) = (Sessions::default(), Instant::now());
+        let (sessions, start) = (Sessions::new(None), Instant::now());
         let at = |number: usize| start + Duration::from_millis(u64::try_from(number).unwrap());
-        let first = sessions.begin(token("a"), start).unwrap();
+        let first = sessions.begin_here(token("a"), start).unwrap();
         let own: Vec<String> =
-            (1..=MOST_OF_ONE).map(|number| sessions.begin(token("a"), at(number)).unwrap()).collect();
-        assert!(sessions.find(&first, at(100), false).is_none(), "the oldest of the token");
-        assert!(own.iter().all(|secret| sessions.find(secret, at(100), false).is_some()));
+            (1..=MOST_OF_ONE).map(|number| sessions.begin_here(token("a"), at(number)).unwrap()).collect();
+        assert!(sessions.find_here(&first, at(100), false).is_none(), "the oldest of the token");
+        assert!(own.iter().all(|secret| sessions.find_here(secret, at(100), false).is_some()));
         for number in 0..MOST * 2 {
-            sessions.begin(token(&format!("b{}", number % 100)), at(100 + number)).unwrap();
+            sessions.begin_here(token(&format!("b{}", number % 100)), at(100 + number)).unwrap();
         }
-        assert!(sessions.lock().len() <= MOST);
+        assert!(sessions.lock().entries.len() <= MOST);
     }
 
     #[test]
     fn a_person_has_no_more_sessions_than_a_token_whatever_his_role() {
-        let (sessions, start) = (Sessions::default(), Instant::now());
+        let (sessions, start) = (Sessions::new(None), Instant::now());
         let person = |role| Holder::Person { who: "oidc 1".to_owned(), role };
-        let first = sessions.begin(person(Role::Viewer), start).unwrap();
-        let other = sessions.begin(token("oidc 1"), start).unwrap();
+        let first = sessions.begin_here(person(Role::Viewer), start).unwrap();
+        let other = sessions.begin_here(token("oidc 1"), start).unwrap();
         for _ in 0..MOST_OF_ONE {
-            sessions.begin(person(Role::Admin), start + SECOND).unwrap();
+            sessions.begin_here(person(Role::Admin), start + SECOND).unwrap();
         }
-        assert!(sessions.find(&first, start + SECOND, false).is_none());
-        assert!(sessions.find(&other, start + SECOND, false).is_some());
+        assert!(sessions.find_here(&first, start + SECOND, false).is_none());
+        assert!(sessions.find_here(&other, start + SECOND, false).is_some());
     }
 
     #[test]

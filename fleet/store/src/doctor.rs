@@ -15,9 +15,10 @@ use crate::error::{Error, OfDatabase};
 use crate::files::{self, DataDir, beside};
 use crate::place::StorePlace;
 use crate::postgres::PostgresServer;
+use crate::shared::ServerStatus;
 use crate::sql::{Sql, SqlExt};
 use crate::strange::Strange;
-use crate::{audit, connection, load, postgres, schema};
+use crate::{audit, connection, load, postgres, schema, shared};
 
 /// Less free space than this is a problem, bytes: the next batches of hosts need it.
 const LITTLE_SPACE: u64 = 64 * 1024 * 1024;
@@ -167,6 +168,9 @@ fn look_at_server(server: &PostgresServer, dir: &Path, findings: &mut Vec<Findin
             ),
         });
         findings.push(holds(db)?);
+        if found == postgres::schema::newest() {
+            findings.extend(servers(db)?);
+        }
         if let Ok(place) = DataDir::at(dir) {
             findings.extend(strange(db, &place)?);
         }
@@ -284,6 +288,21 @@ fn holds(db: &dyn Sql) -> Result<Finding, Error> {
     } else {
         Finding::warning(format!("held by an operator: {}", groups.join(", ")), names)
     })
+}
+
+/// The servers that share it.
+fn servers(db: &dyn Sql) -> Result<Vec<Finding>, Error> {
+    let of = |server: ServerStatus| {
+        let what = format!("server {}: {}", server.name, server.words());
+        if !server.is_there() {
+            Finding::warning(what, "start it, or look at its log and at its way to the database")
+        } else if server.version != env!("CARGO_PKG_VERSION") {
+            Finding::warning(what, concat!("this one is ", env!("CARGO_PKG_VERSION"), ": bring all to one version"))
+        } else {
+            Finding::ok(what)
+        }
+    };
+    Ok(shared::servers(db)?.into_iter().map(of).collect())
 }
 
 /// What the server finds strange when it starts.

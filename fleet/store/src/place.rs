@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::postgres::{PostgresServer, PostgresStore};
+use crate::shared::SharedTables;
 use crate::sqlite::SqliteStore;
 use crate::store::Store;
 
@@ -39,9 +40,9 @@ impl StorePlace {
         }
     }
 
-    /// Whether several servers may share it.
-    pub fn is_shared(&self) -> bool {
-        self.server.is_some()
+    /// What servers that share it tell each other; `None`: it is a file, which has one server.
+    pub fn shared(&self) -> Option<SharedTables> {
+        self.server.clone().map(SharedTables)
     }
 
     /// What people call it.

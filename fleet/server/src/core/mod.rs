@@ -142,6 +142,7 @@ fn work(worker: &mut Worker, jobs: &Receiver<Job>, questions: &Receiver<HostCont
         }
         worker.record_questions(questions.try_iter().take(QUESTIONS));
         worker.do_what_is_due();
+        worker.ledger.note_position();
     }
     worker.record_questions(questions.try_iter());
     worker.end();

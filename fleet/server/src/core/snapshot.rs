@@ -87,6 +87,8 @@ pub(crate) struct Snapshot {
     pub(crate) lost: Counter,
     /// How often somebody who is not known was refused.
     pub(crate) strangers: Counter,
+    /// The write of the store that was read last.
+    pub(crate) position: Counter,
     /// Names of groups and versions that are kept.
     pub(crate) names: Counter,
     /// Hosts that have a key that waits for an admin.
@@ -163,6 +165,7 @@ impl Snapshot {
             contacts,
             lost: Counter::default(),
             strangers: Counter::default(),
+            position: Counter::default(),
             names: Counter::default(),
             waiting: Counter::default(),
         }

@@ -192,6 +192,11 @@ impl Ledger {
         self.store.is_shared() && (self.times.is_look_due(now) || is_told())
     }
 
+    /// Says how far what is known is.
+    pub(super) fn note_position(&self) {
+        self.snapshot.position.set(usize::try_from(self.store.position()).unwrap_or(0));
+    }
+
     /// Whether what hosts say is taken when this server has its turn.
     pub(super) fn hears_later(&self) -> bool {
         self.store.is_shared()

@@ -27,6 +27,11 @@ impl Meter {
     /// It was told.
     pub(super) fn end(&self) {
         self.delivered.fetch_add(1, Ordering::Relaxed);
+        self.leave();
+    }
+
+    /// Another server tells it.
+    pub(super) fn leave(&self) {
         self.oldest.store(0, Ordering::Relaxed);
     }
 

@@ -23,19 +23,21 @@ use teller::{HEAD_EVERY, Teller};
 use webhook::Webhook;
 
 /// Starts the thread that tells `receiver`. What is decided when this has returned is told. The thread ends with the process: what it
-/// has not told is told after the next start.
+/// has not told is told after the next start; where servers share the store, by the one that tells then. `id`: of this run of it.
 ///
 /// # Errors
 /// The thread cannot be started: one line.
 pub(crate) fn start(
     receiver: Receiver,
     place: &StorePlace,
+    id: String,
     core: &Core,
     outbound: &Outbound,
 ) -> Result<Arc<Meter>, String> {
     let meter = Arc::new(Meter::default());
     let webhook = Webhook { receiver, outbound: outbound.clone() };
-    let teller = Teller::begin(place.clone(), Arc::clone(core.snapshot()), core.events(), Arc::clone(&meter), webhook);
+    let (store, snapshot) = ((place.clone(), id), Arc::clone(core.snapshot()));
+    let teller = Teller::begin(store, snapshot, core.events(), Arc::clone(&meter), webhook);
     let thread = std::thread::Builder::new().name(format!("tell-{WEBHOOK}")).spawn(move || teller.run());
     thread.map(|_| meter).map_err(|error| format!("cannot start a thread: {error}"))
 }

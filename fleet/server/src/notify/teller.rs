@@ -1,5 +1,6 @@
 //! Tells the webhook what the audit log has and what lasts: one after the other, each until it is taken.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,12 +31,21 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5 * 60);
 const PAGE: u32 = 64;
 /// Past rollouts by which it is judged how long groups take.
 const PAST: u32 = 20;
+/// Of servers that share a database one tells; another does when that one did not say for so long that it goes on.
+const LEASE: Duration = Duration::from_secs(20);
+/// Between two times that it says so.
+const LEASE_EVERY: Duration = Duration::from_secs(5);
 /// Records that nobody outside needs to know, after which the place is kept.
 const KEEP_EVERY: u64 = 256;
 
 /// See the module.
 pub(super) struct Teller {
     store: StorePlace,
+    /// What this server is called where servers share a database.
+    id: String,
+    /// It tells the receiver; no other does.
+    tells: Cell<bool>,
+    lease_due: Cell<Instant>,
     snapshot: Arc<Snapshot>,
     events: Receiver<AuditEntry>,
     meter: Arc<Meter>,
@@ -56,7 +66,7 @@ pub(super) struct Teller {
 impl Teller {
     /// A teller of `webhook`; one that is new is told what comes from now on.
     pub(super) fn begin(
-        store: StorePlace,
+        (store, id): (StorePlace, String),
         snapshot: Arc<Snapshot>,
         events: Receiver<AuditEntry>,
         meter: Arc<Meter>,
@@ -66,6 +76,9 @@ impl Teller {
         let (place, kept, is_behind, past) = (None, 0, true, Vec::new());
         let mut teller = Self {
             store,
+            id,
+            tells: Cell::new(false),
+            lease_due: Cell::new(lasting_due),
             snapshot,
             events,
             meter,
@@ -78,7 +91,9 @@ impl Teller {
             lasting_due,
             head_due,
         };
-        teller.find_place();
+        if teller.is_mine() {
+            teller.find_place();
+        }
         teller
     }
 
@@ -88,7 +103,14 @@ impl Teller {
             if !self.listen() {
                 return;
             }
+            if !self.is_mine() {
+                // Whoever tells it keeps the place: it is read again.
+                self.place = None;
+                std::thread::sleep(LOOK_EVERY);
+                continue;
+            }
             if self.place.is_none() {
+                self.is_behind = true;
                 self.find_place();
             }
             if self.is_behind && self.place.is_some() {
@@ -118,10 +140,31 @@ impl Teller {
         }
     }
 
+    /// Whether this server tells the receiver: the only one always does. What a database that does not answer would say is as before.
+    fn is_mine(&self) -> bool {
+        let Some(shared) = self.store.shared() else { return true };
+        let now = Instant::now();
+        if now >= self.lease_due.get() {
+            self.lease_due.set(now + LEASE_EVERY);
+            if let Ok(tells) = shared.tells(WEBHOOK, &self.id, LEASE) {
+                self.tells.set(tells);
+            }
+        }
+        self.tells.get()
+    }
+
+    /// The place that is kept: where servers share a database, there; before it had one, in this server's file.
+    fn kept_place(&self) -> fleet_store::Result<Option<PlaceInLog>> {
+        let shared = self.store.shared().map(|shared| shared.place(WEBHOOK)).transpose()?.flatten();
+        shared.map_or_else(|| PlaceInLog::read(self.store.dir(), WEBHOOK), |place| Ok(Some(place)))
+    }
+
     fn find_place(&mut self) {
-        let place = match PlaceInLog::read(self.store.dir(), WEBHOOK) {
+        let place = match self.kept_place() {
             Ok(Some(place)) => Ok(place),
             Ok(None) => self.at_head(),
+            // The database has it when it answers again.
+            Err(error) if self.store.shared().is_some() => Err(error),
             Err(error) => {
                 tracing::error!(receiver = WEBHOOK, %error, "what this receiver got is not known: it gets what comes");
                 self.at_head()
@@ -129,7 +172,10 @@ impl Teller {
         };
         match place {
             Ok(place) => (self.kept, self.place) = (place.seq, Some(place)),
-            Err(error) => tracing::error!(receiver = WEBHOOK, %error, "the audit log cannot be read"),
+            Err(error) => {
+                tracing::error!(receiver = WEBHOOK, %error, "the audit log cannot be read");
+                std::thread::sleep(FIRST_WAIT);
+            }
         }
     }
 
@@ -142,7 +188,11 @@ impl Teller {
     }
 
     fn keep(&self, place: &PlaceInLog) {
-        if let Err(error) = place.write(self.store.dir(), WEBHOOK) {
+        let kept = match self.store.shared() {
+            None => place.write(self.store.dir(), WEBHOOK),
+            Some(shared) => shared.keep_place(WEBHOOK, &self.id, place).map(|is_mine| self.tells.set(is_mine)),
+        };
+        if let Err(error) = kept {
             tracing::error!(receiver = WEBHOOK, %error, "after a crash this receiver gets again what it got");
         }
     }
@@ -180,8 +230,8 @@ impl Teller {
 
     fn tell_entry(&mut self, entry: &AuditEntry) {
         let event = WebhookEvent::of(entry);
-        if let Some(event) = &event {
-            self.tell(event);
+        if event.as_ref().is_some_and(|event| !self.tell(event)) {
+            self.place = None;
         }
         let Some(place) = &mut self.place else { return };
         (place.seq, place.hash, place.at) = (entry.seq, entry.hash.clone(), entry.at);
@@ -208,7 +258,10 @@ impl Teller {
                 let data =
                     json!({ "seq": place.seq, "hash": place.hash, "found_seq": head.seq, "found_hash": head.hash });
                 let key = format!("log {} {}", place.hash, head.hash);
-                self.tell(&WebhookEvent::keyed(&key, "store_lost", crate::clock::now(), text, data));
+                if !self.tell(&WebhookEvent::keyed(&key, "store_lost", crate::clock::now(), text, data)) {
+                    self.place = None;
+                    return;
+                }
                 PlaceInLog { seq: head.seq, hash: head.hash, at: crate::clock::now(), ..place }
             }
         };
@@ -225,7 +278,9 @@ impl Teller {
         let unconfirmed = (!self.snapshot.is_good()).then(|| self.snapshot.confirmed());
         let found = lasting::conditions(&Observation { book: &public.rollouts, unconfirmed, past: &self.past, now });
         while let Some((key, event)) = lasting::next(&mut place, &found, &public.rollouts, now) {
-            self.tell(&event);
+            if !self.tell(&event) {
+                return;
+            }
             let Some(noted) = place.lasting.get_mut(&key) else { break };
             noted.is_told = true;
             self.keep(&place);
@@ -249,20 +304,23 @@ impl Teller {
 
     fn tell_head(&self) {
         match StoreReader::open(&self.store).and_then(|reader| reader.head()) {
-            Ok(head) => self.tell(&WebhookEvent::head(&head, crate::clock::now())),
+            Ok(head) => {
+                self.tell(&WebhookEvent::head(&head, crate::clock::now()));
+            }
             Err(error) => tracing::warn!(receiver = WEBHOOK, %error, "the head of the audit log cannot be read"),
         }
     }
 
-    /// Tells an event until it is taken.
-    fn tell(&self, event: &WebhookEvent) {
+    /// Tells an event until it is taken; `false`: another server tells them now, this one too.
+    fn tell(&self, event: &WebhookEvent) -> bool {
         self.meter.begin(event.time);
         let mut wait = FIRST_WAIT;
-        loop {
+        while self.is_mine() {
             match self.webhook.tell(event) {
                 Ok(()) => {
                     tracing::info!(receiver = WEBHOOK, id = event.id, kind = event.kind, "delivered");
-                    return self.meter.end();
+                    self.meter.end();
+                    return true;
                 }
                 Err(error) => {
                     let (seconds, id, kind) = (wait.as_secs(), &event.id, event.kind);
@@ -270,8 +328,13 @@ impl Teller {
                     self.meter.fail();
                 }
             }
-            std::thread::sleep(wait);
+            let again = Instant::now() + wait;
+            while self.is_mine() && Instant::now() < again {
+                std::thread::sleep(again.saturating_duration_since(Instant::now()).min(LEASE_EVERY));
+            }
             wait = wait.saturating_mul(2).min(LONGEST_WAIT);
         }
+        self.meter.leave();
+        false
     }
 }

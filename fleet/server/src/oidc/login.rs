@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use super::id_token::Claims;
 use super::provider::{Provider, ProviderError, encoded, reason};
 use super::settings::Oidc;
-use super::trip::{Trip, Trips};
+use super::trip::Trip;
 use crate::clock;
 use crate::outbound::Outbound;
 
@@ -22,7 +22,6 @@ const LONGEST_CODE: usize = 4096;
 pub(crate) struct OidcLogin(Arc<LoginState>);
 
 struct LoginState {
-    trips: Trips,
     provider: Provider,
     places: Semaphore,
 }
@@ -65,14 +64,9 @@ pub(crate) enum LoginRefusal {
 }
 
 impl OidcLogin {
-    /// `None`: there are no random numbers.
-    pub(crate) fn new(oidc: Oidc, outbound: Outbound) -> Option<Self> {
-        let means = LoginState {
-            trips: Trips::new()?,
-            provider: Provider::new(oidc, outbound),
-            places: Semaphore::new(WAITING),
-        };
-        Some(Self(Arc::new(means)))
+    /// By this provider.
+    pub(crate) fn new(oidc: Oidc, outbound: Outbound) -> Self {
+        Self(Arc::new(LoginState { provider: Provider::new(oidc, outbound), places: Semaphore::new(WAITING) }))
     }
 
     /// Host and port of the issuer, for people.
@@ -94,18 +88,14 @@ impl OidcLogin {
 
     /// What shall be shown after the login that was begun here, in the browser with this cookie, and to which the query belongs;
     /// `None`: there is none.
-    pub(crate) fn next(&self, query: &str, cookie: Option<&str>) -> Option<String> {
-        self.resume(&CallbackQuery::read(query), cookie).map(|trip| trip.next)
-    }
-
-    fn resume(&self, query: &CallbackQuery, cookie: Option<&str>) -> Option<Trip> {
-        self.0.trips.resume(cookie?, query.get("state"), clock::now().as_second())
+    pub(crate) fn next(query: &str, cookie: Option<&str>) -> Option<String> {
+        resume(&CallbackQuery::read(query), cookie).map(|trip| trip.next)
     }
 
     async fn sent(&self, next: &str) -> Result<Departure, LoginRefusal> {
         let _place = self.0.places.try_acquire().map_err(|_| LoginRefusal::Busy)?;
         let discovered = self.0.provider.discovered().await.map_err(LoginRefusal::Provider)?;
-        let trip = self.0.trips.begin(next, clock::now().as_second());
+        let trip = Trip::begin(next, clock::now().as_second());
         let trip = trip.ok_or_else(|| LoginRefusal::Provider("this server has no random numbers".to_owned()))?;
         let oidc = &self.0.provider.oidc;
         let query = encoded(&[
@@ -125,7 +115,7 @@ impl OidcLogin {
 
     async fn come(&self, query: &str, cookie: Option<&str>) -> Result<LoggedInUser, LoginRefusal> {
         let query = CallbackQuery::read(query);
-        let trip = self.resume(&query, cookie).ok_or(LoginRefusal::NotBegun)?;
+        let trip = resume(&query, cookie).ok_or(LoginRefusal::NotBegun)?;
         // Who did not begin here takes no place of who did.
         let _place = self.0.places.try_acquire().map_err(|_| LoginRefusal::Busy)?;
         self.refused_there(&query).await?;
@@ -174,6 +164,10 @@ impl OidcLogin {
         }
         self.0.provider.claims(code, &trip.verifier, &trip.nonce).await
     }
+}
+
+fn resume(query: &CallbackQuery, cookie: Option<&str>) -> Option<Trip> {
+    Trip::resume(cookie?, query.get("state"), clock::now().as_second())
 }
 
 /// It goes on though the browser has left: else whoever asks and leaves could have the provider asked without end.

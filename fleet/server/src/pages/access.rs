@@ -35,7 +35,7 @@ impl FromRequestParts<App> for Session {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
         let is_use = !parts.headers.contains_key(LIVE);
-        Self::find(app, &parts.headers, &from(parts), is_use).ok_or_else(|| {
+        Self::find(app, &parts.headers, &from(parts), is_use).await.ok_or_else(|| {
             let next = parts.uri.path_and_query().map_or("/", |path| path.as_str());
             let is_look = parts.method.is_safe() && next != "/" && !next.starts_with("/events");
             let next = form_urlencoded::byte_serialize(next.as_bytes()).collect::<String>();

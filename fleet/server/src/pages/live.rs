@@ -38,7 +38,7 @@ pub(super) async fn events(session: Session, State(app): State<App>) -> Response
         // A browser hears nothing before the first bytes.
         let mut line = Bytes::from_static(b": hello\n\n");
         loop {
-            if !session.is_good(&app) {
+            if !session.is_good(&app).await {
                 // A browser would try again by itself, and be led to the login in vain.
                 let _ = lines.send(Ok(Bytes::from_static(ENDED))).await;
                 return;

@@ -46,7 +46,7 @@ pub(super) async fn begin(State(app): State<App>, own: Own) -> Response {
 
 /// Begins a session, which `response` gives to the browser.
 pub(super) async fn enter(app: &App, holder: Holder, actor: Actor, mut response: Response) -> Response {
-    let Some(secret) = app.dashboard.sessions.begin(holder, Instant::now()) else {
+    let Some(secret) = app.dashboard.sessions.begin(holder).await else {
         let error = "the server has no random numbers";
         return page(StatusCode::INTERNAL_SERVER_ERROR, &with_error(app, "/".to_owned(), error));
     };
@@ -89,7 +89,7 @@ pub(super) fn with_error(app: &App, next: String, error: &str) -> LoginPage {
 
 /// Ends the session.
 pub(super) async fn end(State(app): State<App>, Posted { session, .. }: Posted) -> Response {
-    app.dashboard.sessions.end(&session.secret);
+    app.dashboard.sessions.end(&session.secret).await;
     let actor = session.actor;
     let _ = app.core.run(move |tx| tx.note(&actor, "logout", "dashboard", None)).await;
     let mut response = see("/login");

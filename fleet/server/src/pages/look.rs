@@ -46,7 +46,7 @@ pub(super) async fn rollout(session: Session, State(app): State<App>) -> PageRes
     let (rollout, summary, StopsAlone { holds, needs, .. }, hosts) =
         known.await.map_err(|wrong| refuse(&app, Some(&session), wrong, "/"))?;
     let frame = Frame { summary: Some(summary), ..frame(&app, Some(&session)) };
-    Ok(page(StatusCode::OK, &RolloutPage { frame, rollout, holds, needs, hosts }))
+    Ok(page(StatusCode::OK, &RolloutPage { frame, rollout, holds, needs, hosts, servers: app.servers.all() }))
 }
 
 /// `/groups/NAME`.

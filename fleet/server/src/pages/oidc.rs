@@ -16,7 +16,7 @@ use super::session::cookie;
 use crate::app::App;
 use crate::core::Actor;
 use crate::dashboard::Dashboard;
-use crate::oidc::{LoggedInUser, LoginRefusal, MAX_AGE};
+use crate::oidc::{LoggedInUser, LoginRefusal, MAX_AGE, OidcLogin};
 use crate::sessions::Holder;
 
 /// When who was refused because too many log in may come again, seconds.
@@ -43,7 +43,7 @@ pub(super) async fn arrive(State(app): State<App>, RawQuery(query): RawQuery, pa
     let trip = cookie(&parts.headers, trip_name(&app.dashboard)).map(str::to_owned);
     // Before the provider is asked: strangers cannot have it asked as often as they like.
     let wait = app.dashboard.provider_failures.wait(address(&parts), Instant::now());
-    let Some(next) = login.next(&query, trip.as_deref()) else {
+    let Some(next) = OidcLogin::next(&query, trip.as_deref()) else {
         // The cookie may be of a login that goes on in another tab, which stays as it is.
         return refuse(&app, Some(&parts), path(None), LoginRefusal::NotBegun).await;
     };

@@ -1,7 +1,5 @@
 //! A browser's session, as pages know it.
 
-use std::time::Instant;
-
 use axum::http::{HeaderMap, header};
 use fleet_wire::api::Role;
 
@@ -25,17 +23,17 @@ pub(super) struct Session {
 
 impl Session {
     /// The session of a cookie, if it is good, and its token still is.
-    pub(super) fn find(app: &App, headers: &HeaderMap, from: &str, is_use: bool) -> Option<Self> {
+    pub(super) async fn find(app: &App, headers: &HeaderMap, from: &str, is_use: bool) -> Option<Self> {
         let secret = cookie(headers, cookie_name(&app.dashboard))?;
-        let found = app.dashboard.sessions.find(secret, Instant::now(), is_use)?;
+        let found = app.dashboard.sessions.find(secret, is_use).await?;
         let (who, role) = holder(app, &found.holder)?;
         let actor = Actor { who, from: from.to_owned(), role };
         Some(Self { actor, csrf: sessions::csrf(secret), secret: secret.to_owned(), found })
     }
 
     /// Whether it is still good.
-    pub(super) fn is_good(&self, app: &App) -> bool {
-        let found = app.dashboard.sessions.find(&self.secret, Instant::now(), false);
+    pub(super) async fn is_good(&self, app: &App) -> bool {
+        let found = app.dashboard.sessions.find(&self.secret, false).await;
         found.is_some_and(|found| holder(app, &found.holder).is_some())
     }
 }

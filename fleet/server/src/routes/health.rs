@@ -35,6 +35,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
     // A core that is busy for long has other numbers to show.
     let versions = tokio::time::timeout(COUNTED_WITHIN, app.core.run(|tx| Ok(counts::versions(tx)))).await;
     let versions = versions.ok().and_then(Result::ok).unwrap_or_default();
-    let text = metrics::text(app.core.snapshot(), app.meter.as_deref(), &app.requests, &versions);
+    let servers = app.servers.all();
+    let text = metrics::text(app.core.snapshot(), app.meter.as_deref(), &app.requests, &versions, &servers);
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }

@@ -64,7 +64,7 @@ fn pages(answer: &Value) -> [String; 3] {
     let id = HOST.to_owned();
     let host = HostPage { frame: frame(), id, explained: Ok(explained), groups: Vec::new(), history: Vec::new() };
     let (holds, needs) = (HoldsView::default(), Needs::default());
-    let all = RolloutPage { frame: frame(), rollout: Some(rollout), holds, needs, hosts: 1 };
+    let all = RolloutPage { frame: frame(), rollout: Some(rollout), holds, needs, hosts: 1, servers: Vec::new() };
     [host.render(), group.render(), all.render()].map(Result::unwrap)
 }
 

@@ -5,6 +5,7 @@ use fleet_engine::advice::Advice;
 use fleet_engine::command::Command;
 use fleet_engine::reason::Why;
 use fleet_engine::tally::BY_HAND;
+use fleet_store::ServerStatus;
 use fleet_wire::api::HoldsView;
 use fleet_wire::lenient::Lenient;
 use fleet_wire::reason::{Reason, ReasonProgress, ReasonSubject};
@@ -29,6 +30,8 @@ pub(crate) struct RolloutPage {
     pub(crate) needs: Needs,
     /// Hosts that are known.
     pub(crate) hosts: u64,
+    /// Servers that share the store; none where a file has one server.
+    pub(crate) servers: Vec<ServerStatus>,
 }
 
 /// Why something is as it is, in the words of the command line.

@@ -8,22 +8,26 @@ use tempfile::TempDir;
 use testing::postgres::Postgres;
 
 use crate::reports::host::{Host, epoch, together};
+use crate::support::visitor::Visitor;
 use crate::support::{Server, dir, groups, refused, version};
 
 /// Until every server knows what one decided, or has no say any more (FLEET §11).
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
 
+/// Of a request that changes something.
+const ID: &str = "11111111-2222-4333-8444-555555555556";
+
 /// A PostgreSQL server, and servers that share a database on it.
-struct Fleet {
+pub(crate) struct Fleet {
     postgres: Postgres,
     url: String,
-    nodes: Vec<(TempDir, Option<Server>)>,
+    pub(crate) nodes: Vec<(TempDir, Option<Server>)>,
     words: Vec<String>,
 }
 
 impl Fleet {
     /// So many servers, with these words; `None`, and said: there is no PostgreSQL here.
-    fn start(count: usize, words: &[&str]) -> Option<Self> {
+    pub(crate) fn start(count: usize, words: &[&str]) -> Option<Self> {
         let postgres = Postgres::start(&[])?;
         let url = postgres.database("fleet");
         let words = words.iter().map(|&word| word.to_owned()).collect();
@@ -35,14 +39,14 @@ impl Fleet {
         Some(fleet)
     }
 
-    fn begin(&mut self, number: usize) {
+    pub(crate) fn begin(&mut self, number: usize) {
         let mut words = vec!["--plain", "--store", &self.url];
         words.extend(self.words.iter().map(String::as_str));
         let server = Server::with(self.nodes[number].0.path(), &words);
         self.nodes[number].1 = Some(server);
     }
 
-    fn node(&self, number: usize) -> &Server {
+    pub(crate) fn node(&self, number: usize) -> &Server {
         self.nodes[number].1.as_ref().unwrap()
     }
 
@@ -51,11 +55,11 @@ impl Fleet {
     }
 
     /// Waits until every server that runs says so.
-    fn until_all(&self, what: &str, condition: impl Fn(&Server) -> bool) {
+    pub(crate) fn until_all(&self, what: &str, condition: impl Fn(&Server) -> bool) {
         self.all().for_each(|server| server.until(what, || condition(server)));
     }
 
-    fn sql(&self, sql: &str) -> String {
+    pub(crate) fn sql(&self, sql: &str) -> String {
         self.postgres.sql("fleet", sql).unwrap()
     }
 }
@@ -119,6 +123,54 @@ fn what_is_limited_is_limited_for_all_together() {
     });
     let taken = sent.filter(|status| *status == 200).count();
     assert!((5..=7).contains(&taken), "{taken}");
+}
+
+/// Behind a balancer each request of a browser may come to another server.
+#[test]
+fn a_browser_may_come_to_any_server_and_each_knows_the_others() {
+    let Some(mut fleet) = Fleet::start(3, &[]) else { return };
+    let token = fleet.node(0).token("op", "operator");
+    fleet.until_all("the token", |server| server.ok(&["tokens"]).contains("op"));
+    fleet.node(0).rolls(&["dev"]);
+    fleet.until_all("the rollout", |server| server.get("/v1/webapi/find?group=dev").1.contains("1.1.0"));
+    let at = |number| fleet.node(number);
+    let (here, there, third) =
+        (Visitor::with(at(0), &token), Visitor::with(at(1), &token), Visitor::with(at(2), &token));
+    let [mut first, other] = [here.at(at(1)), there.at(at(2))];
+    assert_eq!((first.get("/").status, other.get("/").status), (200, 200), "at once");
+    // A form of a page that another server gave.
+    let csrf = first.csrf();
+    first = first.at(at(2));
+    let halted = first.post("/act", &[("csrf", &csrf), ("do", "halt"), ("id", ID), ("rollout", "1")]);
+    assert_eq!(halted.status, 200, "{halted:?}");
+    fleet.until_all("the stop", |server| server.agents(&["status"]).contains("Rollout state: Halted"));
+    // A logout at one server ends it on all, and no other session.
+    assert_eq!(third.at(at(0)).get("/").status, 200);
+    assert_eq!(other.post("/logout", &[("csrf", &other.csrf())]).status, 303);
+    fleet.until_all("the logout", |server| there.at(server).get("/").status == 303);
+    assert_eq!(third.at(at(1)).get("/").status, 200);
+    // Each knows all, and that one is gone.
+    let name = |server: &Server| format!(":{}", server.addr.port());
+    let names: Vec<String> = fleet.all().map(name).collect();
+    fleet.until_all("three servers", |server| {
+        let (page, text) = (third.at(server).get("/").body, server.metrics());
+        let up = text.lines().filter(|line| line.starts_with("teleport_fleet_server_up") && line.ends_with(" 1"));
+        let is_there =
+            |name: &String| page.contains(&format!("{name}: version")) && text.contains(&format!("{name}\","));
+        names.iter().all(is_there) && up.count() == 3
+    });
+    fleet.nodes[1].1.take().unwrap().stop();
+    fleet.nodes[2].1.take().unwrap().kill();
+    // It was heard of last so long ago.
+    fleet.sql("UPDATE server SET seen = seen - 60000");
+    let first = fleet.node(0);
+    let visitor = Visitor::with(first, &token);
+    first.until("one is gone in order, and one is silent", || {
+        let page = visitor.get("/").body;
+        !page.contains(&format!("{}: ", names[1])) && page.contains(&format!("{}: not heard of for", names[2]))
+    });
+    let doctor = first.cli(&["doctor"]);
+    println!("{}", String::from_utf8_lossy(&doctor.stdout));
 }
 
 /// Each host asks another server each time, and servers are killed meanwhile: of ten hosts at most two are on their way.

@@ -40,6 +40,12 @@ fn speaker() -> Result<&'static tokio::runtime::Runtime> {
     SPEAKER.as_ref().map_err(|error| Error::Unavailable(format!("cannot start a thread: {error}")))
 }
 
+/// Waits for an answer; a thread of another runtime does so as well, and gives its other work away meanwhile.
+fn wait_for<T>(answer: impl Future<Output = T>) -> Result<T> {
+    let speaker = speaker()?;
+    Ok(tokio::task::block_in_place(|| speaker.block_on(answer)))
+}
+
 /// A PostgreSQL server, with connections to it.
 pub(crate) struct PostgresServer {
     name: String,
@@ -81,7 +87,7 @@ impl PostgresServer {
                 causes(error)
             ))
         };
-        let client = speaker()?.block_on(self.pool.get()).map_err(|error| unavailable(&error))?;
+        let client = wait_for(self.pool.get())?.map_err(|error| unavailable(&error))?;
         let connection = PostgresConnection { name: self.name.clone(), client };
         connection.batch(PREPARE)?;
         connection.batch(STATEMENT_TIMEOUT)?;
@@ -170,8 +176,7 @@ impl PostgresConnection {
 
     /// Ends the transaction; afterwards it is durable. Errors: `Unavailable` where the server says that it is not, else `Unknown`.
     pub(crate) fn commit(&self) -> Result<()> {
-        let done =
-            speaker()?.block_on(async { tokio::time::timeout(PATIENCE, self.client.batch_execute("COMMIT")).await });
+        let done = wait_for(async { tokio::time::timeout(PATIENCE, self.client.batch_execute("COMMIT")).await })?;
         let unknown = |what: &str| {
             Error::Unknown(format!("{}: {what} while writing: it is not known whether the change was kept", self.name))
         };
@@ -191,7 +196,7 @@ impl PostgresConnection {
     }
 
     fn wait<T>(&self, asked: impl Future<Output = Answer<T>>) -> Result<T> {
-        let answer = speaker()?.block_on(async { tokio::time::timeout(PATIENCE, asked).await });
+        let answer = wait_for(async { tokio::time::timeout(PATIENCE, asked).await })?;
         let answer = answer.map_err(|_| {
             Error::Unavailable(format!("{} does not answer: nothing was written; check it and the network", self.name))
         })?;

@@ -6,7 +6,8 @@ use crate::schema;
 use crate::sql::{Sql, SqlExt, with};
 
 /// The schemas, from 1 on: each leads from the one before it, and leaves what servers of that version need: they go on meanwhile.
-const MIGRATIONS: [&str; 1] = [include_str!("../schema/postgres_0001.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../schema/postgres_0001.sql"), include_str!("../schema/postgres_0002.sql")];
 /// Has one server after the other migrate.
 const MIGRATE_TURN: &str = "SELECT pg_advisory_xact_lock(1951751021)";
 
@@ -25,14 +26,19 @@ pub(crate) fn prepare(db: &PostgresConnection) -> Result<()> {
 pub(crate) fn version(db: &dyn Sql) -> Result<u64> {
     let table = "SELECT count(*) FROM pg_tables WHERE schemaname = 'teleport_fleet' AND tablename = 'schema_version'";
     let found = if db.count(table)? == 0 { 0 } else { db.count("SELECT version FROM schema_version")? };
-    let newest = u64::try_from(MIGRATIONS.len()).unwrap_or(u64::MAX);
-    if found > newest {
+    if found > newest() {
         return Err(Error::Newer(format!(
-            "{} has schema {found}, and this program knows up to {newest}: run the newer teleport-fleet that wrote it",
-            db.name()
+            "{} has schema {found}, and this program knows up to {}: run the newer teleport-fleet that wrote it",
+            db.name(),
+            newest()
         )));
     }
     Ok(found)
+}
+
+/// The schema that this program writes.
+pub(crate) fn newest() -> u64 {
+    u64::try_from(MIGRATIONS.len()).unwrap_or(u64::MAX)
 }
 
 fn migrate(db: &PostgresConnection) -> Result<()> {

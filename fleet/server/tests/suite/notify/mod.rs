@@ -10,6 +10,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+use crate::nodes::Fleet;
 use crate::reports::host::{Host, epoch};
 use crate::support::{Server, authority, dir, done, groups, restore, version, write_secret};
 use receiver::{How, Receiver, Told};
@@ -126,6 +127,34 @@ fn each_kind_is_told_once_in_order_and_signed() {
     });
     let taken = metric(&server, "teleport_fleet_notifications_total{receiver=\"webhook\",result=\"delivered\"}");
     assert!(taken >= kinds.len() as f64, "{taken}");
+}
+
+/// Where servers share a database: each event is told once, in order, though whoever tells them is stopped or dies.
+#[test]
+fn of_several_servers_one_tells_and_another_goes_on() {
+    let (receiver, dir) = (Receiver::start(How::Take), dir());
+    let (secret, url) = (write_secret(dir.path(), SECRET), format!("http://{}/hook", receiver.addr));
+    let Some(mut fleet) = Fleet::start(2, &["--webhook-url", &url, "--webhook-secret-file", &secret]) else { return };
+    fleet.node(0).rolls(GROUPS);
+    let mut kinds = vec!["new_version"];
+    for (number, is_crash) in [(0, false), (1, false), (0, true), (1, true)] {
+        until_kinds(fleet.node(number), &receiver, &kinds);
+        let gone = fleet.nodes[number].1.take().unwrap();
+        if is_crash {
+            gone.kill();
+            // As if it had been silent for long.
+            fleet.sql("UPDATE receiver SET until = 0");
+        } else {
+            gone.stop();
+        }
+        let other = fleet.node(1 - number);
+        other.agents(&["halt", "dev"]);
+        kinds.push("group_halted");
+        until_kinds(other, &receiver, &kinds);
+        other.agents(&["run", "dev"]);
+        fleet.begin(number);
+    }
+    until_kinds(fleet.node(0), &receiver, &kinds);
 }
 
 #[test]

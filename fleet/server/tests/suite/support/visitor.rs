@@ -61,6 +61,11 @@ impl<'a> Visitor<'a> {
         visitor
     }
 
+    /// The same, at another server.
+    pub(crate) fn at<'b>(&self, server: &'b Server) -> Visitor<'b> {
+        Visitor { server, cookie: self.cookie.clone() }
+    }
+
     /// Tries to log in, and keeps the cookie.
     pub(crate) fn login(&mut self, token: &str) -> Answer {
         let answer = self.post("/login", &[("token", token), ("next", "/")]);

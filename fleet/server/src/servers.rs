@@ -1,0 +1,64 @@
+//! Which servers share the store (FLEET §7): each says every 2 s how it is, and reads what the others said.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fleet_store::{ServerReport, ServerStatus, SharedTables};
+
+use crate::clock;
+use crate::core::Snapshot;
+
+/// Between two times.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// The servers there are; none where a file has one server.
+#[derive(Clone, Default)]
+pub(crate) struct Servers(Arc<Mutex<Option<(Vec<ServerStatus>, Instant)>>>);
+
+impl Servers {
+    /// All of them, by name.
+    pub(crate) fn all(&self) -> Vec<ServerStatus> {
+        let read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((servers, at)) = &*read else { return Vec::new() };
+        let later = |server: &ServerStatus| ServerStatus { silent: server.silent + at.elapsed(), ..server.clone() };
+        servers.iter().map(later).collect()
+    }
+
+    fn set(&self, servers: Vec<ServerStatus>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((servers, Instant::now()));
+    }
+}
+
+/// What a server is called that listens at `port`: the name of its host and the port.
+pub(crate) fn name(port: u16) -> String {
+    format!("{}:{port}", rustix::system::uname().nodename().to_string_lossy())
+}
+
+/// Says how this server is (`id` and `name` of it), and reads the others into `servers`, as long as it runs.
+pub(crate) async fn watch(
+    servers: Servers,
+    shared: SharedTables,
+    (id, name): (String, String),
+    snapshot: Arc<Snapshot>,
+) {
+    let mut due = tokio::time::interval(EVERY);
+    due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        due.tick().await;
+        let report = ServerReport {
+            id: id.clone(),
+            name: name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            position: i64::try_from(snapshot.position.get()).unwrap_or(i64::MAX),
+            clock_offset: clock::offset(),
+        };
+        let shared = shared.clone();
+        match tokio::task::spawn_blocking(move || shared.report_server(&report)).await {
+            Ok(Ok(all)) => servers.set(all),
+            // The core's log says that the store does not answer.
+            Ok(Err(error)) => tracing::debug!(%error, "the other servers are not known"),
+            // The server ends.
+            Err(_) => return,
+        }
+    }
+}
