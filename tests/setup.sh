@@ -149,6 +149,7 @@ for group in "$@"; do
         needs createrepo_c createrepo-c
         needs gpg gnupg
         # Tests start servers of their own: Debian's need not run.
+        needs haproxy haproxy
         if ! compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; then
             packages+=(postgresql)
             [ "$(id -u)" != 0 ] || { mkdir -p /etc/postgresql-common/createcluster.d &&

@@ -11,6 +11,7 @@ use fleet_wire::answers::find::Cluster;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::app::{App, AppState};
 use crate::core::Core;
@@ -72,7 +73,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
     let bound = format!("{listen} {}", address(&metrics)?);
     let outbound = Outbound::new();
     let (stop, stopped) = watch::channel(false);
-    let (id, servers) = (uuid::Uuid::new_v4().to_string(), Servers::default());
+    let id = uuid::Uuid::new_v4().to_string();
     let start = |receiver| notify::start(receiver, &settings.store, id.clone(), &core, &outbound);
     let meter = settings.receiver.clone().map(start).transpose()?;
     let means = AppState {
@@ -80,7 +81,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
         core,
         store: settings.store.clone(),
         install_script: settings.install_script.clone(),
-        servers: servers.clone(),
+        servers: Servers::default(),
         forwards: Forwards::new(outbound.clone()),
         load: Load::new(),
         requests: RequestMeter::new().map_err(|error| error.to_string())?,
@@ -99,12 +100,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
             let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
         }
     };
-    let gates = tokio::spawn(gates::watch(app.core.clone(), outbound));
-    let heads = tokio::spawn(notify::log_heads(settings.store.clone()));
-    let others = settings.store.shared().map(|shared| {
-        let own = (id.clone(), servers::name(listen.port()));
-        tokio::spawn(servers::watch(servers, shared, own, Arc::clone(app.core.snapshot())))
-    });
+    let background = background(settings, &app, outbound, (id.clone(), servers::name(listen.port())));
     let limits = ListenerLimits::default;
     let few = || ListenerLimits { connections: FEW, ..ListenerLimits::default() };
     let listeners = [
@@ -128,12 +124,19 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
     for listener in listeners {
         let _ = listener.await;
     }
-    [Some(gates), Some(heads), others].into_iter().flatten().for_each(|task| task.abort());
-    if let Some(shared) = settings.store.shared() {
-        // Where the store does not answer, the others see after a while that it is gone.
-        let _ = tokio::task::spawn_blocking(move || shared.leave(&id)).await;
-    }
+    background.iter().for_each(JoinHandle::abort);
+    // Where the store does not answer, the others see after a while that it is gone.
+    let _ = settings.store.shared().map(|shared| shared.leave(&id));
     Ok(())
+}
+
+/// What is done besides answering, until it is aborted. `own`: id and name of this server.
+fn background(settings: &Settings, app: &App, outbound: Outbound, own: (String, String)) -> Vec<JoinHandle<()>> {
+    let gates = tokio::spawn(gates::watch(app.core.clone(), outbound));
+    let heads = tokio::spawn(notify::log_heads(settings.store.clone()));
+    let snapshot = Arc::clone(app.core.snapshot());
+    let watch = |shared| tokio::spawn(servers::watch(app.servers.clone(), shared, own, snapshot));
+    [gates, heads].into_iter().chain(settings.store.shared().map(watch)).collect()
 }
 
 /// Listens on `address`, which `flag` names.

@@ -13,19 +13,27 @@ const EVERY: Duration = Duration::from_secs(2);
 
 /// The servers there are; none where a file has one server.
 #[derive(Clone, Default)]
-pub(crate) struct Servers(Arc<Mutex<Option<(Vec<ServerStatus>, Instant)>>>);
+pub(crate) struct Servers(Arc<Mutex<ServerList>>);
+
+#[derive(Default)]
+struct ServerList {
+    servers: Vec<ServerStatus>,
+    /// When they were read; `None`: never.
+    read: Option<Instant>,
+}
 
 impl Servers {
     /// All of them, by name.
     pub(crate) fn all(&self) -> Vec<ServerStatus> {
-        let read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((servers, at)) = &*read else { return Vec::new() };
-        let later = |server: &ServerStatus| ServerStatus { silent: server.silent + at.elapsed(), ..server.clone() };
-        servers.iter().map(later).collect()
+        let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = list.read.map_or(Duration::ZERO, |read| read.elapsed());
+        let later = |server: &ServerStatus| ServerStatus { silent: server.silent + since, ..server.clone() };
+        list.servers.iter().map(later).collect()
     }
 
     fn set(&self, servers: Vec<ServerStatus>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((servers, Instant::now()));
+        let read = Some(Instant::now());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ServerList { servers, read };
     }
 }
 

@@ -120,7 +120,7 @@ fn report(server: &Server, dice: &mut Dice, host: &Host, epoch: u64) -> String {
 }
 
 /// What the three say of a host now.
-fn said(server: &Server, page: &Visitor<'_>, token: &str, host: &str) -> [String; 3] {
+fn said(server: &Server, page: &Visitor, token: &str, host: &str) -> [String; 3] {
     let find = request(server.addr, "GET", &format!("/v1/webapi/find?host={host}&dry_run=true"), "", "").1;
     let find: Value = serde_json::from_str(&find).unwrap();
     let explained = request(server.addr, "GET", &format!("/v1/fleet/hosts/{host}"), token, "").1;

@@ -1,6 +1,9 @@
 //! Several servers over one real PostgreSQL: what one decides or hears, all know; none lets more hosts update than one would.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -9,7 +12,7 @@ use testing::postgres::Postgres;
 
 use crate::reports::host::{Host, epoch, together};
 use crate::support::visitor::Visitor;
-use crate::support::{Server, dir, groups, refused, version};
+use crate::support::{Server, dir, groups, refused, request, version};
 
 /// Until every server knows what one decided, or has no say any more (FLEET §11).
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
@@ -30,18 +33,15 @@ impl Fleet {
     pub(crate) fn start(count: usize, words: &[&str]) -> Option<Self> {
         let postgres = Postgres::start(&[])?;
         let url = postgres.database("fleet");
-        let words = words.iter().map(|&word| word.to_owned()).collect();
-        let mut fleet = Self { postgres, url, nodes: Vec::new(), words };
-        for _ in 0..count {
-            fleet.nodes.push((dir(), None));
-        }
+        let words = [&["--plain", "--store", &url], words].concat().into_iter().map(str::to_owned).collect();
+        let nodes = (0..count).map(|_| (dir(), None)).collect();
+        let mut fleet = Self { postgres, url, nodes, words };
         (0..count).for_each(|number| fleet.begin(number));
         Some(fleet)
     }
 
     pub(crate) fn begin(&mut self, number: usize) {
-        let mut words = vec!["--plain", "--store", &self.url];
-        words.extend(self.words.iter().map(String::as_str));
+        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
         let server = Server::with(self.nodes[number].0.path(), &words);
         self.nodes[number].1 = Some(server);
     }
@@ -136,24 +136,24 @@ fn a_browser_may_come_to_any_server_and_each_knows_the_others() {
     let at = |number| fleet.node(number);
     let (here, there, third) =
         (Visitor::with(at(0), &token), Visitor::with(at(1), &token), Visitor::with(at(2), &token));
-    let [mut first, other] = [here.at(at(1)), there.at(at(2))];
+    let [mut first, other] = [here.at(at(1).addr), there.at(at(2).addr)];
     assert_eq!((first.get("/").status, other.get("/").status), (200, 200), "at once");
     // A form of a page that another server gave.
     let csrf = first.csrf();
-    first = first.at(at(2));
+    first = first.at(at(2).addr);
     let halted = first.post("/act", &[("csrf", &csrf), ("do", "halt"), ("id", ID), ("rollout", "1")]);
     assert_eq!(halted.status, 200, "{halted:?}");
     fleet.until_all("the stop", |server| server.agents(&["status"]).contains("Rollout state: Halted"));
     // A logout at one server ends it on all, and no other session.
-    assert_eq!(third.at(at(0)).get("/").status, 200);
+    assert_eq!(third.at(at(0).addr).get("/").status, 200);
     assert_eq!(other.post("/logout", &[("csrf", &other.csrf())]).status, 303);
-    fleet.until_all("the logout", |server| there.at(server).get("/").status == 303);
-    assert_eq!(third.at(at(1)).get("/").status, 200);
+    fleet.until_all("the logout", |server| there.at(server.addr).get("/").status == 303);
+    assert_eq!(third.at(at(1).addr).get("/").status, 200);
     // Each knows all, and that one is gone.
     let name = |server: &Server| format!(":{}", server.addr.port());
     let names: Vec<String> = fleet.all().map(name).collect();
     fleet.until_all("three servers", |server| {
-        let (page, text) = (third.at(server).get("/").body, server.metrics());
+        let (page, text) = (third.at(server.addr).get("/").body, server.metrics());
         let up = text.lines().filter(|line| line.starts_with("teleport_fleet_server_up") && line.ends_with(" 1"));
         let is_there =
             |name: &String| page.contains(&format!("{name}: version")) && text.contains(&format!("{name}\","));
@@ -171,6 +171,93 @@ fn a_browser_may_come_to_any_server_and_each_knows_the_others() {
     });
     let doctor = first.cli(&["doctor"]);
     println!("{}", String::from_utf8_lossy(&doctor.stdout));
+}
+
+/// As docs/fleet-scale.md prints it, but for addresses and TLS: database, configuration, and a balancer before three servers.
+#[test]
+fn three_servers_behind_a_balancer_as_the_page_prints_them() {
+    const PAGE: &str = include_str!("../../../../docs/fleet-scale.md");
+    if !Command::new("haproxy").arg("-v").output().is_ok_and(|found| found.status.success()) {
+        return eprintln!("skipped: there is no haproxy here");
+    }
+    let Some(postgres) = Postgres::start(&[]) else { return };
+    // What is printed: a piece of lines with seven blanks before them.
+    let printed = |begins: &str| {
+        let (_, rest) = PAGE.split_once(&format!("\n       {begins}")).unwrap();
+        let first = begins.to_owned() + rest.lines().next().unwrap();
+        let further = rest.lines().skip(1).map_while(|line| line.strip_prefix("       "));
+        std::iter::once(first).chain(further.map(str::to_owned)).collect::<Vec<_>>()
+    };
+    // Another name: the test's own user is called so.
+    let database = format!("127.0.0.1:{}", postgres.port);
+    for line in printed("CREATE ROLE") {
+        postgres
+            .sql("postgres", &line.replace("ROLE fleet", "ROLE fleets").replace("OWNER fleet", "OWNER fleets"))
+            .unwrap();
+    }
+    let store = printed("store: ").join("").replace("fleet@db.example.com", &format!("fleets@{database}"));
+    let store = store.replace("?sslmode=verify-full", "");
+    let nodes: Vec<(TempDir, Option<Server>)> = (0..3).map(|_| (dir(), None)).collect();
+    for (dir, _) in &nodes {
+        std::fs::write(dir.path().join("config.yaml"), format!("{store}\nplain: true\nbehind_proxy: true\n")).unwrap();
+    }
+    let mut fleet = Fleet { postgres, url: String::new(), nodes, words: Vec::new() };
+    (0..3).for_each(|number| fleet.begin(number));
+    let (_balancer, place) = balancer(&fleet, printed("defaults").join("\n") + "\n");
+    let find = || request(place, "GET", "/v1/webapi/find?group=dev", "", "");
+    fleet.node(0).until("the balancer", || {
+        TcpStream::connect(place).is_ok() && request(place, "GET", "/readyz", "", "").0 == 200
+    });
+    fleet.node(0).rolls(&["dev"]);
+    fleet.until_all("the rollout", |server| server.get("/v1/webapi/find?group=dev").1.contains("1.1.0"));
+    assert!((0..30).all(|_| find().1.contains("1.1.0")));
+    let asked = |server: &Server| {
+        let metrics = server.metrics();
+        metrics.lines().any(|line| line.starts_with("teleport_fleet_requests_total{kind=\"public\",status=\"200\"}"))
+    };
+    assert!(fleet.all().all(asked), "each got some");
+    // A browser: each request comes to another server; a page that follows hears of what another decides.
+    let token = fleet.node(0).token("op", "operator");
+    fleet.until_all("the token", |server| server.ok(&["tokens"]).contains("op"));
+    let mut browser = Visitor::new(fleet.node(0)).at(place);
+    assert_eq!(browser.login(&token).status, 303);
+    assert!((0..9).all(|_| browser.get("/").status == 200));
+    let mut stream = TcpStream::connect(place).unwrap();
+    let cookie = browser.cookie.clone().unwrap();
+    write!(stream, "GET /events HTTP/1.1\r\nhost: test\r\ncookie: {cookie}\r\n\r\n").unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line == ": hello"));
+    let stop =
+        [("csrf", browser.csrf()), ("do", "halt".to_owned()), ("id", ID.to_owned()), ("rollout", "1".to_owned())];
+    let stop = stop.each_ref().map(|(name, value)| (*name, value.as_str()));
+    assert_eq!(browser.post("/act", &stop).status, 200);
+    assert!(lines.any(|line| line == "event: changed"));
+    // One that dies is left out.
+    fleet.nodes[1].1.take().unwrap().kill();
+    fleet.node(0).until("all answers are good", || (0..30).all(|_| find().0 == 200));
+    assert!((0..9).all(|_| browser.get("/").status == 200));
+}
+
+/// HAProxy with this configuration, but for the addresses of itself and of the servers; and where it listens.
+fn balancer(fleet: &Fleet, mut text: String) -> (Child, SocketAddr) {
+    let place = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    text = text.replace(":443 ssl crt /etc/haproxy/fleet.pem", &place.to_string());
+    for (name, server) in ["a", "b", "c"].into_iter().zip(fleet.all()) {
+        text = text.replace(&format!("{name}.example.com:3080"), &server.addr.to_string());
+    }
+    let file = fleet.nodes[0].0.path().join("haproxy.cfg");
+    std::fs::write(&file, text).unwrap();
+    (Child(Command::new("haproxy").arg("-db").arg("-f").arg(&file).spawn().unwrap()), place)
+}
+
+/// Ends with the value.
+struct Child(std::process::Child);
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Each host asks another server each time, and servers are killed meanwhile: of ten hosts at most two are on their way.
@@ -250,6 +337,23 @@ fn a_stop_is_known_after_the_database_was_gone_and_lost_decisions_hold_everythin
             && server.agents(&["status"]).contains("store lost decisions")
     });
     assert!(fleet.node(1).ok(&["audit"]).contains("store_lost"));
+}
+
+/// A server of the version before goes on while a newer one brings the schema up.
+#[test]
+fn a_newer_server_brings_the_schema_up_while_an_older_one_runs() {
+    let Some(mut fleet) = Fleet::start(1, &[]) else { return };
+    // As the version before left it.
+    fleet.sql("DROP TABLE session, receiver, server; UPDATE schema_version SET version = 1");
+    fleet.node(0).rolls(&["dev"]);
+    fleet.nodes.push((dir(), None));
+    fleet.begin(1);
+    assert_eq!(fleet.sql("SELECT version FROM schema_version"), "2");
+    let host = Host::new(1, "dev");
+    assert_eq!(host.sends(fleet.node(0).addr, &host.says(epoch(fleet.node(0)), "1.0.0", None)).0, 200);
+    fleet.node(0).agents(&["start-update", "dev"]);
+    fleet.until_all("the host's turn", |server| host.asks(server, Some(epoch(server))).1);
+    fleet.until_all("both", |server| server.metrics().matches("teleport_fleet_server_up{").count() == 2);
 }
 
 #[test]

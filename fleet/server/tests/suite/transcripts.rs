@@ -256,7 +256,7 @@ impl Stage {
         self.answered(status, String::from_utf8(said.clone()).unwrap());
     }
 
-    fn browse(&mut self, who: &str, act: impl Fn(&Visitor<'_>) -> Answer) -> Answer {
+    fn browse(&mut self, who: &str, act: impl Fn(&Visitor) -> Answer) -> Answer {
         let server = self.server.as_ref().expect("the server runs");
         let mut visitor = Visitor::new(server);
         let log_in = || Visitor::with(server, &self.values[who]).cookie;

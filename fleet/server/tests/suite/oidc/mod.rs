@@ -104,7 +104,7 @@ fn log_in(server: &Server, issuer: &Issuer) -> Answer {
 }
 
 /// Who has the session that an answer gives.
-fn visitor<'a>(server: &'a Server, answer: &Answer) -> Visitor<'a> {
+fn visitor(server: &Server, answer: &Answer) -> Visitor {
     let mut visitor = Visitor::new(server);
     let session = cookie(answer, "fleet").unwrap_or_else(|| panic!("no session: {answer:?}\n{}", server.log()));
     visitor.cookie = Some(session.0.to_owned());

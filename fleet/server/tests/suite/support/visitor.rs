@@ -1,10 +1,12 @@
 //! Somebody with a browser that runs no script.
 
+use std::net::SocketAddr;
+
 use super::{Server, exchange};
 
 /// A browser, with the cookie that it was given.
-pub(crate) struct Visitor<'a> {
-    server: &'a Server,
+pub(crate) struct Visitor {
+    addr: SocketAddr,
     /// `fleet=…`.
     pub(crate) cookie: Option<String>,
 }
@@ -47,23 +49,23 @@ impl Answer {
     }
 }
 
-impl<'a> Visitor<'a> {
+impl Visitor {
     /// Who is not logged in.
-    pub(crate) fn new(server: &'a Server) -> Self {
-        Self { server, cookie: None }
+    pub(crate) fn new(server: &Server) -> Self {
+        Self { addr: server.addr, cookie: None }
     }
 
     /// Who is logged in with this token.
-    pub(crate) fn with(server: &'a Server, token: &str) -> Self {
+    pub(crate) fn with(server: &Server, token: &str) -> Self {
         let mut visitor = Self::new(server);
         let answer = visitor.login(token);
         assert_eq!(answer.status, 303, "{answer:?}");
         visitor
     }
 
-    /// The same, at another server.
-    pub(crate) fn at<'b>(&self, server: &'b Server) -> Visitor<'b> {
-        Visitor { server, cookie: self.cookie.clone() }
+    /// The same, who asks there.
+    pub(crate) fn at(&self, addr: SocketAddr) -> Self {
+        Self { addr, cookie: self.cookie.clone() }
     }
 
     /// Tries to log in, and keeps the cookie.
@@ -99,7 +101,7 @@ impl<'a> Visitor<'a> {
     /// A request.
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
         let cookie = self.cookie.as_ref().map(|cookie| format!("cookie: other=1; {cookie}\r\n")).unwrap_or_default();
-        let (status, head, body) = exchange(self.server.addr, method, path, &format!("{cookie}{headers}"), body);
+        let (status, head, body) = exchange(self.addr, method, path, &format!("{cookie}{headers}"), body);
         Answer { status, head, body }
     }
 }
