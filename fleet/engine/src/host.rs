@@ -4,9 +4,9 @@ pub use protocol::report::Outcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::label_set::Labels;
 use crate::moment::Moment;
 use crate::names::Name;
+use crate::said::Said;
 
 /// A host's UUID as a number.
 pub type HostId = u128;
@@ -91,22 +91,6 @@ fn is_none<Text: Default + PartialEq>(text: &Text) -> bool {
 /// The label whose value is the host's name, in place of what its kernel says.
 pub(crate) const HOSTNAME: &str = "hostname";
 
-/// A host's name. Hosts have few in common, so each is kept alone: in a [`crate::names::NameTable`] it would take twice the room.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Hostname(Option<Box<str>>);
-
-impl Hostname {
-    /// This name; empty: none.
-    pub(crate) fn of(name: &str) -> Self {
-        Self((!name.is_empty()).then(|| name.into()))
-    }
-
-    /// It; empty: none.
-    pub(crate) fn text(&self) -> &str {
-        self.0.as_ref().map_or("", |name| name)
-    }
-}
-
 /// A host as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NamedHost {
@@ -168,10 +152,8 @@ pub struct Host {
     pub id: HostId,
     /// Its updater's id; 0 where it has none.
     pub update_id: u128,
-    /// Its labels, by key.
-    pub labels: Labels,
-    /// What it calls itself: see [`crate::fleet::Fleet::hostname`].
-    pub(crate) hostname: Hostname,
+    /// Its labels, and what it calls itself: see [`crate::fleet::Fleet::labels`] and [`crate::fleet::Fleet::hostname`].
+    pub(crate) said: Said,
     /// The group that it declares.
     pub declared: Name,
     /// The group that an operator gave it; none: it is asked for its own.

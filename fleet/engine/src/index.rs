@@ -1,30 +1,156 @@
-//! Which place of a list has an id: five bytes a slot, where a map would have its keys once more.
+//! Which place of a list has a key: four bytes a slot in a table that is mostly full, where a map would have its keys once more.
 
 use std::hash::{BuildHasher, RandomState};
 
-use hashbrown::HashTable;
+/// Slots of a table that is made anew, for so many entries: one in seven beyond them, so that chains stay short, and some to grow.
+const fn slots_for(entries: usize) -> usize {
+    entries + entries / 6 + 8
+}
+
+/// From hashes to places in a list that has what they are of. An open table, probed from slot to slot.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PlaceTable {
+    /// A place counted from 1, and above it bits of its hash; 0: nothing.
+    slots: Vec<u32>,
+    /// Bits of a place.
+    bits: u32,
+    count: usize,
+}
+
+impl PlaceTable {
+    pub(crate) fn with_room(entries: usize) -> Self {
+        let mut table = Self::default();
+        table.resize(slots_for(entries), entries, |_| 0);
+        table
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The place that has this hash and is it.
+    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+        self.place(self.seek(hash, is_it).ok()?)
+    }
+
+    /// Has `at` be found, instead of the place that is it; `hash_of` gives the hash of a place.
+    pub(crate) fn insert(
+        &mut self,
+        hash: u64,
+        at: usize,
+        is_it: impl Fn(usize) -> bool,
+        hash_of: impl Fn(usize) -> u64,
+    ) {
+        if (self.count + 1).saturating_mul(8) > self.slots.len() * 7 || (at + 1) >> self.bits != 0 {
+            self.resize(slots_for(self.count + self.count / 5), self.count.max(at + 1), hash_of);
+        }
+        let slot = self.seek(hash, is_it);
+        self.count += usize::from(slot.is_err());
+        let (Ok(slot) | Err(slot)) = slot;
+        let place = u32::try_from(at + 1).unwrap_or(u32::MAX) | self.tag(hash);
+        if let Some(slot) = self.slots.get_mut(slot) {
+            *slot = place;
+        }
+    }
+
+    /// Takes the place away that is it, and gives it.
+    pub(crate) fn remove(
+        &mut self,
+        hash: u64,
+        is_it: impl Fn(usize) -> bool,
+        hash_of: impl Fn(usize) -> u64,
+    ) -> Option<usize> {
+        let mut gap = self.seek(hash, is_it).ok()?;
+        let (removed, length) = (self.place(gap)?, self.slots.len());
+        let mut slot = gap;
+        loop {
+            slot = (slot + 1) % length;
+            let Some(place) = self.place(slot) else { break };
+            let way = |from: usize| (slot + length - from) % length;
+            // Who would not be found over the gap moves into it.
+            if way(self.home(hash_of(place))) >= way(gap) {
+                self.slots.swap(gap, slot);
+                gap = slot;
+            }
+        }
+        if let Some(gap) = self.slots.get_mut(gap) {
+            *gap = 0;
+        }
+        self.count -= 1;
+        Some(removed)
+    }
+
+    /// The slot of the place that is it, or the free one that ends the search.
+    fn seek(&self, hash: u64, is_it: impl Fn(usize) -> bool) -> Result<usize, usize> {
+        let (tag, mut slot) = (self.tag(hash), self.home(hash));
+        while let Some(found) = self.slots.get(slot).filter(|found| **found != 0) {
+            let place = found & !self.tags();
+            if found & self.tags() == tag && is_it(place as usize - 1) {
+                return Ok(slot);
+            }
+            slot = if slot + 1 == self.slots.len() { 0 } else { slot + 1 };
+        }
+        Err(slot)
+    }
+
+    fn place(&self, slot: usize) -> Option<usize> {
+        (self.slots.get(slot)? & !self.tags()).checked_sub(1).map(|place| place as usize)
+    }
+
+    /// Where the search for this hash begins.
+    fn home(&self, hash: u64) -> usize {
+        usize::try_from((u128::from(hash) * self.slots.len() as u128) >> 64).unwrap_or_default()
+    }
+
+    /// What tells this hash from others in the same slots.
+    fn tag(&self, hash: u64) -> u32 {
+        let [.., a, b, c, d] = hash.to_be_bytes();
+        u32::from_be_bytes([a, b, c, d]) & self.tags()
+    }
+
+    fn tags(&self) -> u32 {
+        u32::MAX.checked_shl(self.bits).unwrap_or(0)
+    }
+
+    /// So many slots, with room for so many places.
+    fn resize(&mut self, slots: usize, places: usize, hash_of: impl Fn(usize) -> u64) {
+        let old = std::mem::take(self);
+        let bits = usize::BITS - slots.max(places + 1).leading_zeros();
+        (self.slots, self.bits, self.count) = (vec![0; slots], bits.min(u32::BITS), old.count);
+        for place in (0..old.slots.len()).filter_map(|slot| old.place(slot)) {
+            let hash = hash_of(place);
+            let (Ok(slot) | Err(slot)) = self.seek(hash, |_| false);
+            let place = u32::try_from(place + 1).unwrap_or(u32::MAX) | self.tag(hash);
+            if let Some(slot) = self.slots.get_mut(slot) {
+                *slot = place;
+            }
+        }
+    }
+}
 
 /// From ids to places in a list that has the ids; every id that is here has its place there. The hash is keyed: hosts choose
 /// their ids.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
-    places: HashTable<u32>,
+    places: PlaceTable,
     hash: RandomState,
 }
 
 impl Index {
+    /// One with room for so many ids.
+    pub fn with_room(ids: usize) -> Self {
+        Self { places: PlaceTable::with_room(ids), ..Self::default() }
+    }
+
     /// The place of `id`; `id_of` gives the id of a place.
     pub fn find(&self, id: u128, id_of: impl Fn(usize) -> Option<u128>) -> Option<usize> {
-        let is_it = |at: &u32| id_of(*at as usize) == Some(id);
-        self.places.find(self.hash.hash_one(id), is_it).map(|at| *at as usize)
+        self.places.find(self.hash.hash_one(id), |at| id_of(at) == Some(id))
     }
 
     /// Puts `id` at the place `at`, instead of another place that has this id.
     pub fn insert(&mut self, id: u128, at: usize, id_of: impl Fn(usize) -> Option<u128>) {
-        let at = u32::try_from(at).unwrap_or(u32::MAX);
-        let is_it = |known: &u32| *known == at || id_of(*known as usize) == Some(id);
-        let hash = |at: &u32| self.hash.hash_one(id_of(*at as usize).unwrap_or_default());
-        *self.places.entry(self.hash.hash_one(id), is_it, hash).or_insert(at).get_mut() = at;
+        let (hash, is_it) = (&self.hash, |at: usize| id_of(at) == Some(id));
+        self.places.insert(hash.hash_one(id), at, is_it, |at| hash.hash_one(id_of(at).unwrap_or_default()));
     }
 
     /// How many ids there are.
@@ -35,9 +161,8 @@ impl Index {
 
     /// Takes `id` away, which a place still has, and gives the place.
     pub fn remove(&mut self, id: u128, id_of: impl Fn(usize) -> Option<u128>) -> Option<usize> {
-        let is_it = |at: &u32| id_of(*at as usize) == Some(id);
-        let (at, _) = self.places.find_entry(self.hash.hash_one(id), is_it).ok()?.remove();
-        Some(at as usize)
+        let (hash, is_it) = (&self.hash, |at: usize| id_of(at) == Some(id));
+        self.places.remove(hash.hash_one(id), is_it, |at| hash.hash_one(id_of(at).unwrap_or_default()))
     }
 }
 

@@ -47,7 +47,7 @@ impl Membership {
 pub(crate) struct MembershipFacts<'a> {
     pub(crate) group: &'a str,
     /// `None`: only its group is known.
-    pub(crate) labels: Option<&'a [(Name, Name)]>,
+    pub(crate) labels: Option<&'a [u8]>,
     /// The label of this key, where it has none; empty: it has no name.
     pub(crate) hostname: &'a str,
     pub(crate) names: &'a NameTable,
@@ -56,7 +56,8 @@ pub(crate) struct MembershipFacts<'a> {
 impl<'a> MembershipFacts<'a> {
     /// Of `host` in the group of this name.
     pub(crate) fn of(host: &'a Host, group: Name, names: &'a NameTable) -> Self {
-        Self { group: names.text(group), labels: Some(&host.labels), hostname: host.hostname.text(), names }
+        let (labels, hostname) = (Some(names.said.labels(host.said)), names.said.name(host.said));
+        Self { group: names.text(group), labels, hostname, names }
     }
 
     /// Of whom only the group is known.
@@ -84,8 +85,8 @@ impl MembershipFacts<'_> {
 impl<'a> MembershipFacts<'a> {
     /// The value of a label, or of what stands for it.
     pub(crate) fn value(&self, key: &str) -> Option<&'a str> {
-        let mut labels = self.labels.unwrap_or_default().iter();
-        let said = labels.find(|(name, _)| self.names.text(*name) == key).map(|(_, value)| self.names.text(*value));
+        let mut labels = self.names.said.pairs(self.labels.unwrap_or_default());
+        let said = labels.find(|(name, _)| self.names.text(*name) == key).map(|(_, value)| self.names.text(value));
         said.or((key == HOSTNAME && !self.hostname.is_empty()).then_some(self.hostname))
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::said::SaidTable;
+
 /// A text of a [`NameTable`]; 0 is the empty one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Name(u32);
@@ -17,13 +19,14 @@ impl Name {
     }
 }
 
-/// The texts: versions, groups, keys and values of labels.
+/// The texts: versions, groups, keys and values of labels; and what each host says of itself.
 #[derive(Debug, Clone)]
 pub struct NameTable {
     texts: Vec<Arc<str>>,
     by_text: HashMap<Arc<str>, Name>,
     /// Numbers whose texts are kept no more: the next texts have them.
     free: Vec<Name>,
+    pub(crate) said: SaidTable<(Name, Name)>,
 }
 
 /// Which names somebody has.
@@ -39,7 +42,8 @@ impl Used {
 impl Default for NameTable {
     fn default() -> Self {
         let empty: Arc<str> = Arc::from("");
-        Self { texts: vec![Arc::clone(&empty)], by_text: HashMap::from([(empty, Name::NONE)]), free: Vec::new() }
+        let by_text = HashMap::from([(Arc::clone(&empty), Name::NONE)]);
+        Self { texts: vec![empty], by_text, free: Vec::new(), said: SaidTable::default() }
     }
 }
 

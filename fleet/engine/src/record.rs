@@ -6,10 +6,11 @@ use protocol::report::code;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{Fleet, is_below};
-use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Hostname, Last, Mark};
+use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark};
 use crate::moment::Moment;
 use crate::order;
 use crate::rollout::Rollout;
+use crate::said::Said;
 
 /// A host, as [`Fleet::record`] gives it and [`Fleet::restore`] takes it back. What is absent is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,8 +80,8 @@ impl Fleet {
         Some(HostRecord {
             id,
             update_id: host.update_id,
-            labels: host.labels.iter().map(|(key, value)| (text(*key), text(*value))).collect(),
-            hostname: host.hostname.text().to_owned(),
+            labels: self.labels(host).map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            hostname: self.names.said.name(host.said).to_owned(),
             declared: text(host.declared),
             assigned: text(host.assigned),
             version: text(host.version),
@@ -137,12 +138,11 @@ impl Fleet {
     }
 
     fn host_of(&mut self, record: HostRecord) -> Host {
-        let labels = self.keep_labels(&record.labels);
         let names = &mut self.names;
+        let labels: Vec<_> = record.labels.iter().map(|(key, value)| (names.keep(key), names.keep(value))).collect();
         Host {
             update_id: record.update_id,
-            labels,
-            hostname: Hostname::of(&record.hostname),
+            said: names.said.keep(Said::default(), &record.hostname, labels.into_iter()),
             declared: names.keep(&record.declared),
             assigned: names.keep(&record.assigned),
             version: names.keep(&record.version),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::calendar::{Blackout, blackout_at};
 use crate::counts::Tally;
 use crate::host::{GroupPlace, HOSTNAME, Host, HostId, NamedHost};
+use crate::labels::Expression;
 use crate::listening::{Listening, ListeningClock};
 use crate::membership::{Membership, MembershipFacts, Rule};
 use crate::moment::Moment;
@@ -380,9 +381,17 @@ impl Rollout {
 
     /// Whether a group may take hosts by their names, of which each has its own.
     pub(crate) fn asks_for_hostnames(&self) -> bool {
+        self.expressions().any(|expression| expression.text().contains(HOSTNAME))
+    }
+
+    /// Whether a group may take hosts by their labels.
+    pub(crate) fn asks_for_labels(&self) -> bool {
+        self.expressions().any(Expression::asks_for_labels)
+    }
+
+    fn expressions(&self) -> impl Iterator<Item = &Expression> {
         let members = self.groups.iter().filter_map(|group| group.policy.members.as_ref());
-        let mut expressions = members.flat_map(|members| [&members.node, &members.instance]).flatten();
-        expressions.any(|expression| expression.text().contains(HOSTNAME))
+        members.flat_map(|members| [&members.node, &members.instance]).flatten()
     }
 
     /// Who belongs to which of its groups, of which these are `held`.

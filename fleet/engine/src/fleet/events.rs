@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use protocol::report::code;
 
 use super::{Fleet, is_below};
-use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Hostname, Last, Mark, Outcome};
+use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark, Outcome};
 use crate::index::Index;
 use crate::moment::Moment;
 use crate::names::Name;
@@ -212,6 +212,7 @@ impl Fleet {
         let kept = std::mem::take(&mut self.hosts).into_iter().filter(|host| {
             let stays = !goes(host);
             if !stays {
+                self.names.said.drop(host.said);
                 gone.push(host.id);
             }
             stays
@@ -235,7 +236,7 @@ impl Fleet {
         let at = self.arrive(report.host, rollout, now);
         self.enrol(report.host);
         let group = report.group.as_ref().map(|group| self.names.keep(group));
-        let labels = report.labels.as_ref().map(|labels| self.keep_labels(labels));
+        let said = self.say(at, report.hostname.as_deref(), report.labels.as_ref());
         let version = report.version.as_ref().map(|version| self.names.keep(version));
         let is_below_start = rollout.is_some_and(|rollout| is_below(report.version.as_deref(), rollout));
         let is_sent_back = self.is_sent_back(at, report, rollout, now);
@@ -256,10 +257,7 @@ impl Fleet {
             host.flags.pinned = report.pinned.unwrap_or(host.flags.pinned);
             host.flags.disabled = report.disabled.unwrap_or(host.flags.disabled);
             host.declared = group.unwrap_or(host.declared);
-            host.labels = labels.unwrap_or_else(|| std::mem::take(&mut host.labels));
-            if let Some(name) = report.hostname.as_deref().filter(|name| *name != host.hostname.text()) {
-                host.hostname = Hostname::of(name);
-            }
+            host.said = said;
             if let Some(last) = last {
                 host.take(last, wanted, has_part || !host.flags.is_held());
             }

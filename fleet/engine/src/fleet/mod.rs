@@ -11,11 +11,8 @@ use jiff::Timestamp;
 use protocol::Version;
 use protocol::report::DEFAULT_INTERVAL;
 
-use crate::host::{
-    ArrivalNumber, Flags, GroupPlace, HOSTNAME, Host, HostFailure, HostId, Hostname, Last, NamedHost, uuid,
-};
+use crate::host::{ArrivalNumber, Flags, GroupPlace, HOSTNAME, Host, HostFailure, HostId, Last, NamedHost, uuid};
 use crate::index::Index;
-use crate::label_set::{LabelSets, Labels};
 use crate::membership::{DEFAULT_GROUP, MembershipFacts};
 use crate::moment::Moment;
 use crate::names::{Name, NameTable};
@@ -23,6 +20,7 @@ use crate::order;
 use crate::policy::Schedule;
 use crate::resource::counts_are_good;
 use crate::rollout::{GroupStatus, Rollout};
+use crate::said::Said;
 use crate::tally::HostState;
 
 pub use events::{HostChange, HostReport};
@@ -32,6 +30,8 @@ use held::HeldGroups;
 const MOST_FORMER: usize = 100_000;
 /// Fewer names than this that nobody has are not worth a walk through all hosts.
 const FEW: usize = 1024;
+/// Cases of labels whose group is remembered while hosts are placed: where each host has labels of its own, that is of no use.
+const MOST_CASES: usize = 65_536;
 /// Nor is less than one name for so many hosts: the walk costs each new name as much, however many hosts there are.
 const HOSTS_A_NAME: usize = 8;
 
@@ -54,7 +54,6 @@ pub struct Fleet {
     held: HeldGroups,
     /// Groups that hosts stay in though they declare others: the number of the rollout, and the group.
     pub(crate) stays: HashMap<HostId, (u64, Name)>,
-    labels: LabelSets,
     /// Names that were used when those of nobody were freed last.
     used_names: usize,
     /// Names of groups that nobody but hosts that only ask had then, and those that were made by questions since.
@@ -80,7 +79,6 @@ impl Default for Fleet {
             former: HashMap::new(),
             held: HeldGroups::default(),
             stays: HashMap::new(),
-            labels: LabelSets::default(),
             used_names: 0,
             names_of_questions: 0,
             arrivals: 0,
@@ -155,8 +153,9 @@ impl Fleet {
     /// Takes what a host calls itself whose reports do not count yet.
     pub fn call(&mut self, id: HostId, hostname: &str) {
         let Some(at) = self.at(id) else { return };
-        if let Some(host) = self.hosts.get_mut(at).filter(|host| host.hostname.text() != hostname) {
-            host.hostname = Hostname::of(hostname);
+        let said = self.say(at, Some(hostname), None);
+        if let Some(host) = self.hosts.get_mut(at).filter(|host| host.said != said) {
+            host.said = said;
             self.note_change(at);
         }
     }
@@ -166,11 +165,24 @@ impl Fleet {
         self.hosts.get(self.at(id)?)
     }
 
-    /// The labels, which hosts that have the same share.
-    pub(crate) fn keep_labels(&mut self, labels: &BTreeMap<String, String>) -> Labels {
-        let names = &mut self.names;
-        let labels = labels.iter().map(|(key, value)| (names.keep(key), names.keep(value))).collect();
-        self.labels.keep(labels)
+    /// The labels of a host, by key.
+    pub fn labels<'a>(&'a self, host: &Host) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let said = &self.names.said;
+        said.pairs(said.labels(host.said)).map(|(key, value)| (self.names.text(key), self.names.text(value)))
+    }
+
+    /// What the host at a place says from now on; `None`: as before.
+    fn say(&mut self, at: usize, hostname: Option<&str>, labels: Option<&BTreeMap<String, String>>) -> Said {
+        let before = self.hosts.get(at).map_or(Said::default(), |host| host.said);
+        if hostname.is_none() && labels.is_none() {
+            return before;
+        }
+        let hostname = hostname.map_or_else(|| self.names.said.name(before).to_owned(), str::to_owned);
+        let labels: Vec<(Name, Name)> = match labels {
+            Some(labels) => labels.iter().map(|(key, value)| (self.names.keep(key), self.names.keep(value))).collect(),
+            None => self.names.said.pairs(self.names.said.labels(before)).collect(),
+        };
+        self.names.said.keep(before, &hostname, labels.into_iter())
     }
 
     pub(crate) fn at(&self, id: HostId) -> Option<usize> {
@@ -286,18 +298,28 @@ impl Fleet {
         let [start, target] = [&rollout.start, &rollout.target].map(|version| self.names.keep(&version.to_string()));
         self.arranged = Some(Arranged { id: rollout.id, start, target });
         // Many hosts have labels, names and versions in common: each case is decided once.
-        let mut places: HashMap<(Name, Name, usize), GroupPlace> = HashMap::new();
+        let mut places: HashMap<(Name, Name, &[u8]), GroupPlace> = HashMap::new();
         let mut below: HashMap<Name, bool> = HashMap::new();
         let names = &self.names;
-        let asks_for_names = rollout.asks_for_hostnames();
+        let (asks_for_names, asks_for_labels) = (rollout.asks_for_hostnames(), rollout.asks_for_labels());
         for host in &mut self.hosts {
             host.key = order::key(host.id, rollout.id);
-            let case = (host.assigned, host.declared, host.labels.address());
+            let labels = if asks_for_labels { names.said.labels(host.said) } else { &[] };
+            let case = (host.assigned, host.declared, labels);
             let stays = self.stays.get(&host.id).filter(|(number, _)| *number == rollout.number);
             host.place = match stays.and_then(|(_, group)| rollout.place_named(names.text(*group))) {
                 Some(place) => place,
                 None if asks_for_names => rollout.place_of(host, names),
-                None => *places.entry(case).or_insert_with(|| rollout.place_of(host, names)),
+                None => match places.get(&case) {
+                    Some(place) => *place,
+                    None => {
+                        let place = rollout.place_of(host, names);
+                        if places.len() < MOST_CASES {
+                            places.insert(case, place);
+                        }
+                        place
+                    }
+                },
             };
             let version = host.version;
             host.is_below_start = *below.entry(version).or_insert_with(|| is_below(Some(names.text(version)), rollout));
@@ -382,18 +404,23 @@ impl Fleet {
 
     /// Frees the names that nobody has where they may be more than those that somebody has. No name may be in hand.
     pub fn free_names_if_many(&mut self) {
-        if self.names.len() > 2 * self.used_names + self.hosts.len() / HOSTS_A_NAME + FEW {
+        let is_many = self.names.len() > 2 * self.used_names + self.hosts.len() / HOSTS_A_NAME + FEW;
+        if is_many || self.names.said.has_garbage(self.hosts.len() / HOSTS_A_NAME) {
             self.free_names();
         }
     }
 
     /// Frees the names that nobody has; the others stay as they are. No name may be in hand.
     pub fn free_names(&mut self) {
-        self.labels.clean();
         let mut used = self.names.unused();
+        let mark = |(key, value): &(Name, Name)| {
+            used.mark(*key);
+            used.mark(*value);
+        };
+        self.names.said.keep_only(self.hosts.iter_mut().map(|host| &mut host.said), mark);
         let arranged = self.arranged.map(|Arranged { id: _, start, target }| [start, target]);
         let stays = self.stays.values().map(|(_, group)| *group);
-        for name in arranged.into_iter().flatten().chain(stays).chain(self.labels.names()) {
+        for name in arranged.into_iter().flatten().chain(stays) {
             used.mark(name);
         }
         for name in self.hosts.iter().flat_map(Host::names) {
@@ -461,8 +488,7 @@ impl Host {
         let Self {
             id: _,
             update_id: _,
-            labels: _,
-            hostname: _,
+            said: _,
             declared: _,
             assigned,
             version,

@@ -226,7 +226,7 @@ fn view(state: &CoreState, host: &Host, now: Timestamp) -> HostView {
         group: group_of(state, host).to_owned(),
         declared_group: text(host.declared),
         assigned_group: text(host.assigned),
-        labels: host.labels.iter().map(|(key, value)| (text(*key), text(*value))).collect(),
+        labels: state.fleet.labels(host).map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         version: text(host.version),
         state: state_of(state, host, now).to_owned(),
         held: host.flags.held,

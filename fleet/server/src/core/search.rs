@@ -68,7 +68,7 @@ impl<'a> HostSearch<'a> {
     /// Whether this is in the host's name or in the value of a label, or begins its UUID, or is one of its labels.
     fn has(&self, host: &Host, text: &str) -> bool {
         let fleet = &self.state.fleet;
-        let values = || host.labels.iter().map(|(_, value)| fleet.names.text(*value));
+        let values = || fleet.labels(host).map(|(_, value)| value);
         contains(fleet.hostname(host), text)
             || begins(host.id, text)
             || values().any(|value| contains(value, text))
