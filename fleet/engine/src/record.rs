@@ -6,7 +6,7 @@ use protocol::report::code;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{Fleet, is_below};
-use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark};
+use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark, UpdateHistory};
 use crate::moment::Moment;
 use crate::order;
 use crate::rollout::Rollout;
@@ -91,16 +91,16 @@ impl Fleet {
             joined: host.joined.get(),
             enrolled: host.enrolled.map(|enrolled| enrolled.at.get()),
             reports: host.reports,
-            last: host.last.map(|Last { outcome, to, code, at, .. }| {
+            last: host.last().map(|Last { outcome, to, code, at, .. }| {
                 let (to, code) = (text(to), text(code));
                 Last { outcome, to, code, at, is_of_the_way: false }
             }),
-            failure: host.failure.map(|HostFailure { to, code, at }| HostFailure {
+            failure: host.failure().map(|HostFailure { to, code, at }| HostFailure {
                 to: text(to),
                 code: text(code),
                 at,
             }),
-            mark: host.mark,
+            mark: host.mark(),
             told_back: host.told_back,
             stays: self.stays(id).map(|(number, group)| (number, group.to_owned())),
         })
@@ -140,6 +140,15 @@ impl Fleet {
     fn host_of(&mut self, record: HostRecord) -> Host {
         let names = &mut self.names;
         let labels: Vec<_> = record.labels.iter().map(|(key, value)| (names.keep(key), names.keep(value))).collect();
+        let last = record.last.map(|Last { outcome, to, code, at, .. }| {
+            let is_of_the_way = code::is_of_the_way(&code);
+            Last { outcome, to: names.keep(&to), code: names.keep(&code), at, is_of_the_way }
+        });
+        let failure = record.failure.map(|HostFailure { to, code, at }| {
+            let (to, code) = (names.keep(&to), names.keep(&code));
+            Box::new(HostFailure { to, code, at })
+        });
+        let history = UpdateHistory { last, failure, mark: record.mark };
         Host {
             update_id: record.update_id,
             said: names.said.keep(Said::default(), &record.hostname, labels.into_iter()),
@@ -150,15 +159,7 @@ impl Fleet {
             joined: ArrivalNumber::of(record.joined),
             enrolled: record.enrolled.map(EnrolmentMark::at),
             reports: record.reports,
-            last: record.last.map(|Last { outcome, to, code, at, .. }| {
-                let is_of_the_way = code::is_of_the_way(&code);
-                Last { outcome, to: names.keep(&to), code: names.keep(&code), at, is_of_the_way }
-            }),
-            failure: record.failure.map(|HostFailure { to, code, at }| {
-                let (to, code) = (names.keep(&to), names.keep(&code));
-                HostFailure { to, code, at }
-            }),
-            mark: record.mark,
+            history: (history != UpdateHistory::default()).then(|| Box::new(history)),
             told_back: record.told_back,
             ..Host::new(record.id, record.heard, ArrivalNumber::of(record.arrival))
         }
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!(back.record(7), Some(kept));
         assert_eq!(back.arrivals(), fleet.arrivals());
         assert_eq!(back.by_update_id(9).map(|host| host.id), Some(7));
-        assert!(back.host(7).unwrap().failure.is_some());
+        assert!(back.host(7).unwrap().failure().is_some());
     }
 
     #[test]

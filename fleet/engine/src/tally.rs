@@ -82,7 +82,7 @@ impl TallyContext<'_> {
 
     /// The same, in either direction.
     pub(crate) fn any_mark(&self, host: &Host) -> Option<Mark> {
-        host.mark.filter(|mark| u64::from(mark.rollout) == self.rollout)
+        host.mark().filter(|mark| u64::from(mark.rollout) == self.rollout)
     }
 
     fn is_going_back(&self) -> bool {
@@ -108,7 +108,7 @@ impl TallyContext<'_> {
 
     /// The same, were the host not excluded.
     fn state_of_member(&self, host: &Host) -> HostState {
-        if self.any_mark(host).is_none() && host.failure.is_none() {
+        if self.any_mark(host).is_none() && host.failure().is_none() {
             self.state_of_untold(host)
         } else if self.goes_the_other_way(host) {
             HostState::Told
@@ -185,7 +185,7 @@ impl TallyContext<'_> {
     /// It reported in this attempt that it came to the wanted version.
     fn has_updated(&self, host: &Host) -> bool {
         let is_news = |last: &Last| last.to == self.wanted && last.at >= self.group.attempt_began;
-        host.last.is_some_and(|last| last.outcome == Outcome::Updated && is_news(&last))
+        host.last().is_some_and(|last| last.outcome == Outcome::Updated && is_news(&last))
     }
 
     /// It was told, and has not arrived. Who arrived in an attempt before and left again waits for his turn. In a group that goes
@@ -218,13 +218,13 @@ impl TallyContext<'_> {
         // One from before it was told again was of another try.
         let mark = self.mark(host);
         let is_new = |at: Moment| mark.is_none_or(|mark| at >= mark.told);
-        host.failure.filter(|failure| failure.to == self.wanted && is_new(failure.at))
+        host.failure().filter(|failure| failure.to == self.wanted && is_new(failure.at))
     }
 
     /// The error code with which the wanted version failed, or [`BY_HAND`]; none: it failed without one, as by silence. Not of its
     /// last change, which may have come to another end since.
     pub fn failure_code(&self, host: &Host) -> Name {
-        let left = || host.last.filter(|last| last.to == host.version && self.reported_failure(host).is_some());
+        let left = || host.last().filter(|last| last.to == host.version && self.reported_failure(host).is_some());
         self.failure(host).map(|failure| failure.code).or_else(|| Some(left()?.code)).unwrap_or_default()
     }
 
@@ -288,7 +288,7 @@ impl TallyContext<'_> {
     pub(crate) fn is_retried(&self, host: &Host) -> bool {
         let group = self.group;
         let has_part = host.arrival.get() <= group.retry_to && !host.flags.excludes();
-        if !has_part || (host.failure.is_none() && self.mark(host).is_none()) {
+        if !has_part || (host.failure().is_none() && self.mark(host).is_none()) {
             return false;
         }
         let is_late = || {
@@ -305,7 +305,7 @@ impl TallyContext<'_> {
     pub fn goes_the_other_way(&self, host: &Host) -> bool {
         let Some(mark) = self.any_mark(host).filter(|_| host.told_back != self.is_going_back()) else { return false };
         let to = self.told_version(host);
-        let has_failed = host.failure.is_some_and(|failure| failure.to == to && failure.at >= mark.told);
+        let has_failed = host.failure().is_some_and(|failure| failure.to == to && failure.at >= mark.told);
         mark.arrived.is_none() && host.version != to && !has_failed && self.over_at(&mark).is_none()
     }
 
@@ -353,7 +353,7 @@ fn runs(host: &Host, version: Name) -> bool {
 
 /// It reports that a change to `version` goes on.
 fn is_under_way(host: &Host, version: Name) -> bool {
-    host.last.is_some_and(|last| last.outcome.is_under_way() && last.to == version)
+    host.last().is_some_and(|last| last.outcome.is_under_way() && last.to == version)
 }
 
 impl Tally {

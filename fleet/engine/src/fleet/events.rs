@@ -117,7 +117,7 @@ impl Fleet {
     pub fn enrol(&mut self, id: HostId) {
         let Some(at) = self.at(id) else { return };
         let Some(host) = self.hosts.get_mut(at).filter(|host| host.enrolled.is_none()) else { return };
-        if host.mark.is_none() && host.arrival.get() < self.arrivals {
+        if host.mark().is_none() && host.arrival.get() < self.arrivals {
             self.arrivals += 1;
             host.arrival = ArrivalNumber::of(self.arrivals);
         }
@@ -153,8 +153,7 @@ impl Fleet {
         let arrivals = ArrivalNumber::of(self.arrivals);
         if let Some(host) = self.hosts.get_mut(at) {
             (host.arrival, host.joined, host.enrolled) = (arrivals, arrivals, Some(EnrolmentMark::at(self.arrivals)));
-            (host.last, host.failure, host.mark) = (None, None, None);
-            (host.version, host.reports) = (Name::NONE, false);
+            (host.history, host.version, host.reports) = (None, Name::NONE, false);
         }
         self.stays.remove(&id);
         self.note_change(at);
@@ -318,7 +317,8 @@ impl Fleet {
             }
         });
         if let Some(host) = self.hosts.get_mut(at).filter(|_| takes) {
-            (host.mark, host.told_back) = (Some(Mark::told(rollout.number, told)), back);
+            host.set_mark(Some(Mark::told(rollout.number, told)));
+            host.told_back = back;
             self.note_change(at);
         }
     }
@@ -329,8 +329,8 @@ impl Fleet {
         let Some(look) = self.look(at, Some(rollout), now) else { return };
         let Some(host) = self.hosts.get_mut(at) else { return };
         let is_over = look.timed_out_at(host).is_some();
-        let (version, last, told) = (host.version, host.last, look.told_version(host));
-        let Some(mark) = host.mark.as_mut().filter(|mark| u64::from(mark.rollout) == rollout.number) else { return };
+        let (version, last, told) = (host.version, host.last(), look.told_version(host));
+        let Some(mark) = host.mark_mut().filter(|mark| u64::from(mark.rollout) == rollout.number) else { return };
         let last = last.filter(|last| last.to == told && last.at >= mark.told);
         match last.map(|last| last.outcome) {
             Some(Outcome::Started) if !is_over => mark.started = mark.started.or(Some(look.now)),
@@ -371,15 +371,17 @@ impl Host {
     /// Keeps its last change, and a failure that is new: not in place of that of the version that is `wanted` of it now, and none of
     /// a host that an operator holds and that was not allowed to update (`counts`).
     fn take(&mut self, last: Last, wanted: Option<Name>, counts: bool) {
-        self.last = Some(last);
-        let has_failed = |wanted: Name| self.failure.is_some_and(|before| before.to == wanted && last.to != wanted);
+        let (failure, mark) = (self.failure(), self.mark());
+        let history = self.history.get_or_insert_default();
+        history.last = Some(last);
+        let has_failed = |wanted: Name| failure.is_some_and(|before| before.to == wanted && last.to != wanted);
         if !counts || !last.outcome.is_failure() || last.is_of_the_way || wanted.is_some_and(has_failed) {
             return;
         }
-        let is_told_since = |before: &HostFailure| self.mark.is_some_and(|mark| mark.told > before.at);
-        let is_known = self.failure.is_some_and(|before| before.to == last.to && !is_told_since(&before));
+        let is_told_since = |before: &HostFailure| mark.is_some_and(|mark| mark.told > before.at);
+        let is_known = failure.is_some_and(|before| before.to == last.to && !is_told_since(&before));
         if !is_known {
-            self.failure = Some(HostFailure { to: last.to, code: last.code, at: last.at });
+            history.failure = Some(Box::new(HostFailure { to: last.to, code: last.code, at: last.at }));
         }
     }
 }
@@ -419,7 +421,7 @@ mod tests {
         let before = fleet.host(1).unwrap().clone();
         fleet.renew(1, None, now);
         let after = fleet.host(1).unwrap();
-        assert!(after.last.is_none() && after.failure.is_none() && after.mark.is_none() && after.version.is_none());
+        assert!(after.history.is_none() && after.version.is_none());
         assert!(after.enrolled > before.enrolled && after.arrival > before.arrival && after.joined > before.joined);
         assert_eq!(after.assigned, before.assigned);
         assert_eq!(fleet.take_changed(), [1]);

@@ -256,7 +256,7 @@ impl Fleet {
         let before = self.hosts.get(at).and_then(|host| Some(look?.state(host)));
         let lost = self.hosts.get(at).and_then(|host| look?.lost_at(host));
         let Some(host) = self.hosts.get_mut(at) else { return };
-        if let Some(mark) = &mut host.mark {
+        if let Some(mark) = host.mark_mut() {
             mark.lost = mark.lost.or(lost);
         }
         change(host);
@@ -270,13 +270,14 @@ impl Fleet {
         if (before, after) == (Some(HostState::Told), Some(HostState::Excluded))
             && let Some(host) = self.hosts.get_mut(at)
         {
-            host.mark = None;
+            host.set_mark(None);
         }
         if is_under_way(after) && before.is_some() && !is_under_way(before) {
             self.arrivals += 1;
             let arrivals = ArrivalNumber::of(self.arrivals);
             if let Some(host) = self.hosts.get_mut(at) {
-                (host.arrival, host.mark) = (arrivals, None);
+                host.arrival = arrivals;
+                host.set_mark(None);
             }
         }
     }
@@ -330,7 +331,7 @@ impl Fleet {
     pub(super) fn move_on(&mut self, at: usize, rollout: Option<&Rollout>, before: Option<HostState>) {
         let (Some(rollout), Some(host)) = (rollout, self.hosts.get(at)) else { return };
         let has_failed = matches!(before, Some(HostState::Failed | HostState::TimedOut));
-        let is_marked = host.mark.is_some_and(|mark| u64::from(mark.rollout) == rollout.number);
+        let is_marked = host.mark().is_some_and(|mark| u64::from(mark.rollout) == rollout.number);
         let is_let_go =
             before == Some(HostState::LetGo) && rollout.group(host.place).is_some_and(GroupStatus::is_capped);
         let place = rollout.place_of(host, &self.names);
@@ -499,15 +500,13 @@ impl Host {
             is_below_start: _,
             enrolled: _,
             reports: _,
-            last,
-            failure,
-            mark: _,
+            history: _,
             told_back: _,
             key: _,
             place: _,
         } = self;
-        let last = last.map(|Last { outcome: _, to, code, at: _, is_of_the_way: _ }| [to, code]);
-        let failure = failure.map(|HostFailure { to, code, at: _ }| [to, code]);
+        let last = self.last().map(|Last { outcome: _, to, code, at: _, is_of_the_way: _ }| [to, code]);
+        let failure = self.failure().map(|HostFailure { to, code, at: _ }| [to, code]);
         [*assigned, *version].into_iter().chain(last.into_iter().flatten()).chain(failure.into_iter().flatten())
     }
 }

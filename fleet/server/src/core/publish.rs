@@ -143,7 +143,7 @@ fn meet<'a>(snapshot: &Snapshot, hosts: impl Iterator<Item = &'a Host>) {
 /// Notes what of a host decides whether the group that a question names counts.
 fn know(slot: &Slot, rollouts: &RolloutState, fleet: &Fleet, host: &Host) {
     let number = rollouts.rollout.as_ref().map_or(0, |rollout| rollout.number);
-    let was_told = host.mark.is_some_and(|mark| u64::from(mark.rollout) == number);
+    let was_told = host.mark().is_some_and(|mark| u64::from(mark.rollout) == number);
     let is_bound = host.reports || !host.assigned.is_none() || was_told;
     slot.know(name_of(fleet.names.text(host.declared)), is_bound);
 }

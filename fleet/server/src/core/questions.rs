@@ -107,7 +107,7 @@ impl Ledger {
         let Ledger { state, .. } = &*self;
         let number = state.rollouts.rollout.as_ref().map_or(0, |rollout| rollout.number);
         let rank = |host: &Host| {
-            let was_told = host.mark.is_some_and(|mark| u64::from(mark.rollout) == number);
+            let was_told = host.mark().is_some_and(|mark| u64::from(mark.rollout) == number);
             is_stranger(host).then_some((was_told, host.heard))
         };
         let mut ranks: Vec<_> = state.fleet.hosts().iter().filter_map(rank).collect();

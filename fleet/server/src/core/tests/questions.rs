@@ -211,7 +211,7 @@ fn who_was_told_before_a_rollback_is_sent_back() {
     bed.act(Command::Rollback { groups: vec!["dev".to_owned()], all_started: false, at_once: true });
     bed.core.record_questions();
     let host = bed.core.worker.ledger.state.fleet.host(1).unwrap();
-    assert!(host.mark.is_some() && !host.told_back, "it was told the target");
+    assert!(host.mark().is_some() && !host.told_back, "it was told the target");
     assert_eq!(bed.asks(1), answer("1.0.0", true));
     bed.core.record_questions();
     assert!(bed.core.worker.ledger.state.fleet.host(1).unwrap().told_back);
