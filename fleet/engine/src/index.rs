@@ -9,7 +9,7 @@ const fn slots_for(entries: usize) -> usize {
 
 /// From hashes to places in a list that has what they are of. An open table, probed from slot to slot.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PlaceTable {
+pub struct PlaceTable {
     /// A place counted from 1, and above it bits of its hash; 0: nothing.
     slots: Vec<u32>,
     /// Bits of a place.
@@ -18,31 +18,32 @@ pub(crate) struct PlaceTable {
 }
 
 impl PlaceTable {
-    pub(crate) fn with_room(entries: usize) -> Self {
-        let mut table = Self::default();
-        table.resize(slots_for(entries), entries, |_| 0);
-        table
+    /// Makes room for so many more; `hash_of` gives the hash of a place.
+    pub fn reserve(&mut self, more: usize, hash_of: impl Fn(usize) -> u64) {
+        let entries = self.count + more;
+        if entries.saturating_mul(8) > self.slots.len() * 7 {
+            // By a fifth at least, so that it is made anew seldom.
+            let entries = entries.max(self.count + self.count / 5);
+            self.resize(slots_for(entries), entries, hash_of);
+        }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many places there are.
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
         self.count
     }
 
     /// The place that has this hash and is it.
-    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+    pub fn find(&self, hash: u64, is_it: impl Fn(usize) -> bool) -> Option<usize> {
         self.place(self.seek(hash, is_it).ok()?)
     }
 
     /// Has `at` be found, instead of the place that is it; `hash_of` gives the hash of a place.
-    pub(crate) fn insert(
-        &mut self,
-        hash: u64,
-        at: usize,
-        is_it: impl Fn(usize) -> bool,
-        hash_of: impl Fn(usize) -> u64,
-    ) {
-        if (self.count + 1).saturating_mul(8) > self.slots.len() * 7 || (at + 1) >> self.bits != 0 {
-            self.resize(slots_for(self.count + self.count / 5), self.count.max(at + 1), hash_of);
+    pub fn insert(&mut self, hash: u64, at: usize, is_it: impl Fn(usize) -> bool, hash_of: impl Fn(usize) -> u64) {
+        self.reserve(1, &hash_of);
+        if (at + 1) >> self.bits != 0 {
+            self.resize(self.slots.len(), at + 1, hash_of);
         }
         let slot = self.seek(hash, is_it);
         self.count += usize::from(slot.is_err());
@@ -54,7 +55,7 @@ impl PlaceTable {
     }
 
     /// Takes the place away that is it, and gives it.
-    pub(crate) fn remove(
+    pub fn remove(
         &mut self,
         hash: u64,
         is_it: impl Fn(usize) -> bool,
@@ -115,8 +116,9 @@ impl PlaceTable {
     /// So many slots, with room for so many places.
     fn resize(&mut self, slots: usize, places: usize, hash_of: impl Fn(usize) -> u64) {
         let old = std::mem::take(self);
+        // A list may be longer than the table: what is there keeps its bits.
         let bits = usize::BITS - slots.max(places + 1).leading_zeros();
-        (self.slots, self.bits, self.count) = (vec![0; slots], bits.min(u32::BITS), old.count);
+        (self.slots, self.bits, self.count) = (vec![0; slots], bits.clamp(old.bits, u32::BITS), old.count);
         for place in (0..old.slots.len()).filter_map(|slot| old.place(slot)) {
             let hash = hash_of(place);
             let (Ok(slot) | Err(slot)) = self.seek(hash, |_| false);
@@ -137,9 +139,9 @@ pub struct Index {
 }
 
 impl Index {
-    /// One with room for so many ids.
-    pub fn with_room(ids: usize) -> Self {
-        Self { places: PlaceTable::with_room(ids), ..Self::default() }
+    /// Makes room for so many more; `id_of` gives the id of a place.
+    pub fn reserve(&mut self, more: usize, id_of: impl Fn(usize) -> Option<u128>) {
+        self.places.reserve(more, |at| self.hash.hash_one(id_of(at).unwrap_or_default()));
     }
 
     /// The place of `id`; `id_of` gives the id of a place.

@@ -1,12 +1,11 @@
 //! A host as a store keeps it: texts in place of names, and nothing that follows from the rollout.
 
-use std::collections::BTreeMap;
-
 use protocol::report::code;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{Fleet, is_below};
 use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark, UpdateHistory};
+pub use crate::label_texts::LabelTexts;
 use crate::moment::Moment;
 use crate::order;
 use crate::rollout::Rollout;
@@ -22,8 +21,8 @@ pub struct HostRecord {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub update_id: u128,
     /// Its labels.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "LabelTexts::is_empty")]
+    pub labels: LabelTexts,
     /// What it calls itself.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hostname: String,
@@ -80,7 +79,7 @@ impl Fleet {
         Some(HostRecord {
             id,
             update_id: host.update_id,
-            labels: self.labels(host).map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            labels: self.labels(host).collect(),
             hostname: self.names.said.name(host.said).to_owned(),
             declared: text(host.declared),
             assigned: text(host.assigned),
@@ -108,8 +107,9 @@ impl Fleet {
 
     /// Hosts as a store kept them. `arrivals` is what [`Fleet::arrivals`] was. The next step orders and places them.
     pub fn restore(records: impl IntoIterator<Item = HostRecord>, arrivals: u64) -> Self {
-        let mut fleet = Self::default();
-        records.into_iter().for_each(|record| fleet.put_record(record, arrivals, None));
+        let (mut fleet, records) = (Self::default(), records.into_iter());
+        fleet.reserve(records.size_hint().1.unwrap_or(0));
+        records.for_each(|record| fleet.put_record(record, arrivals, None));
         // All are used: what is counted begins with that.
         fleet.free_names();
         fleet
@@ -135,6 +135,13 @@ impl Fleet {
             None => self.put_back(host, arrivals),
             Some(at) => self.put_over(at, host, arrivals),
         }
+    }
+
+    /// Room for so many hosts.
+    fn reserve(&mut self, hosts: usize) {
+        self.make_room(hosts);
+        self.by_id.reserve(hosts, |_| None);
+        self.by_update_id.reserve(hosts, |_| None);
     }
 
     fn host_of(&mut self, record: HostRecord) -> Host {
@@ -168,6 +175,8 @@ impl Fleet {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use jiff::Timestamp;
 
     use super::*;

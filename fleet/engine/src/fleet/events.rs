@@ -18,6 +18,9 @@ use crate::tally::{BY_HAND, HostState, TallyContext};
 /// Most hosts on which somebody decided before they were seen: a person's list, and no load.
 const MOST_EXPECTED: usize = 10_000;
 
+/// The list of hosts grows by one in so many: to double it would take as much memory once more.
+const GROWS_BY: usize = 8;
+
 /// What a host reports; what is absent stays as it is known.
 #[derive(Debug, Clone, Default)]
 pub struct HostReport {
@@ -78,6 +81,7 @@ impl Fleet {
             host.place = rollout.place_of(&host, &self.names);
         }
         let at = self.hosts.len();
+        self.make_room(at / GROWS_BY);
         self.hosts.push(host);
         self.index(id, at);
         self.note_change(at);
@@ -133,6 +137,14 @@ impl Fleet {
         }
     }
 
+    /// The same of all hosts.
+    pub fn set_all_unproven(&mut self, is_unproven: impl Fn(HostId) -> bool) {
+        for host in &mut self.hosts {
+            let id = host.id;
+            host.enrolled.iter_mut().for_each(|enrolled| enrolled.is_unproven = is_unproven(id));
+        }
+    }
+
     /// When each host was seen last that is waited for: those that are enrolled; where nobody is, those that ask and may be
     /// let go.
     pub(crate) fn heard(&self) -> impl Iterator<Item = Moment> + Clone + '_ {
@@ -175,11 +187,25 @@ impl Fleet {
         }
     }
 
+    /// Makes room for so many more hosts, if there is none for another one.
+    pub(crate) fn make_room(&mut self, more: usize) {
+        if self.hosts.len() == self.hosts.capacity() {
+            self.hosts.reserve_exact(more + 1);
+        }
+    }
+
     /// Puts back a host that a store kept.
     pub(crate) fn put_back(&mut self, host: Host, arrivals: u64) {
         self.arrivals = self.arrivals.max(arrivals).max(host.arrival.get());
-        let (at, id, update_id) = (self.hosts.len(), host.id, host.update_id);
+        let at = self.hosts.len();
+        self.make_room(at / GROWS_BY);
         self.hosts.push(host);
+        self.index_host(at);
+    }
+
+    fn index_host(&mut self, at: usize) {
+        let Some(Host { id, update_id, .. }) = self.hosts.get(at) else { return };
+        let (id, update_id) = (*id, *update_id);
         self.index(id, at);
         if update_id != 0 {
             self.index_update_id(update_id, at);
@@ -208,7 +234,7 @@ impl Fleet {
     pub fn forget(&mut self, goes: impl Fn(&Host) -> bool) -> Vec<HostId> {
         let changed = self.take_changed();
         let mut gone = Vec::new();
-        let kept = std::mem::take(&mut self.hosts).into_iter().filter(|host| {
+        self.hosts.retain(|host| {
             let stays = !goes(host);
             if !stays {
                 self.names.said.drop(host.said);
@@ -216,13 +242,11 @@ impl Fleet {
             }
             stays
         });
-        let kept: Vec<Host> = kept.collect();
         (self.by_id, self.by_update_id) = (Index::default(), Index::default());
         self.former.clear();
         let is_gone: HashSet<HostId> = gone.iter().copied().collect();
         self.stays.retain(|id, _| !is_gone.contains(id));
-        let arrivals = self.arrivals;
-        kept.into_iter().for_each(|host| self.put_back(host, arrivals));
+        (0..self.hosts.len()).for_each(|at| self.index_host(at));
         for at in changed.into_iter().filter_map(|id| self.at(id)).collect::<Vec<_>>() {
             self.note_change(at);
         }

@@ -46,8 +46,8 @@ pub struct Fleet {
     /// Texts of hosts.
     pub names: NameTable,
     hosts: Vec<Host>,
-    by_id: Index,
-    by_update_id: Index,
+    pub(crate) by_id: Index,
+    pub(crate) by_update_id: Index,
     /// Update ids that hosts had before the one that they have.
     former: HashMap<u128, u32>,
     /// Groups by whose names hosts are held.

@@ -72,7 +72,7 @@ struct Said {
 impl Said {
     fn of(record: HostRecord) -> Self {
         Self {
-            labels: record.labels,
+            labels: record.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
             declared: record.declared,
             assigned: record.assigned,
             version: record.version,
