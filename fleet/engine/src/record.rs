@@ -138,7 +138,7 @@ impl Fleet {
     }
 
     /// Room for so many hosts.
-    fn reserve(&mut self, hosts: usize) {
+    pub fn reserve(&mut self, hosts: usize) {
         self.make_room(hosts);
         self.by_id.reserve(hosts, |_| None);
         self.by_update_id.reserve(hosts, |_| None);

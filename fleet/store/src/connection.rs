@@ -13,7 +13,7 @@ use crate::sql::{Sql, SqlRow, SqlValue};
 /// How long a lock of another process is waited for: an operator's stop must be decided within 2 s (FLEET §11).
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 /// Memory for pages, KiB: a million hosts leave 256 MiB for everything (FLEET §11).
-const CACHE_KIB: i64 = 16 * 1024;
+const CACHE_KIB: i64 = 8 * 1024;
 /// Pages in the log before they are brought into the database: 16 MiB, some batches of hosts.
 const CHECKPOINT_PAGES: i64 = 4096;
 /// The log's file is cut to this when it begins anew, bytes.

@@ -105,13 +105,23 @@ fn put_join(db: &dyn Sql, name: &str, token: Option<&JoinTokenRecord>) -> Result
     .map(drop)
 }
 
-/// Reads all of them.
+/// Reads all of them but the hosts that enrolled.
 pub(crate) fn load(db: &dyn Sql) -> Result<Enrolments> {
-    Ok(Enrolments {
-        enrolled: db.rows("SELECT host, key, sequence, how, fixed, change FROM enrolled", &[], enrolled)?,
-        candidates: candidates(db)?,
-        joins: joins(db)?,
+    Ok(Enrolments { enrolled: Vec::new(), candidates: candidates(db)?, joins: joins(db)? })
+}
+
+/// Gives `take` each host that enrolled.
+pub(crate) fn keys(db: &dyn Sql, take: &mut dyn FnMut(EnrolledKey)) -> Result<()> {
+    let name = db.name();
+    db.each("SELECT host, key, sequence, how, fixed, change FROM enrolled", &[], &mut |row| {
+        take(enrolled(&SqlFields::of(row, &name))?);
+        Ok(())
     })
+}
+
+/// The key of a host that enrolled.
+pub(crate) fn key(db: &dyn Sql, host: HostId) -> Result<Option<Key>> {
+    db.first("SELECT key FROM enrolled WHERE host = $1", with![host], |row| row.bytes(0).map(Key))
 }
 
 /// Keys that wait.

@@ -46,4 +46,4 @@ pub use state::{
     Candidate, Change, Committed, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress,
     Enrolments, Fixed, JoinTokenRecord, OPEN, ResourceChange, StoreState, StoredReport, StoredResource, StoredToken,
 };
-pub use store::{News, Store};
+pub use store::{HostSink, News, Store};

@@ -11,11 +11,22 @@ use crate::enrolment;
 use crate::error::{Error, Result};
 use crate::sql::{Sql, SqlExt, SqlFields, SqlRow, with};
 use crate::state::{StoreState, StoredResource, StoredToken};
+use crate::store::HostSink;
 
 /// Most past rollouts at once, count.
 const MOST_ROLLOUTS: u32 = 1000;
 
-/// Everything but hosts.
+/// Everything; what there is of each host goes to `sink`.
+pub(crate) fn load_with(db: &dyn Sql, sink: &mut dyn HostSink) -> Result<StoreState> {
+    let state = load(db)?;
+    let count = |sql| db.count(sql).map(|count| usize::try_from(count).unwrap_or(0));
+    sink.expect(count("SELECT count(*) FROM enrolled")?, count("SELECT count(*) FROM host")?);
+    enrolment::keys(db, &mut |key| sink.take_key(key))?;
+    hosts(db, &mut |host| sink.take_host(host, state.arrivals))?;
+    Ok(state)
+}
+
+/// Everything but hosts and their keys.
 pub(crate) fn load(db: &dyn Sql) -> Result<StoreState> {
     let state = db.first("SELECT revision, json, epoch, arrivals, restored_held FROM book, store", &[], |row| {
         Ok(StoreState {
@@ -92,6 +103,7 @@ pub(crate) fn host(row: &dyn SqlRow, name: &str) -> Result<HostRecord> {
     let id = fields.host(0)?;
     let unreadable = |error: String| unreadable(name, &format!("host {id:032x}"), &error);
     let json = fields.text(1).map_err(|error: Error| unreadable(error.to_string()))?;
-    let record: HostRecord = serde_json::from_str(json).map_err(|error| unreadable(error.to_string()))?;
-    Ok(HostRecord { id, ..record })
+    let mut record: HostRecord = serde_json::from_str(json).map_err(|error| unreadable(error.to_string()))?;
+    record.id = id;
+    Ok(record)
 }

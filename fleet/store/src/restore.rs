@@ -20,7 +20,7 @@ use crate::error::{AtPath, Error, Result};
 use crate::files::{self, DataDir, SIDECARS, beside};
 use crate::lock::StoreLock;
 use crate::sql::{Sql, SqlExt, with};
-use crate::{audit, connection, load, schema, witness};
+use crate::{audit, connection, enrolment, load, schema, witness};
 
 /// What a restore did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,6 +160,7 @@ fn read_backup(path: &Path, force: bool) -> Result<(Connection, Option<RolloutSt
     }
     let book = load::load(&db)?.book;
     // A host that cannot be read is seen now, not when the server starts.
+    enrolment::keys(&db, &mut drop)?;
     load::hosts(&db, &mut drop)?;
     Ok((new, book))
 }

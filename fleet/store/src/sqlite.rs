@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use fleet_engine::record::HostRecord;
+use fleet_engine::host::HostId;
 use fleet_wire::api::AuditHead;
+use protocol::report::Key;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::connection::{self, LOG_LIMIT, Sqlite, sqlite};
@@ -11,8 +12,8 @@ use crate::error::{Error, OfDatabase, Result};
 use crate::files::{self, DataDir, StoreFileId};
 use crate::lock::StoreLock;
 use crate::state::{Change, Committed, StoreState};
-use crate::store::Store;
-use crate::{audit, commit, load, schema, strange, witness};
+use crate::store::{HostSink, Store};
+use crate::{audit, commit, enrolment, load, schema, strange, witness};
 
 /// One open database, and the lock on its directory.
 #[derive(Debug)]
@@ -172,12 +173,13 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn load_with(&mut self, take: &mut dyn FnMut(HostRecord, u64)) -> Result<StoreState> {
+    fn load_with(&mut self, sink: &mut dyn HostSink) -> Result<StoreState> {
         let transaction = self.connection.transaction().sql(&self.database)?;
-        let db = sqlite(&transaction, &self.database);
-        let state = load::load(&db)?;
-        load::hosts(&db, &mut |host| take(host, state.arrivals))?;
-        Ok(state)
+        load::load_with(&sqlite(&transaction, &self.database), sink)
+    }
+
+    fn key(&self, host: HostId) -> Result<Option<Key>> {
+        enrolment::key(&self.db(), host)
     }
 
     fn commit(&mut self, change: &Change<'_>) -> Result<Committed> {

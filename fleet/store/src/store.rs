@@ -7,6 +7,7 @@ use fleet_engine::record::HostRecord;
 use fleet_engine::rollout_state::RolloutState;
 use fleet_wire::api::AuditEntry;
 use jiff::SignedDuration;
+use protocol::report::Key;
 
 use crate::error::{Error, Result};
 use crate::state::{
@@ -35,16 +36,20 @@ pub trait Store: Send + Debug {
         false
     }
 
-    /// Everything that is kept; `take` gets the hosts one by one, and what `Fleet::arrivals` was: so a million of them need not be
-    /// in memory twice. What it got is good only if all could be read.
-    fn load_with(&mut self, take: &mut dyn FnMut(HostRecord, u64)) -> Result<StoreState>;
+    /// Everything that is kept; keys of hosts and then hosts go to `sink`, one by one: so a million of them need not be in memory
+    /// twice. What it got is good only if all could be read.
+    fn load_with(&mut self, sink: &mut dyn HostSink) -> Result<StoreState>;
 
-    /// Everything that is kept, hosts among them.
+    /// Everything that is kept, hosts and their keys among it.
     fn load(&mut self) -> Result<StoreState> {
-        let mut hosts = Vec::new();
-        let state = self.load_with(&mut |host, _| hosts.push(host))?;
-        Ok(StoreState { hosts, ..state })
+        let mut lists = HostLists::default();
+        let mut state = self.load_with(&mut lists)?;
+        (state.enrolments.enrolled, state.hosts) = (lists.keys, lists.hosts);
+        Ok(state)
     }
+
+    /// The key of a host that enrolled.
+    fn key(&self, host: HostId) -> Result<Option<Key>>;
 
     /// Begins a turn: what others wrote since this store looked last, all of it; until the turn ends they wait, for a while.
     /// `None`: they wrote nothing. Errors: `Unavailable`; `Mismatch` where too much was written, or the store went back:
@@ -82,6 +87,34 @@ pub trait Store: Send + Debug {
 
     /// Notes on this host that a stop waits for the store, or that none does any more. When it returns, that is durable.
     fn note_stop(&self, waits: bool) -> Result<()>;
+}
+
+/// Takes what there is of each host when a store is loaded.
+pub trait HostSink {
+    /// So many keys and hosts come: it may make room.
+    fn expect(&mut self, _keys: usize, _hosts: usize) {}
+
+    /// Takes what decides of a host that enrolled.
+    fn take_key(&mut self, key: EnrolledKey);
+
+    /// Takes a host, and what `Fleet::arrivals` was.
+    fn take_host(&mut self, host: HostRecord, arrivals: u64);
+}
+
+#[derive(Default)]
+struct HostLists {
+    keys: Vec<EnrolledKey>,
+    hosts: Vec<HostRecord>,
+}
+
+impl HostSink for HostLists {
+    fn take_key(&mut self, key: EnrolledKey) {
+        self.keys.push(key);
+    }
+
+    fn take_host(&mut self, host: HostRecord, _: u64) {
+        self.hosts.push(host);
+    }
 }
 
 /// What other servers wrote since. `None`: that is as it was.

@@ -12,10 +12,12 @@ use std::time::Instant;
 
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::{Host, HostId};
+use fleet_engine::record::HostRecord;
 use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout_state::{HaltCause, RolloutState};
 use fleet_store::{
-    Change, Committed, EnrolmentChanges, News, ResourceChange, Store, StorePlace, StoreState, StoredReport, StoredToken,
+    Change, Committed, EnrolledKey, EnrolmentChanges, HostSink, News, ResourceChange, Store, StorePlace, StoreState,
+    StoredReport, StoredToken,
 };
 use fleet_wire::api::{ApiError, AuditEntry, Code};
 use jiff::{SignedDuration, Timestamp};
@@ -86,12 +88,36 @@ pub(super) struct Ledger {
 
 /// What the store has.
 fn load(store: &mut dyn Store) -> fleet_store::Result<(StoreState, Fleet)> {
-    let mut fleet = Fleet::default();
-    let state = store.load_with(&mut |host, arrivals| fleet.put_record(host, arrivals, None))?;
+    let mut hosts = LoadedHosts::default();
+    let mut state = store.load_with(&mut hosts)?;
+    let LoadedHosts { keys, mut fleet } = hosts;
     // All are used: what is counted begins with that.
     fleet.free_names();
     fleet.raise_arrivals(state.arrivals);
+    state.enrolments.enrolled = keys;
     Ok((state, fleet))
+}
+
+/// Hosts and their keys as they are loaded.
+#[derive(Default)]
+struct LoadedHosts {
+    keys: Vec<EnrolledKey>,
+    fleet: Fleet,
+}
+
+impl HostSink for LoadedHosts {
+    fn expect(&mut self, keys: usize, hosts: usize) {
+        self.keys.reserve_exact(keys);
+        self.fleet.reserve(hosts);
+    }
+
+    fn take_key(&mut self, key: EnrolledKey) {
+        self.keys.push(key);
+    }
+
+    fn take_host(&mut self, host: HostRecord, arrivals: u64) {
+        self.fleet.put_record(host, arrivals, None);
+    }
 }
 
 impl Ledger {

@@ -7,9 +7,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fleet_engine::record::HostRecord;
+use fleet_engine::host::HostId;
 use fleet_wire::api::AuditHead;
 use jiff::{SignedDuration, Timestamp};
+use protocol::report::Key;
 
 use super::connection::{PostgresConnection, PostgresServer};
 use super::schema::prepare;
@@ -17,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::files::DataDir;
 use crate::sql::{Sql, SqlExt, with};
 use crate::state::{Change, Committed, StoreState};
-use crate::store::{News, Store};
+use crate::store::{HostSink, News, Store};
 use crate::{audit, commit, enrolment, load, strange, witness};
 
 /// The format of the book that this program writes. A book of a newer one is read, and left as it is.
@@ -231,17 +232,20 @@ impl Store for PostgresStore {
         self.is_outdated
     }
 
-    fn load_with(&mut self, take: &mut dyn FnMut(HostRecord, u64)) -> Result<StoreState> {
+    fn load_with(&mut self, sink: &mut dyn HostSink) -> Result<StoreState> {
         self.end_turn();
         let db = &self.connection;
         db.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0")?;
         let status = StoreStatus::of(db)?;
-        let state = load::load(db)?;
-        load::hosts(db, &mut |host| take(host, state.arrivals))?;
+        let state = load::load_with(db, sink)?;
         db.batch("ROLLBACK")?;
         (self.change, self.head, self.epoch) = (status.change, status.head, status.epoch);
         self.is_outdated = status.engine > ENGINE;
         Ok(state)
+    }
+
+    fn key(&self, host: HostId) -> Result<Option<Key>> {
+        enrolment::key(&self.connection, host)
     }
 
     fn take_turn(&mut self) -> Result<Option<News>> {

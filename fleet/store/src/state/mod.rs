@@ -25,7 +25,7 @@ pub struct StoreState {
     pub resources: Vec<StoredResource>,
     /// Tokens, by name.
     pub tokens: Vec<StoredToken>,
-    /// Keys of hosts, and who may enrol.
+    /// Keys of hosts, and who may enrol; from [`crate::Store::load_with`] without keys of those that enrolled.
     pub enrolments: Enrolments,
     /// Hosts, in the order of their rows; empty from [`crate::Store::load_with`].
     pub hosts: Vec<HostRecord>,

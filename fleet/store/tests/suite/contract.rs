@@ -7,7 +7,8 @@ use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout_state::HaltCause;
 use fleet_store::{
-    Change, EnrolledHost, EnrolledKey, EnrolmentChanges, Error, StoreState, StoredReport, StoredResource, StoredToken,
+    Change, EnrolledHost, EnrolledKey, EnrolmentChanges, Error, HostSink, StoreState, StoredReport, StoredResource,
+    StoredToken,
 };
 use protocol::report::Key;
 use testing::postgres::Postgres;
@@ -259,12 +260,47 @@ fn of_a_hosts_changes_the_last_fifty_stay_the_newest_first(bed: &Bed) {
 fn hosts_go_to_the_engine_without_a_list_of_all_of_them(bed: &Bed) {
     let mut store = bed.open();
     let hosts: Vec<_> = (1..=3).map(|id| host(id, "1.0.0")).collect();
-    store.commit(&Change { hosts: hosts.clone(), arrivals: 9, ..Change::default() }).unwrap();
-    let mut fleet = Fleet::default();
-    let state = store.load_with(&mut |host, arrivals| fleet.put_record(host, arrivals, None)).unwrap();
-    assert!(state.hosts.is_empty());
-    assert_eq!(fleet.arrivals(), 9);
-    assert_eq!(fleet.record(2).as_ref(), Some(&hosts[1]));
+    let member = |host: u8| EnrolledKey {
+        host: u128::from(host),
+        key: Key([host; 32]),
+        sequence: 5,
+        change: 9,
+        fixed: None,
+        is_unproven: true,
+    };
+    let enrolled = |host| EnrolledHost { known: member(host), how: "open".to_owned(), since: second(1_700_000_000) };
+    let enrolments = EnrolmentChanges { enrolled: vec![enrolled(1), enrolled(2)], ..EnrolmentChanges::default() };
+    store.commit(&Change { hosts: hosts.clone(), enrolments, arrivals: 9, ..Change::default() }).unwrap();
+    let mut taken = Taken::default();
+    let state = store.load_with(&mut taken).unwrap();
+    assert!(state.hosts.is_empty() && state.enrolments.enrolled.is_empty());
+    assert_eq!((taken.expected, taken.fleet.arrivals()), ((2, 3), 9));
+    assert_eq!(taken.fleet.record(2).as_ref(), Some(&hosts[1]));
+    taken.keys.sort_by_key(|member| member.host);
+    assert_eq!(taken.keys, [member(1), member(2)]);
+    assert_eq!([1, 3].map(|host| store.key(host).unwrap()), [Some(Key([1; 32])), None]);
+}
+
+/// What a server does with what it loads.
+#[derive(Default)]
+struct Taken {
+    expected: (usize, usize),
+    keys: Vec<EnrolledKey>,
+    fleet: Fleet,
+}
+
+impl HostSink for Taken {
+    fn expect(&mut self, keys: usize, hosts: usize) {
+        self.expected = (keys, hosts);
+    }
+
+    fn take_key(&mut self, key: EnrolledKey) {
+        self.keys.push(key);
+    }
+
+    fn take_host(&mut self, host: HostRecord, arrivals: u64) {
+        self.fleet.put_record(host, arrivals, None);
+    }
 }
 
 #[test]
