@@ -133,16 +133,42 @@ fn of_group(group: &GroupStatus, all: bool, back: bool) -> Value {
     }
 }
 
-/// What every host is told by these rollouts: the version, where it is allowed to update.
-pub(super) fn told(rollouts: &RolloutState, fleet: &Fleet, now: Timestamp) -> Vec<Option<Version>> {
-    let mut told = Vec::with_capacity(fleet.hosts().len());
-    rollouts.verdicts(fleet, now, |_, answer| told.push(answer.update.then(|| answer.version.clone())));
-    told.resize(fleet.hosts().len(), None);
+/// What every host is told: the version, where it is allowed to update. Versions are few, and each is there once.
+#[derive(Default)]
+pub(super) struct ToldVersions {
+    versions: Vec<Version>,
+    /// For each host the number of its version, from 1; 0: it is told none, as those are of whom there is nothing.
+    of_hosts: Vec<u16>,
+}
+
+impl ToldVersions {
+    fn add(&mut self, version: Option<&Version>) {
+        let number = version.map_or(0, |version| {
+            let known = self.versions.iter().position(|known| known == version);
+            let known = known.unwrap_or_else(|| {
+                self.versions.push(version.clone());
+                self.versions.len() - 1
+            });
+            u16::try_from(known + 1).unwrap_or(0)
+        });
+        self.of_hosts.push(number);
+    }
+
+    fn get(&self, host: usize) -> Option<&Version> {
+        self.versions.get(usize::from(*self.of_hosts.get(host)?).checked_sub(1)?)
+    }
+}
+
+/// What every host is told by these rollouts.
+pub(super) fn told(rollouts: &RolloutState, fleet: &Fleet, now: Timestamp) -> ToldVersions {
+    let mut told = ToldVersions::default();
+    told.of_hosts.reserve_exact(fleet.hosts().len());
+    rollouts.verdicts(fleet, now, |_, answer| told.add(answer.update.then_some(&answer.version)));
     told
 }
 
 /// The difference between what hosts were told and what they are told by `rollouts`.
-pub(super) fn effects(before: &[Option<Version>], rollouts: &RolloutState, fleet: &Fleet, now: Timestamp) -> Effects {
+pub(super) fn effects(before: &ToldVersions, rollouts: &RolloutState, fleet: &Fleet, now: Timestamp) -> Effects {
     let mut effects = Effects::default();
     let target = rollouts.target.as_ref().map(|target| &target.target);
     let group = |host: &Host| rollouts.rollout.as_ref().and_then(|rollout| rollout.group(host.place));
@@ -155,15 +181,17 @@ pub(super) fn effects(before: &[Option<Version>], rollouts: &RolloutState, fleet
             && !group(host).is_some_and(|group| group.state == State::RolledBack || group.done_while_halted)
             && *above.entry(host.version).or_insert_with(|| fleet.names.text(host.version).parse().is_ok_and(is_later))
     };
-    for ((host, before), after) in fleet.hosts().iter().zip(before).zip(told(rollouts, fleet, now)) {
+    let after = told(rollouts, fleet, now);
+    for (at, host) in fleet.hosts().iter().enumerate() {
+        let (before, after) = (before.get(at), after.get(at));
         let runs = fleet.names.text(host.version);
         let Some(after) = after else {
             effects.above_target += u64::from(is_above_target(host));
             // Of one that is there already a stop takes nothing.
-            effects.stops += u64::from(before.as_ref().is_some_and(|before| before.to_string() != runs));
+            effects.stops += u64::from(before.is_some_and(|before| before.to_string() != runs));
             continue;
         };
-        if before.as_ref() == Some(&after) {
+        if before == Some(after) {
             continue;
         }
         // One that is on its way to the target goes back, though it runs another version yet.

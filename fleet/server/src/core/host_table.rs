@@ -1,39 +1,56 @@
 //! The hosts that are known, as answers find them: what the core writes of each, others read without a lock.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use fleet_engine::host::HostId;
-use fleet_engine::index::Index;
-use protocol::report::Key;
+use fleet_engine::index::PlaceTable;
 
-/// The hosts that are known. A clone shares their slots, so that one with newcomers is made soon.
+use super::enrolments::KeyMark;
+
+/// The hosts that are known. A clone shares their slots, so that one with newcomers is made soon. Ids are known by a hash of 64
+/// bits, whose key nobody outside has: of a million hosts two have the same one at one start in forty million.
 #[derive(Default, Clone)]
 pub(crate) struct HostTable {
     chunks: Vec<Arc<[Slot; CHUNK]>>,
     count: usize,
-    by_id: Index,
-    by_update_id: Index,
+    by_id: PlaceTable,
+    by_update_id: PlaceTable,
     /// Update ids that hosts had before the one that they have, and the places of these hosts.
-    former: HashMap<u128, usize>,
+    former: HashMap<u64, usize>,
+    hash: RandomState,
 }
 
-/// Slots that are made at once.
-const CHUNK: usize = 256;
+/// Slots that are made at once: twelve kibibytes, with what [`Arc`] adds.
+const CHUNK: usize = 255;
 /// Most update ids that lead to a host that has another one now, beyond as many as there are hosts.
 const MOST_FORMER: usize = 1024;
 
 impl HostTable {
     /// The host with this UUID.
     pub(crate) fn get(&self, id: HostId) -> Option<&Slot> {
-        slot(&self.chunks, self.by_id.find(id, |place| slot(&self.chunks, place).map(|slot| slot.id.get()))?)
+        self.get_near(usize::MAX, id)
+    }
+
+    /// The same, looked for first where a host is that came as the one number `place`.
+    pub(crate) fn get_near(&self, place: usize, id: HostId) -> Option<&Slot> {
+        let hash = self.hash(id);
+        let is_it = |place| id_of(&self.chunks, place) == hash;
+        let place = if is_it(place) { place } else { self.by_id.find(hash, is_it)? };
+        slot(&self.chunks, place)
     }
 
     /// The host whose updater has this id, or had it.
     pub(crate) fn by_update_id(&self, id: u128) -> Option<&Slot> {
-        let known = self.by_update_id.find(id, |place| slot(&self.chunks, place).map(|slot| slot.update_id.get()));
-        slot(&self.chunks, known.or_else(|| self.former.get(&id).copied())?)
+        let hash = self.hash(id);
+        let known = self.by_update_id.find(hash, |place| update_id_of(&self.chunks, place) == hash);
+        slot(&self.chunks, known.or_else(|| self.former.get(&hash).copied())?)
+    }
+
+    fn hash(&self, id: u128) -> u64 {
+        self.hash.hash_one(id).max(1)
     }
 
     /// All slots.
@@ -51,32 +68,46 @@ impl HostTable {
         self.by_update_id.len() + self.former.len()
     }
 
-    /// Whether this host is known with this update id; 0: it has none.
-    pub(crate) fn knows(&self, id: HostId, update_id: u128) -> bool {
-        self.get(id).is_some_and(|slot| update_id == 0 || slot.update_id.get() == update_id)
+    /// Whether this host, which came as the one number `place`, is known with this update id; 0: it has none.
+    pub(crate) fn knows(&self, place: usize, id: HostId, update_id: u128) -> bool {
+        let has = |slot: &Slot| slot.update_id.load(Ordering::Relaxed) == self.hash(update_id);
+        self.get_near(place, id).is_some_and(|slot| update_id == 0 || has(slot))
+    }
+
+    /// Makes room for so many more.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        let Self { chunks, by_id, by_update_id, .. } = self;
+        by_id.reserve(more, |place| id_of(chunks, place));
+        by_update_id.reserve(more, |place| update_id_of(chunks, place));
     }
 
     /// Gives the host a slot if it has none, and the update id; 0: none.
     pub(crate) fn meet(&mut self, id: HostId, update_id: u128) {
-        let Self { chunks, count, by_id, by_update_id, former } = self;
-        let found = by_id.find(id, |place| slot(chunks, place).map(|slot| slot.id.get()));
+        self.meet_hashed(self.hash(id), if update_id == 0 { 0 } else { self.hash(update_id) });
+    }
+
+    fn meet_hashed(&mut self, id: u64, update_id: u64) {
+        let Self { chunks, count, by_id, by_update_id, former, .. } = self;
+        let found = by_id.find(id, |place| id_of(chunks, place) == id);
         let place = found.unwrap_or(*count);
         if place == chunks.len() * CHUNK {
             chunks.push(Arc::new(std::array::from_fn(|_| Slot::default())));
         }
+        let chunks = &**chunks;
         let Some(known) = slot(chunks, place) else { return };
         if found.is_none() {
-            known.id.set(id);
+            known.id.store(id, Ordering::Relaxed);
             *count += 1;
-            by_id.insert(id, place, |place| slot(chunks, place).map(|slot| slot.id.get()));
+            by_id.insert(id, place, |place| id_of(chunks, place) == id, |place| id_of(chunks, place));
         }
-        let id_of = |place: usize| slot(chunks, place).map(|slot| slot.update_id.get());
-        let before = known.update_id.get();
+        let (is_it, hash_of) =
+            (|id: u64| move |place| update_id_of(chunks, place) == id, |place| update_id_of(chunks, place));
+        let before = known.update_id.load(Ordering::Relaxed);
         if update_id == 0 || update_id == before {
             return;
         }
         if before != 0 {
-            by_update_id.remove(before, id_of);
+            by_update_id.remove(before, is_it(before), hash_of);
             // A host may change its update id with each question.
             if former.len() >= *count + MOST_FORMER {
                 former.clear();
@@ -84,18 +115,25 @@ impl HostTable {
             former.insert(before, place);
         }
         // Who has it on the way to another one has it no more.
-        if let Some(other) = by_update_id.remove(update_id, id_of).and_then(|at| slot(chunks, at)) {
-            other.update_id.set(0);
+        let other = by_update_id.remove(update_id, is_it(update_id), hash_of);
+        if let Some(other) = other.and_then(|at| slot(chunks, at)) {
+            other.update_id.store(0, Ordering::Relaxed);
         }
-        known.update_id.set(update_id);
-        by_update_id.insert(update_id, place, id_of);
+        known.update_id.store(update_id, Ordering::Relaxed);
+        by_update_id.insert(update_id, place, is_it(update_id), hash_of);
     }
 
-    /// The table without the hosts for which `goes` is true.
-    pub(crate) fn without(&self, goes: impl Fn(HostId) -> bool) -> Self {
-        let mut next = Self::default();
-        for slot in self.slots().filter(|slot| !goes(slot.id.get())) {
-            next.meet(slot.id.get(), slot.update_id.get());
+    /// The table without these hosts.
+    pub(crate) fn without(&self, gone: &[HostId]) -> Self {
+        let gone: HashSet<u64> = gone.iter().map(|id| self.hash(*id)).collect();
+        let mut next = Self { hash: self.hash.clone(), ..Self::default() };
+        next.reserve(self.count);
+        for slot in self.slots() {
+            let id = slot.id.load(Ordering::Relaxed);
+            if gone.contains(&id) {
+                continue;
+            }
+            next.meet_hashed(id, slot.update_id.load(Ordering::Relaxed));
             if let Some(copy) = self::slot(&next.chunks, next.count - 1) {
                 copy.take(slot);
             }
@@ -108,35 +146,25 @@ fn slot(chunks: &[Arc<[Slot; CHUNK]>], place: usize) -> Option<&Slot> {
     chunks.get(place / CHUNK)?.get(place % CHUNK)
 }
 
-/// A UUID that changes while others read. Half of one and half of another is none that somebody has.
-#[derive(Default)]
-struct AtomicId([AtomicU64; 2]);
-
-impl AtomicId {
-    fn get(&self) -> u128 {
-        let [high, low] = self.0.each_ref().map(|half| u128::from(half.load(Ordering::Relaxed)));
-        high << 64 | low
-    }
-
-    fn set(&self, id: u128) {
-        let halves = [id >> 64, id & u128::from(u64::MAX)];
-        for (at, half) in self.0.iter().zip(halves) {
-            at.store(u64::try_from(half).unwrap_or(0), Ordering::Relaxed);
-        }
-    }
+fn id_of(chunks: &[Arc<[Slot; CHUNK]>], place: usize) -> u64 {
+    slot(chunks, place).map_or(0, |slot| slot.id.load(Ordering::Relaxed))
 }
 
-/// A host's word, and when the core was last told of it. One line of a processor's cache, so that a question reads one.
+fn update_id_of(chunks: &[Arc<[Slot; CHUNK]>], place: usize) -> u64 {
+    slot(chunks, place).map_or(0, |slot| slot.update_id.load(Ordering::Relaxed))
+}
+
+/// A host's word, and when the core was last told of it. 48 bytes.
 #[derive(Default)]
-#[repr(align(64))]
 pub(crate) struct Slot {
-    id: AtomicId,
-    /// Its updater's id; 0: it has none.
-    update_id: AtomicId,
+    /// The hash of its id.
+    id: AtomicU64,
+    /// That of its updater's id; 0: it has none.
+    update_id: AtomicU64,
     pub(super) word: AtomicU64,
     /// [`name_of`] the group that it is known to declare; [`BOUND`] is set where what a question says of its group does not count.
     declared: AtomicU64,
-    /// The first bytes of its key; 0: it has none.
+    /// The mark of its key; 0: it has none.
     pub(super) key: AtomicU64,
     pub(super) heard: AtomicU32,
     pub(super) asked: AtomicU32,
@@ -169,19 +197,14 @@ impl Slot {
     }
 
     /// The key that the host's reports and questions are signed with.
-    pub(crate) fn set_key(&self, key: Key) {
-        self.key.store(first(key), Ordering::Relaxed);
+    pub(crate) fn set_key(&self, key: KeyMark) {
+        self.key.store(key.0.get(), Ordering::Relaxed);
     }
 
     pub(crate) fn set(&self, generation: u32, answer: usize) {
         let answer = u64::try_from(answer).unwrap_or(u64::from(u32::MAX)) & u64::from(u32::MAX);
         self.word.store(u64::from(generation) << 32 | answer, Ordering::Release);
     }
-}
-
-/// What slots know of a key; never 0.
-pub(super) fn first(key: Key) -> u64 {
-    u64::from_be_bytes(key.0.first_chunk().copied().unwrap_or_default()).max(1)
 }
 
 /// A group's name as slots compare it, without [`BOUND`].
@@ -194,18 +217,25 @@ pub(crate) fn name_of(group: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::ptr;
+
     use super::*;
 
     #[test]
     fn an_update_id_leads_to_the_host_that_has_it_and_no_other() {
         let mut hosts = HostTable::default();
         [(1, 7), (2, 7), (1, 8), (3, 0)].into_iter().for_each(|(host, update_id)| hosts.meet(host, update_id));
-        for hosts in [hosts.clone(), hosts.without(|_| false)] {
-            let host = |update_id| hosts.by_update_id(update_id).map(|slot| slot.id.get());
-            assert_eq!((host(7), host(8), hosts.len()), (Some(2), Some(1), 3));
+        for hosts in [hosts.clone(), hosts.without(&[])] {
+            let is_host =
+                |update_id, id| hosts.by_update_id(update_id).map(ptr::from_ref) == hosts.get(id).map(ptr::from_ref);
+            assert!(is_host(7, 2) && is_host(8, 1) && hosts.len() == 3);
         }
         hosts.meet(2, 9);
-        let hosts = hosts.without(|id| id == 1);
-        assert!(hosts.get(1).is_none() && hosts.by_update_id(8).is_none() && hosts.knows(2, 9) && hosts.knows(3, 0));
+        let hosts = hosts.without(&[1]);
+        assert!(hosts.get(1).is_none() && hosts.by_update_id(8).is_none());
+        // Wherever each is looked for first.
+        for place in 0..4 {
+            assert!(hosts.knows(place, 2, 9) && hosts.knows(place, 3, 0) && !hosts.knows(place, 3, 9));
+        }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn decide(tx: &mut Tx<'_>, actor: &Actor, host: HostId, decided: &Dec
             Decision::Forget => may_forget(tx.state(), actor, host)?,
             Decision::Assign(None) | Decision::Hold | Decision::Release => {}
         }
-        tx.draft.detail = detail(tx.state(), host, decision);
+        tx.draft.detail = detail(tx, host, decision)?;
         if !carry_out(tx, actor, host, decision)? {
             return Err(ApiError::new(Code::NotFound, format!("no {subject} was seen")));
         }
@@ -125,18 +125,20 @@ pub(super) fn decides_on_keys(Actor { who, role, .. }: &Actor) -> Result<(), Api
 }
 
 /// What the record of a decision has beside its subject: of who is forgotten, what is lost with him.
-fn detail(state: &CoreState, host: HostId, decision: &Decision) -> Value {
+fn detail(tx: &mut Tx<'_>, host: HostId, decision: &Decision) -> Result<Value, ApiError> {
+    // The whole key is in the store alone.
+    let kept = if matches!(decision, Decision::Forget) { tx.ledger.key_of(host)? } else { None };
+    let state = tx.state();
     let mut detail = match (decision, state.fleet.host(host)) {
         (Decision::Assign(group), _) => json!({ "group": group }),
         (Decision::Forget, Some(known)) => {
             let (assigned, version) = (state.fleet.names.text(known.assigned), state.fleet.names.text(known.version));
-            let key = state.enrolments.key(host).map(|key| key.to_string());
-            json!({ "assigned": assigned, "version": version, "key": key })
+            json!({ "assigned": assigned, "version": version, "key": kept.map(|key| key.to_string()) })
         }
         _ => json!({}),
     };
     changes::named(state, host, &mut detail);
-    detail
+    Ok(detail)
 }
 
 /// What a host would be answered now, and why.

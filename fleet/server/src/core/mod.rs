@@ -125,7 +125,7 @@ impl Core {
     }
 }
 
-fn work(worker: &mut Worker, jobs: &Receiver<Job>, questions: &Receiver<HostContact>) {
+fn work(worker: &mut Worker, jobs: &Receiver<Job>, questions: &Receiver<Box<HostContact>>) {
     loop {
         match jobs.recv_timeout(TICK) {
             Ok(job) => {

@@ -1,6 +1,6 @@
 //! From a decision to the snapshot: every host's answer.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use fleet_engine::answer::{HostAnswer, Question};
@@ -9,9 +9,9 @@ use fleet_engine::host::{Host, HostId};
 use fleet_engine::reason::Why;
 use fleet_engine::rollout_state::RolloutState;
 use jiff::Timestamp;
-use protocol::report::Key;
 
 use super::CoreState;
+use super::enrolments::KeyMark;
 use super::host_table::{HostTable, Slot, name_of};
 use super::snapshot::{AnswerTable, Snapshot};
 
@@ -74,17 +74,17 @@ pub(super) fn all(snapshot: &Snapshot, CoreState { rollouts, fleet, .. }: &CoreS
     let unknown = groups
         .filter_map(|name| Some((name.clone(), answer(&Question { group: name.clone(), ..Question::default() })?)))
         .collect();
-    let mut words: Vec<usize> = Vec::with_capacity(fleet.hosts().len());
-    rollouts.verdicts(fleet, now, |_, answer| words.push(answers.keep(answer)));
+    let mut words: Vec<u32> = Vec::with_capacity(fleet.hosts().len());
+    rollouts.verdicts(fleet, now, |_, answer| words.push(u32::try_from(answers.keep(answer)).unwrap_or(u32::MAX)));
     let before = snapshot.table().map(|table| Arc::new(AnswerTable { before: None, ..AnswerTable::clone(&table) }));
     snapshot.publish(Some(AnswerTable { generation, answers: answers.list, unknown, elsewhere, before }));
-    meet(snapshot, fleet.hosts().iter());
+    meet(snapshot, fleet.hosts().iter().enumerate());
     let hosts = snapshot.hosts();
     // One look at each: with a million hosts that is most of a decision's time.
-    for (host, answer) in fleet.hosts().iter().zip(words) {
-        if let Some(slot) = hosts.get(host.id) {
+    for (place, (host, answer)) in fleet.hosts().iter().zip(words).enumerate() {
+        if let Some(slot) = hosts.get_near(place, host.id) {
             know(slot, rollouts, fleet, host);
-            slot.set(generation, answer);
+            slot.set(generation, answer as usize);
         }
     }
 }
@@ -100,7 +100,7 @@ pub(super) fn some(snapshot: &Snapshot, state: &CoreState, ids: &[HostId]) {
     if answers.list.len() > table.answers.len() {
         snapshot.publish(Some(AnswerTable { answers: answers.list, ..AnswerTable::clone(&table) }));
     }
-    meet(snapshot, hosts.iter().copied());
+    meet(snapshot, hosts.iter().copied().map(|host| (usize::MAX, host)));
     let slots = snapshot.hosts();
     for (host, answer) in hosts.into_iter().zip(words) {
         let Some(slot) = slots.get(host.id) else { continue };
@@ -112,7 +112,7 @@ pub(super) fn some(snapshot: &Snapshot, state: &CoreState, ids: &[HostId]) {
 }
 
 /// Notes the keys of hosts.
-pub(super) fn keys(snapshot: &Snapshot, keys: impl IntoIterator<Item = (HostId, Key)>) {
+pub(super) fn keys(snapshot: &Snapshot, keys: impl IntoIterator<Item = (HostId, KeyMark)>) {
     let hosts = snapshot.hosts();
     for (host, key) in keys {
         if let Some(slot) = hosts.get(host) {
@@ -123,20 +123,22 @@ pub(super) fn keys(snapshot: &Snapshot, keys: impl IntoIterator<Item = (HostId, 
 
 /// Forgets hosts: they are answered as strangers.
 pub(super) fn forget(snapshot: &Snapshot, gone: &[HostId]) {
-    let gone: HashSet<HostId> = gone.iter().copied().collect();
-    snapshot.set_hosts(snapshot.hosts().without(|id| gone.contains(&id)));
+    snapshot.set_hosts(snapshot.hosts().without(gone));
 }
 
-/// Gives slots to those of the `hosts` that have none.
-fn meet<'a>(snapshot: &Snapshot, hosts: impl Iterator<Item = &'a Host>) {
+/// Gives slots to those of the `hosts` that have none; before each, where it is looked for first.
+fn meet<'a>(snapshot: &Snapshot, hosts: impl Iterator<Item = (usize, &'a Host)> + Clone) {
     let known = snapshot.hosts();
     // Slots are shared: from the first change until the table is published, readers see it without its index.
-    let missing: Vec<&Host> = hosts.filter(|host| !known.knows(host.id, host.update_id)).collect();
-    if missing.is_empty() {
+    let missing = hosts.filter(|(place, host)| !known.knows(*place, host.id, host.update_id)).map(|(_, host)| host);
+    // Counted first: a list of a million that is dropped at once stays in memory.
+    let count = missing.clone().count();
+    if count == 0 {
         return;
     }
     let mut next = HostTable::clone(&known);
-    missing.into_iter().for_each(|host| next.meet(host.id, host.update_id));
+    next.reserve(count);
+    missing.for_each(|host| next.meet(host.id, host.update_id));
     snapshot.set_hosts(next);
 }
 

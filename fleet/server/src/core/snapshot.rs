@@ -21,7 +21,8 @@ use fleet_wire::answers::graph::Catalogue;
 use jiff::Timestamp;
 use protocol::report::{Key, SignedQuestion, Wanted};
 
-use super::host_table::{HostTable, Slot, first, name_of};
+use super::enrolments::KeyMark;
+use super::host_table::{HostTable, Slot, name_of};
 
 /// How long an answer is good after the store last confirmed it, milliseconds (FLEET §4).
 const GOOD_FOR: u64 = 30_000;
@@ -82,7 +83,7 @@ pub(crate) struct Snapshot {
     /// The last decision, seconds, where the clock is too far behind it; 0: it is not.
     ahead: AtomicI64,
     start: Instant,
-    contacts: SyncSender<HostContact>,
+    contacts: SyncSender<Box<HostContact>>,
     /// Questions that the core could not be told of, because it was busy. They only make a wait longer.
     pub(crate) lost: Counter,
     /// How often somebody who is not known was refused.
@@ -149,8 +150,8 @@ impl TimedAnswer {
 }
 
 impl Snapshot {
-    /// A snapshot that says nothing yet. What the core should know goes to `contacts`.
-    pub(crate) fn new(contacts: SyncSender<HostContact>, cluster: Cluster) -> Self {
+    /// A snapshot that says nothing yet. What the core should know goes to `contacts`: boxed, as the queue's places are made at once.
+    pub(crate) fn new(contacts: SyncSender<Box<HostContact>>, cluster: Cluster) -> Self {
         Self {
             public: ArcSwap::from_pointee(Public::of(RolloutState::default(), ResourceSet::default(), &cluster, None)),
             cluster,
@@ -391,7 +392,7 @@ impl Snapshot {
             }
             slot.heard.store(second(*now), Ordering::Relaxed);
         }
-        if self.contacts.try_send(contact).is_err() {
+        if self.contacts.try_send(Box::new(contact)).is_err() {
             self.lost.add();
             if let Some(slot) = slot {
                 // Its next question tells.
@@ -405,9 +406,10 @@ fn second(now: Timestamp) -> u32 {
     u32::try_from(now.as_second()).unwrap_or(0)
 }
 
-/// Whether a question is signed, by the key that begins so.
+/// Whether a question is signed, by the key of this mark.
 fn is_by(question: &Question, signed: &SignedQuestion, key: u64) -> bool {
-    first(signed.key) == key && question.host.is_some_and(|host| crate::report::is_signed_question(host, signed))
+    KeyMark::of(signed.key).0.get() == key
+        && question.host.is_some_and(|host| crate::report::is_signed_question(host, signed))
 }
 
 /// Tells two questions of a host apart, and to what it was allowed to update.

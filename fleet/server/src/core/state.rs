@@ -12,7 +12,7 @@ use fleet_wire::api::{ApiError, Code};
 use jiff::Timestamp;
 use protocol::report::MAX_NUMBER;
 
-use super::enrolments::{Members, Now};
+use super::enrolments::{EnrolledKeys, Members, Now};
 use crate::tokens::TokenSet;
 
 /// Most different names of groups that only questions made; one more that nobody wrote is not kept.
@@ -40,7 +40,7 @@ impl CoreState {
     ///
     /// # Errors
     /// A resource cannot be read: without it another policy would rule, and hosts would go that it keeps.
-    pub(super) fn take(&mut self, (stored, fleet): (StoreState, Fleet)) -> Result<u64, String> {
+    pub(super) fn take(&mut self, (stored, keys, fleet): (StoreState, EnrolledKeys, Fleet)) -> Result<u64, String> {
         let resources = read_resources(&stored.resources)?;
         self.rollouts = stored.book.unwrap_or_default();
         if self.rollouts.seed == 0 {
@@ -49,12 +49,10 @@ impl CoreState {
         self.tokens.set(stored.tokens);
         (self.resources, self.fleet, self.revision) = (resources, fleet, stored.revision);
         let epoch = epoch(&stored.epoch);
-        self.enrolments.set(stored.enrolments, epoch);
+        self.enrolments.set(keys, stored.enrolments, epoch);
         self.fleet.is_proven = self.enrolments.is_proven();
         self.fleet.drop_imported(|id| self.enrolments.key(id).is_some());
-        for id in self.enrolments.unproven() {
-            self.fleet.set_unproven(id, true);
-        }
+        self.fleet.set_all_unproven(|id| self.enrolments.is_unproven(id));
         Ok(epoch)
     }
 

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use tokio::sync::{broadcast, oneshot};
 
 use super::actor::{Actor, PendingStop, own_id};
-use super::enrolments::Members;
+use super::enrolments::{EnrolledKeys, KeyMark, Members};
 use super::inbox::HostInbox;
 use super::repeats::Repeats;
 use super::snapshot::Snapshot;
@@ -87,32 +87,31 @@ pub(super) struct Ledger {
 }
 
 /// What the store has.
-fn load(store: &mut dyn Store) -> fleet_store::Result<(StoreState, Fleet)> {
+fn load(store: &mut dyn Store) -> fleet_store::Result<(StoreState, EnrolledKeys, Fleet)> {
     let mut hosts = LoadedHosts::default();
-    let mut state = store.load_with(&mut hosts)?;
+    let state = store.load_with(&mut hosts)?;
     let LoadedHosts { keys, mut fleet } = hosts;
     // All are used: what is counted begins with that.
     fleet.free_names();
     fleet.raise_arrivals(state.arrivals);
-    state.enrolments.enrolled = keys;
-    Ok((state, fleet))
+    Ok((state, keys, fleet))
 }
 
 /// Hosts and their keys as they are loaded.
 #[derive(Default)]
 struct LoadedHosts {
-    keys: Vec<EnrolledKey>,
+    keys: EnrolledKeys,
     fleet: Fleet,
 }
 
 impl HostSink for LoadedHosts {
     fn expect(&mut self, keys: usize, hosts: usize) {
-        self.keys.reserve_exact(keys);
+        self.keys.reserve(keys);
         self.fleet.reserve(hosts);
     }
 
     fn take_key(&mut self, key: EnrolledKey) {
-        self.keys.push(key);
+        self.keys.insert(key);
     }
 
     fn take_host(&mut self, host: HostRecord, arrivals: u64) {
@@ -181,7 +180,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    fn take(&mut self, loaded: (StoreState, Fleet)) -> Result<(), String> {
+    fn take(&mut self, loaded: (StoreState, EnrolledKeys, Fleet)) -> Result<(), String> {
         let epoch = self.state.take(loaded)?;
         if self.interval > 0 {
             self.state.fleet.interval = self.interval;
@@ -236,7 +235,7 @@ impl Ledger {
     /// Takes what other servers wrote.
     fn learn(&mut self, mut news: News) -> Result<(), String> {
         let entries = std::mem::take(&mut news.entries);
-        let keys: Vec<_> = news.enrolled.iter().map(|member| (member.host, member.key)).collect();
+        let keys: Vec<_> = news.enrolled.iter().map(|member| (member.host, KeyMark::of(member.key))).collect();
         let gone = std::mem::take(&mut news.forgotten);
         if !gone.is_empty() {
             publish::forget(&self.snapshot, &gone);
@@ -289,7 +288,8 @@ impl Ledger {
         self.generation = self.generation.wrapping_add(1).max(1);
         publish::all(&self.snapshot, &self.state, self.generation, now);
         if self.is_unkeyed && self.snapshot.table().is_some() {
-            publish::keys(&self.snapshot, enrolments.keys());
+            let key = |host: &Host| Some((host.id, enrolments.key(host.id)?));
+            publish::keys(&self.snapshot, fleet.hosts().iter().filter_map(key));
             self.is_unkeyed = false;
         }
         self.snapshot.names.set(fleet.names.len());
@@ -315,9 +315,17 @@ impl Ledger {
     }
 
     /// The hosts that reported since the last write, with their keys.
-    pub(super) fn reported(&self) -> Vec<(HostId, Key)> {
+    pub(super) fn reported(&self) -> Vec<(HostId, KeyMark)> {
         let key = |report: &StoredReport| Some((report.host, self.state.enrolments.key(report.host)?));
         self.reports.iter().filter_map(key).collect()
+    }
+
+    /// The key of a host that enrolled.
+    pub(super) fn key_of(&mut self, host: HostId) -> Result<Option<Key>, ApiError> {
+        if let Some(key) = self.state.enrolments.new_key(host) {
+            return Ok(Some(key));
+        }
+        self.store()?.key(host).map_err(|error| ApiError::new(Code::StoreUnavailable, error.to_string()))
     }
 
     /// Whether the clock is too far behind the last decision, which the snapshot knows from now on.

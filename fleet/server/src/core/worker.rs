@@ -150,7 +150,8 @@ impl Worker {
     }
 
     /// Takes notice of questions: at once; or where other servers hear hosts as well, when this one has its turn.
-    pub(super) fn record_questions(&mut self, questions: impl Iterator<Item = HostContact>) {
+    pub(super) fn record_questions(&mut self, questions: impl Iterator<Item = Box<HostContact>>) {
+        let questions = questions.map(|question| *question);
         if self.ledger.hears_later() {
             self.ledger.hear_questions(questions);
         } else {

@@ -5,9 +5,12 @@
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU64;
+use std::sync::LazyLock;
 
 use fleet_engine::host::HostId;
-use fleet_engine::index::Index;
+use fleet_engine::index::PlaceTable;
 use fleet_store::{
     Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentProgress, Enrolments, Fixed, JoinTokenRecord,
     News, OPEN,
@@ -65,54 +68,111 @@ pub(super) struct Now {
     pub(super) up: i64,
 }
 
-/// Hosts that enrolled, by id. Each is there once: a map would have its id twice.
+/// What tells a key from others, in memory: eight bytes of a hash that only this process can compute. Whoever looks for a key with
+/// the mark of another one has to ask here each time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyMark(pub(super) NonZeroU64);
+
+impl KeyMark {
+    pub(crate) fn of(key: Key) -> Self {
+        static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        Self(NonZeroU64::new(SECRET.hash_one(key)).unwrap_or(NonZeroU64::MIN))
+    }
+}
+
+/// What decides of a host that enrolled, as [`EnrolledKey`] has it. 32 bytes.
+struct Member {
+    /// The hash of its id.
+    host: u64,
+    key: KeyMark,
+    sequence: u64,
+    change: u64,
+}
+
+/// The bit of [`Member::sequence`] of a host that nobody vouched for: numbers of reports have 53.
+const UNPROVEN: u64 = 1 << 63;
+
+impl Member {
+    fn is_of(&self, key: Key) -> bool {
+        self.key == KeyMark::of(key)
+    }
+
+    fn sequence(&self) -> u64 {
+        self.sequence & !UNPROVEN
+    }
+
+    fn set_sequence(&mut self, sequence: u64) {
+        self.sequence = sequence & !UNPROVEN | self.sequence & UNPROVEN;
+    }
+}
+
+/// Hosts that enrolled, by a hash of their ids of 64 bits, whose key nobody outside has.
 #[derive(Default)]
-struct EnrolledKeys {
-    list: Vec<EnrolledKey>,
-    by_host: Index,
+pub(super) struct EnrolledKeys {
+    list: Vec<Member>,
+    by_host: PlaceTable,
+    /// What their join tokens fixed.
+    fixed: HashMap<HostId, Box<Fixed>>,
+    hash: RandomState,
 }
 
 impl EnrolledKeys {
-    fn of(list: Vec<EnrolledKey>) -> Self {
-        let mut by_host = Index::default();
-        for (at, member) in list.iter().enumerate() {
-            by_host.insert(member.host, at, |at| list.get(at).map(|member| member.host));
-        }
-        Self { list, by_host }
+    /// Makes room for so many more.
+    pub(super) fn reserve(&mut self, more: usize) {
+        let Self { list, by_host, .. } = self;
+        list.reserve_exact(more);
+        by_host.reserve(more, |at| list.get(at).map_or(0, |member| member.host));
     }
 
     fn at(&self, host: HostId) -> Option<usize> {
-        self.by_host.find(host, |at| self.list.get(at).map(|member| member.host))
+        let hash = self.hash.hash_one(host);
+        self.by_host.find(hash, |at| self.host_of(at) == hash)
     }
 
-    fn get(&self, host: HostId) -> Option<&EnrolledKey> {
+    fn host_of(&self, at: usize) -> u64 {
+        self.list.get(at).map_or(0, |member| member.host)
+    }
+
+    fn get(&self, host: HostId) -> Option<&Member> {
         self.list.get(self.at(host)?)
     }
 
-    fn get_mut(&mut self, host: HostId) -> Option<&mut EnrolledKey> {
+    fn get_mut(&mut self, host: HostId) -> Option<&mut Member> {
         let at = self.at(host)?;
         self.list.get_mut(at)
     }
 
-    fn insert(&mut self, member: EnrolledKey) {
-        if let Some(known) = self.get_mut(member.host) {
-            *known = member;
+    /// Takes one that enrolled, also in the place of what is known of it.
+    pub(super) fn insert(&mut self, EnrolledKey { host: id, key, sequence, change, fixed, is_unproven }: EnrolledKey) {
+        let sequence = sequence | if is_unproven { UNPROVEN } else { 0 };
+        let (host, known) = (self.hash.hash_one(id), self.at(id));
+        let member = Member { host, key: KeyMark::of(key), sequence, change };
+        self.fixed.remove(&id);
+        self.fixed.extend(fixed.map(|fixed| (id, fixed)));
+        if let Some(place) = known.and_then(|at| self.list.get_mut(at)) {
+            *place = member;
             return;
         }
-        let (host, at) = (member.host, self.list.len());
+        let at = self.list.len();
+        if at == self.list.capacity() {
+            self.list.reserve_exact(at / 8 + 1);
+        }
         self.list.push(member);
-        self.by_host.insert(host, at, |at| self.list.get(at).map(|member| member.host));
+        let host_of = |at: usize| self.list.get(at).map_or(0, |member| member.host);
+        self.by_host.insert(host, at, |at| host_of(at) == host, host_of);
     }
 
     /// The last one takes the place of the one that goes.
     fn remove(&mut self, host: HostId) {
-        let id_of = |at: usize| self.list.get(at).map(|member| member.host);
-        let Some(at) = self.by_host.remove(host, id_of) else { return };
-        let last = self.list.len() - 1;
-        if let Some(moved) = id_of(last).filter(|_| last != at) {
-            self.by_host.insert(moved, at, id_of);
+        let Self { list, by_host, fixed, hash } = self;
+        let (hash, host_of) = (hash.hash_one(host), |at: usize| list.get(at).map_or(0, |member| member.host));
+        let Some(at) = by_host.remove(hash, |at| host_of(at) == hash, host_of) else { return };
+        let last = list.len() - 1;
+        if last != at {
+            by_host.insert(host_of(last), at, |known| known == last, host_of);
         }
-        self.list.swap_remove(at);
+        list.swap_remove(at);
+        fixed.remove(&host);
     }
 }
 
@@ -164,9 +224,9 @@ impl Members {
     }
 
     /// Those that the store has.
-    pub(super) fn set(&mut self, kept: Enrolments, epoch: u64) {
+    pub(super) fn set(&mut self, keys: EnrolledKeys, kept: Enrolments, epoch: u64) {
         self.epoch = epoch;
-        self.members = EnrolledKeys::of(kept.enrolled);
+        self.members = keys;
         self.full.clear();
         self.waiting = kept.candidates.into_iter().map(|candidate| (candidate.host, candidate)).collect();
         self.joins = kept.joins;
@@ -178,19 +238,19 @@ impl Members {
         self.mode != Enrolment::Open
     }
 
-    /// The keys of all that enrolled.
-    pub(super) fn keys(&self) -> impl Iterator<Item = (HostId, Key)> + '_ {
-        self.members.list.iter().map(|member| (member.host, member.key))
+    /// The whole key of a host that enrolled, where the store does not have it yet.
+    pub(super) fn new_key(&self, host: HostId) -> Option<Key> {
+        self.changed.new.iter().rev().find(|new| new.known.host == host).map(|new| new.known.key)
     }
 
     /// The key of a host that enrolled.
-    pub(super) fn key(&self, host: HostId) -> Option<Key> {
+    pub(super) fn key(&self, host: HostId) -> Option<KeyMark> {
         self.members.get(host).map(|member| member.key)
     }
 
     /// What a host's join token fixed.
     pub(super) fn fixed(&self, host: HostId) -> Option<&Fixed> {
-        self.members.get(host)?.fixed.as_deref()
+        self.members.fixed.get(&host).map(|fixed| &**fixed)
     }
 
     /// The key of a host that waits for an operator.
@@ -203,14 +263,9 @@ impl Members {
         self.waiting.get(&host).filter(|candidate| candidate.since <= then).map(|candidate| candidate.key)
     }
 
-    /// Hosts that enrolled and for which nobody vouched, whatever is asked of new ones by now.
-    pub(super) fn unproven(&self) -> impl Iterator<Item = HostId> + '_ {
-        self.members.list.iter().filter(|member| member.is_unproven).map(|member| member.host)
-    }
-
-    /// Whether this one is one of them.
+    /// Whether a host enrolled and nobody vouched for it, whatever is asked of new ones by now.
     pub(super) fn is_unproven(&self, host: HostId) -> bool {
-        self.members.get(host).is_some_and(|member| member.is_unproven)
+        self.members.get(host).is_some_and(|member| member.sequence & UNPROVEN != 0)
     }
 
     /// Drops the keys that wait since a time for which `goes` is true.
@@ -249,10 +304,10 @@ impl Members {
         // A host without a key cannot sign.
         let Some(member) = self.members.get_mut(host) else { return true };
         let Some((key, epoch, number)) = asked else { return false };
-        if member.key != key || epoch != self.epoch || number <= member.sequence {
+        if !member.is_of(key) || epoch != self.epoch || number <= member.sequence() {
             return false;
         }
-        member.sequence = number;
+        member.set_sequence(number);
         self.changed.members.insert(host);
         true
     }
@@ -260,7 +315,7 @@ impl Members {
     /// What comes of a report, of a fleet of so many hosts.
     pub(super) fn judge(&mut self, signed: &ReportBody, fleet: usize, now: Now) -> Judged {
         match self.members.get(signed.host) {
-            Some(member) if member.key == signed.key => self.of_member(signed, now),
+            Some(member) if member.is_of(signed.key) => self.of_member(signed, now),
             Some(_) => self.of_second_key(signed, now),
             None if signed.report.epoch != self.epoch => self.other_epoch(0),
             None => self.of_stranger(signed, fleet, now),
@@ -270,7 +325,7 @@ impl Members {
     fn of_member(&mut self, signed: &ReportBody, now: Now) -> Judged {
         let epoch = self.epoch;
         let Some(member) = self.members.get_mut(signed.host) else { return Ok(Verdict::Waits) };
-        let sequence = member.sequence;
+        let sequence = member.sequence();
         if signed.report.epoch != epoch {
             return self.other_epoch(sequence);
         }
@@ -289,7 +344,7 @@ impl Members {
             let message = format!("a host reports once in {EVERY} s, and at most {BURST} times at once");
             return Err(ApiError::new(Code::TooOften, message).into());
         }
-        member.sequence = signed.report.sequence;
+        member.set_sequence(signed.report.sequence);
         self.full.insert(signed.host, full);
         self.changed.members.insert(signed.host);
         Ok(Verdict::Taken)
@@ -488,8 +543,8 @@ impl Members {
     /// What changed that a store keeps; it stays changed until [`Members::kept`].
     pub(super) fn changes(&self) -> EnrolmentChanges {
         let progress = |host: &HostId| {
-            let EnrolledKey { sequence, change, .. } = self.members.get(*host)?;
-            Some(EnrolmentProgress { host: *host, sequence: *sequence, change: *change })
+            let member = self.members.get(*host)?;
+            Some(EnrolmentProgress { host: *host, sequence: member.sequence(), change: member.change })
         };
         let join = |name: &String| (name.clone(), self.joins.iter().find(|token| token.name == *name).cloned());
         EnrolmentChanges {

@@ -8,7 +8,7 @@ const EPOCH: u64 = 7;
 
 fn members(mode: Enrolment) -> Members {
     let mut members = Members::new(mode);
-    members.set(Enrolments::default(), EPOCH);
+    members.set(EnrolledKeys::default(), Enrolments::default(), EPOCH);
     members
 }
 
@@ -86,7 +86,7 @@ fn of_who_is_forgotten_nothing_is_left_to_write_and_who_comes_again_is_written_a
     drop(members.judge(&shown(1, 9, 2), 0, now(1)));
     drop(members.alerts());
     members.forget(&[1, 2]);
-    assert_eq!([1, 2, 3].map(|host| members.key(host)), [None, None, Some(Key([1; 32]))]);
+    assert_eq!([1, 2, 3].map(|host| members.key(host)), [None, None, Some(KeyMark::of(Key([1; 32])))]);
     assert_eq!(members.judge(&shown(2, 7, 5), 0, now(2)), Ok(Verdict::Taken));
     let changes = members.changes();
     let enrolled: Vec<_> = changes.enrolled.iter().map(|new| (new.known.host, new.known.key)).collect();

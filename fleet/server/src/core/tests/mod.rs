@@ -25,7 +25,7 @@ struct TestCore {
     data: PathBuf,
     snapshot: Arc<Snapshot>,
     worker: Worker,
-    contacts: Receiver<HostContact>,
+    contacts: Receiver<Box<HostContact>>,
 }
 
 impl TestCore {

@@ -92,7 +92,7 @@ impl Bed {
     fn hears_of(&mut self, host: HostId, signed: Option<(Key, u64, u64)>) {
         let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
         let at = crate::clock::now() + SignedDuration::from_mins(1);
-        self.core.worker.record_questions([HostContact { question, at, told: None, signed }].into_iter());
+        self.core.worker.record_questions([Box::new(HostContact { question, at, told: None, signed })].into_iter());
     }
 
     fn state(&self, host: HostId) -> &'static str {
