@@ -21,8 +21,10 @@ const MOST: usize = 1024;
 const MOST_OF_ONE: usize = 32;
 /// What the database says of a session is good for so long.
 const GOOD_FOR: Duration = Duration::from_secs(1);
-/// A database that did not answer is asked again after so long: pages do not wait for it meanwhile.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// A page waits so long for the database: an operator who stops something must not wait for one that is gone.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A database that did not answer is asked again after so long.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
 /// Browsers for which the database is asked at once: who makes cookies up takes no more of its connections.
 const ASKED: usize = 4;
 /// Bytes of a session's secret.
@@ -154,17 +156,18 @@ impl Sessions {
             ended.iter().try_for_each(|digest| shared.end_session(digest))?;
             ask(&shared).map(|found| (found, ended))
         };
-        match tokio::task::spawn_blocking(asked).await.ok()? {
-            Ok((found, ended)) => {
+        let error = match tokio::time::timeout(PATIENCE, tokio::task::spawn_blocking(asked)).await {
+            Ok(Ok(Ok((found, ended)))) => {
                 self.lock().ended.retain(|digest| !ended.contains(digest));
-                Some(found)
+                return Some(found);
             }
-            Err(error) => {
-                tracing::warn!(%error, "sessions of other servers are not known meanwhile");
-                self.lock().failed = Some(Instant::now());
-                None
-            }
-        }
+            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Err(_)) => return None,
+            Err(_) => "it does not answer".to_owned(),
+        };
+        tracing::warn!(error, "sessions of other servers are not known meanwhile");
+        self.lock().failed = Some(Instant::now());
+        None
     }
 
     /// Whether what is known of it here is as good as what the database says.

@@ -149,6 +149,10 @@ fn a_browser_may_come_to_any_server_and_each_knows_the_others() {
     assert_eq!(other.post("/logout", &[("csrf", &other.csrf())]).status, 303);
     fleet.until_all("the logout", |server| there.at(server.addr).get("/").status == 303);
     assert_eq!(third.at(at(1).addr).get("/").status, 200);
+    // Where the database does not answer, who is known at a server goes on there.
+    fleet.sql("ALTER TABLE session RENAME TO gone");
+    assert_eq!(third.at(at(1).addr).get("/").status, 200);
+    fleet.sql("ALTER TABLE gone RENAME TO session");
     // Each knows all, and that one is gone.
     let name = |server: &Server| format!(":{}", server.addr.port());
     let names: Vec<String> = fleet.all().map(name).collect();
@@ -169,8 +173,11 @@ fn a_browser_may_come_to_any_server_and_each_knows_the_others() {
         let page = visitor.get("/").body;
         !page.contains(&format!("{}: ", names[1])) && page.contains(&format!("{}: not heard of for", names[2]))
     });
-    let doctor = first.cli(&["doctor"]);
-    println!("{}", String::from_utf8_lossy(&doctor.stdout));
+    let data = fleet.nodes[0].0.path().join("data");
+    let doctor = first.cli(&["doctor", "--store", &fleet.url, "--data", data.to_str().unwrap()]);
+    let said = String::from_utf8(doctor.stdout).unwrap();
+    let line = |name: &str, rest: &str| said.lines().any(|line| line.contains(&format!("{name}{rest}")));
+    assert!(line(&names[0], ": version ") && line(&names[2], ": not heard of for ") && !line(&names[1], ":"), "{said}");
 }
 
 /// As docs/fleet-scale.md prints it, but for addresses and TLS: database, configuration, and a balancer before three servers.
