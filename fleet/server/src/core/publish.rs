@@ -111,14 +111,16 @@ pub(super) fn some(snapshot: &Snapshot, state: &CoreState, ids: &[HostId]) {
     }
 }
 
-/// Notes the keys of hosts.
-pub(super) fn keys(snapshot: &Snapshot, keys: impl IntoIterator<Item = (HostId, KeyMark)>) {
-    let hosts = snapshot.hosts();
+/// Notes the keys of hosts. Gives whether each of them has a slot.
+pub(super) fn keys(snapshot: &Snapshot, keys: impl IntoIterator<Item = (HostId, KeyMark)>) -> bool {
+    let (hosts, mut is_each) = (snapshot.hosts(), true);
     for (host, key) in keys {
-        if let Some(slot) = hosts.get(host) {
-            slot.set_key(key);
+        match hosts.get(host) {
+            Some(slot) => slot.set_key(key),
+            None => is_each = false,
         }
     }
+    is_each
 }
 
 /// Forgets hosts: they are answered as strangers.

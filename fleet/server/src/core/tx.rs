@@ -246,8 +246,8 @@ impl Ledger {
         self.unpublished.extend(changed);
         self.is_unpublished |= is_decision;
         self.snapshot.waiting.set(self.state.enrolments.waiting());
-        publish::keys(&self.snapshot, keys);
-        self.is_unkeyed |= self.snapshot.table().is_none();
+        // Who is new has no slot before it is published.
+        self.is_unkeyed |= !publish::keys(&self.snapshot, keys);
         if self.state.rollouts.last_step > before {
             self.times.other_stepped();
         }
@@ -266,6 +266,8 @@ impl Ledger {
             self.publish(now);
         } else if !hosts.is_empty() {
             self.publish_some(&hosts);
+            let key = |host: &HostId| Some((*host, self.state.enrolments.key(*host)?));
+            publish::keys(&self.snapshot, hosts.iter().filter_map(key));
         }
     }
 

@@ -99,6 +99,23 @@ fn what_one_decides_and_hears_all_know_within_two_seconds() {
     assert!(third.ok(&["audit", "verify"]).contains("records"));
 }
 
+/// A host that enrolled at one server is heard wherever it asks, by what it signs.
+#[test]
+fn a_host_is_heard_by_a_server_that_it_never_reported_to() {
+    let Some(fleet) = Fleet::start(2, &[]) else { return };
+    let (first, second) = (fleet.node(0), fleet.node(1));
+    first.rolls(&["dev"]);
+    first.agents(&["start-update", "dev"]);
+    second.until("the rollout", || second.get("/v1/webapi/find?group=dev").1.contains("1.1.0"));
+    let (epoch, host) = (epoch(first), Host::new(1, "dev"));
+    assert_eq!(host.sends(first.addr, &host.says(epoch, "1.0.0", None)).0, 200);
+    second.until("its turn has come", || host.asks(second, Some(epoch)).1);
+    fleet.until_all("it was told", |server| {
+        host.asks(second, Some(epoch));
+        state(server, &host) == "told"
+    });
+}
+
 #[test]
 fn what_is_limited_is_limited_for_all_together() {
     let Some(fleet) = Fleet::start(2, &["--enrolment", "token"]) else { return };
