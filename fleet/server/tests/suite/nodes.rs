@@ -117,6 +117,26 @@ fn a_host_is_heard_by_a_server_that_it_never_reported_to() {
 }
 
 #[test]
+fn the_record_of_who_is_forgotten_has_the_key_that_another_server_took() {
+    let Some(fleet) = Fleet::start(2, &[]) else { return };
+    let (first, second, host) = (fleet.node(0), fleet.node(1), Host::new(1, "dev"));
+    first.rolls(&["dev"]);
+    let epoch = epoch(first);
+    assert_eq!(host.sends(first.addr, &host.says(epoch, "1.0.0", None)).0, 200);
+    second.until("the host", || second.ok(&["hosts"]).contains(&host.id));
+    second.ok(&["host", &host.id, "forget"]);
+    let records = second.records();
+    let forgotten = records.iter().find(|record| record["action"] == "forget").unwrap();
+    assert_eq!(forgotten["detail"]["key"], host.key().to_string());
+    // It comes again with another one, which all believe.
+    first.until("it is gone", || !first.ok(&["hosts"]).contains(&host.id));
+    let again = Host::with_key(1, "dev", 9);
+    assert_eq!(again.sends(first.addr, &again.says(epoch, "1.0.0", None)).0, 200);
+    assert_eq!(again.sends(second.addr, &again.says(epoch, "1.0.0", None)).0, 200);
+    assert_ne!(host.sends(second.addr, &host.says(epoch, "1.0.0", None)).0, 200);
+}
+
+#[test]
 fn what_is_limited_is_limited_for_all_together() {
     let Some(fleet) = Fleet::start(2, &["--enrolment", "token"]) else { return };
     let (first, second) = (fleet.node(0), fleet.node(1));

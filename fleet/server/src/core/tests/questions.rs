@@ -134,6 +134,22 @@ fn an_enrolled_host_is_heard_of_by_what_its_key_signed() {
     assert!(bed.core.worker.ledger.state.fleet.host(9).unwrap().enrolled.unwrap().is_unproven, "it enrolled by itself");
 }
 
+/// Before the store has its key, and afterwards.
+#[test]
+fn the_record_of_who_is_forgotten_has_its_key() {
+    let mut bed = Bed::new();
+    let (key, _) = bed.reports(9, 1);
+    bed.decide(9, Decision::Forget);
+    bed.reports(10, 1);
+    bed.core.tx().commit().unwrap();
+    bed.decide(10, Decision::Forget);
+    let reader = fleet_store::StoreReader::open(&bed.core.data.as_path().into()).unwrap();
+    let records = reader.latest(None, None, 100).unwrap();
+    let keys: Vec<_> =
+        records.iter().filter(|record| record.action == "forget").map(|record| &record.detail["key"]).collect();
+    assert_eq!(keys, [&json!(key.to_string()); 2]);
+}
+
 #[test]
 fn where_hosts_enrol_by_token_who_only_asks_is_answered_and_kept_nowhere() {
     let group = json!({ "name": "dev", "days": ["*"], "start_hour": 12 });
