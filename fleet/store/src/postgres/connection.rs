@@ -26,6 +26,8 @@ const STATEMENT_TIMEOUT: &str = "SET statement_timeout = '8s'";
 const READERS: usize = 8;
 /// Statements that are on their way at once.
 const PIPELINE: usize = 256;
+/// Rows that are waited for together: to wait costs more than a row.
+const AT_ONCE: usize = 256;
 /// Between two attempts to listen.
 const LISTEN_AGAIN: Duration = Duration::from_secs(2);
 /// Where our tables are.
@@ -255,10 +257,13 @@ impl Sql for PostgresConnection {
     fn each(&self, sql: &str, with: &[SqlValue<'_>], take: &mut dyn FnMut(&dyn SqlRow) -> Result<()>) -> Result<()> {
         let rows = self.wait(async { self.client.query_raw(&self.client.prepare_cached(sql).await?, with).await })?;
         let mut rows = pin!(rows);
-        while let Some(row) = self.wait(rows.try_next())? {
-            take(&row)?;
+        loop {
+            let some: Vec<_> = self.wait(rows.as_mut().take(AT_ONCE).try_collect())?;
+            some.iter().try_for_each(|row| take(row))?;
+            if some.len() < AT_ONCE {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 }
 
