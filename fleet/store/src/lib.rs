@@ -44,6 +44,7 @@ pub use shared::{ServerReport, ServerStatus, SessionLimits, SharedTables, Stored
 pub use sqlite::SqliteStore;
 pub use state::{
     Candidate, Change, Committed, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress,
-    Enrolments, Fixed, JoinTokenRecord, OPEN, ResourceChange, StoreState, StoredReport, StoredResource, StoredToken,
+    Enrolments, Fixed, HostSink, JoinTokenRecord, OPEN, ResourceChange, StoreState, StoredReport, StoredResource,
+    StoredToken,
 };
-pub use store::{HostSink, News, Store};
+pub use store::{News, Store};

@@ -10,8 +10,7 @@ use crate::column::{parse, time, unreadable};
 use crate::enrolment;
 use crate::error::{Error, Result};
 use crate::sql::{Sql, SqlExt, SqlFields, SqlRow, with};
-use crate::state::{StoreState, StoredResource, StoredToken};
-use crate::store::HostSink;
+use crate::state::{HostSink, StoreState, StoredResource, StoredToken};
 
 /// Most past rollouts at once, count.
 const MOST_ROLLOUTS: u32 = 1000;

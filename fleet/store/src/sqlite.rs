@@ -11,8 +11,8 @@ use crate::connection::{self, LOG_LIMIT, Sqlite, sqlite};
 use crate::error::{Error, OfDatabase, Result};
 use crate::files::{self, DataDir, StoreFileId};
 use crate::lock::StoreLock;
-use crate::state::{Change, Committed, StoreState};
-use crate::store::{HostSink, Store};
+use crate::state::{Change, Committed, HostSink, StoreState};
+use crate::store::Store;
 use crate::{audit, commit, enrolment, load, schema, strange, witness};
 
 /// One open database, and the lock on its directory.

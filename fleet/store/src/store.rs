@@ -11,7 +11,7 @@ use protocol::report::Key;
 
 use crate::error::{Error, Result};
 use crate::state::{
-    Candidate, Change, Committed, EnrolledKey, JoinTokenRecord, StoreState, StoredResource, StoredToken,
+    Candidate, Change, Committed, EnrolledKey, HostSink, JoinTokenRecord, StoreState, StoredResource, StoredToken,
 };
 
 /// An open store. One of PostgreSQL is shared: others write it as well, and each write is made from all that was written before.
@@ -87,18 +87,6 @@ pub trait Store: Send + Debug {
 
     /// Notes on this host that a stop waits for the store, or that none does any more. When it returns, that is durable.
     fn note_stop(&self, waits: bool) -> Result<()>;
-}
-
-/// Takes what there is of each host when a store is loaded.
-pub trait HostSink {
-    /// So many keys and hosts come: it may make room.
-    fn expect(&mut self, _keys: usize, _hosts: usize) {}
-
-    /// Takes what decides of a host that enrolled.
-    fn take_key(&mut self, key: EnrolledKey);
-
-    /// Takes a host, and what `Fleet::arrivals` was.
-    fn take_host(&mut self, host: HostRecord, arrivals: u64);
 }
 
 #[derive(Default)]

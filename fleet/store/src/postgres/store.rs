@@ -17,8 +17,8 @@ use super::schema::prepare;
 use crate::error::{Error, Result};
 use crate::files::DataDir;
 use crate::sql::{Sql, SqlExt, with};
-use crate::state::{Change, Committed, StoreState};
-use crate::store::{HostSink, News, Store};
+use crate::state::{Change, Committed, HostSink, StoreState};
+use crate::store::{News, Store};
 use crate::{audit, commit, enrolment, load, strange, witness};
 
 /// The format of the book that this program writes. A book of a newer one is read, and left as it is.

@@ -37,6 +37,18 @@ pub struct StoreState {
     pub is_restored_held: bool,
 }
 
+/// Takes what there is of each host when a store is loaded.
+pub trait HostSink {
+    /// So many keys and hosts come: it may make room.
+    fn expect(&mut self, _keys: usize, _hosts: usize) {}
+
+    /// Takes what decides of a host that enrolled.
+    fn take_key(&mut self, key: EnrolledKey);
+
+    /// Takes a host, and what `Fleet::arrivals` was.
+    fn take_host(&mut self, host: HostRecord, arrivals: u64);
+}
+
 /// A resource as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredResource {
