@@ -294,6 +294,9 @@ impl GroupView<'_> {
         let (rollout, group, look) = (self.rollout, self.look.group, &self.look);
         let was_told = host.is_some_and(|host| look.mark(host).is_some());
         let (is_target, update) = group.tells(rollout, look, host, state, was_told);
+        let away = host.filter(|host| look.may_be_away(host));
+        let (update, is_target) =
+            (update && away.is_none(), is_target && away.is_none_or(|away| away.version == look.target));
         let is_new = is_new(host);
         if rollout.mode == Mode::Disabled {
             return MemberAnswer { is_target: true, update: false, is_new, cause: Cause::Plain(Why::Disabled) };

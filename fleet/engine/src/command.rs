@@ -11,7 +11,7 @@ use crate::calendar::{Blackout, blackout_at, end_of_blackout};
 use crate::fleet::Fleet;
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::{HaltRule, Why};
-use crate::rollout::{GateAnswer, GroupStatus, Rollout, State};
+use crate::rollout::{GateAnswer, GroupStatus, Halt, Rollout, State};
 use crate::rollout_state::{HaltCause, RolloutState};
 
 named! { name[&] self:
@@ -430,6 +430,7 @@ impl GroupStatus {
             (State::Done, _) => return already(&name, "done"),
             (State::RolledBack, _) => {
                 self.may_begin()?;
+                self.turn_round(now);
                 self.try_again(now);
             }
             (State::Unstarted, _) => self.may_begin()?,
@@ -452,6 +453,10 @@ impl GroupStatus {
                 // Late-comers of a group that is done are let go; those of one that was halted are not.
                 if before != State::Halted {
                     self.may_begin()?;
+                }
+                let is_back = |halt: &Halt| halt.from == State::RolledBack;
+                if before == State::RolledBack || self.halt.as_ref().is_some_and(is_back) {
+                    self.turn_round(now);
                 }
                 self.done_while_halted = before == State::Halted;
                 if before == State::RolledBack {

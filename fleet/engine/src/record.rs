@@ -200,6 +200,7 @@ mod tests {
                 code: "unhealthy".to_owned(),
             }),
             is_by_hand: false,
+            is_of_before: false,
         };
         fleet.report(&report, None, Timestamp::from_second(1_000_000).unwrap());
         fleet.assign(7, Some("special"), None, Timestamp::from_second(1_000_001).unwrap());

@@ -141,6 +141,20 @@ pub enum GateAnswer {
     Stop,
 }
 
+/// A group as it was until it turned round: who was let go then may be on its way, and nobody has written yet that it was told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FormerCourse {
+    /// Since then nobody was let go by it.
+    pub(crate) end: Moment,
+    /// What of it decides who was.
+    pub(crate) group: GroupStatus,
+}
+
+impl FormerCourse {
+    /// Most of a group, of which the oldest go: a person turns it round, and each is over after an hour.
+    const MOST: usize = 8;
+}
+
 /// Hosts let go in the present hour ([`crate::policy::Rate`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RateAccount {
@@ -218,6 +232,9 @@ pub struct GroupStatus {
     pub(crate) attempt_began: Moment,
     /// It is halted.
     pub halt: Option<Halt>,
+    /// Its courses before it turned round, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) courses: Vec<FormerCourse>,
     /// It was marked as done while it was halted: who was not let go stays.
     #[serde(rename = "is_closed")]
     pub done_while_halted: bool,
@@ -498,6 +515,20 @@ impl GroupStatus {
             reason.clone_into(&mut self.last_update_reason);
         }
         self.state = state;
+    }
+
+    /// It goes the other way from `now` on, or the same way anew. Whoever was let go so far keeps its slot until it is heard of.
+    pub(crate) fn turn_round(&mut self, now: Timestamp) {
+        let (end, state) = self.halt.as_ref().map_or((now, self.state), |halt| (halt.at, halt.from));
+        if state == State::Unstarted || self.done_while_halted {
+            return;
+        }
+        let (pace, proof) = (self.policy.pace.clone(), self.policy.proof.clone());
+        let policy = GroupPolicy { pace, proof, ..GroupPolicy::default() };
+        let (halt, courses, reason) = (None, Vec::new(), WaitReason::default());
+        let group = Self { policy, state, halt, courses, reason, tally: Tally::default(), ..self.clone() };
+        self.courses.push(FormerCourse { end: Moment::of(end), group });
+        self.courses.drain(..self.courses.len().saturating_sub(FormerCourse::MOST));
     }
 
     /// Begins to let hosts go anew.

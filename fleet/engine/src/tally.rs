@@ -8,7 +8,7 @@ use crate::host::{Host, HostFailure, Last, Mark, Outcome};
 use crate::listening::{Listening, heard_every};
 use crate::moment::Moment;
 use crate::names::Name;
-use crate::rollout::{Cursor, GroupStatus, State};
+use crate::rollout::{Cursor, FormerCourse, GroupStatus, State};
 
 named! { name[] self:
 /// A host's state in a rollout; the first that holds (FLEET §3).
@@ -48,6 +48,9 @@ pub const DEPARTED_AFTER: u32 = 86_400;
 /// Seconds after its jitter in which a host that was told must come to an outcome: an hour covers question, download and
 /// watch.
 const STALLED_AFTER: u32 = 3_600;
+/// Seconds after which it is known who was told what was decided before: an answer is good for 30 of them, and the rest is for a slow
+/// write, clocks that differ, and the report of who began.
+const ANSWERS_LAST: u32 = 45;
 
 /// The view of one group at one time, from which states of its hosts are derived.
 #[derive(Debug, Clone, Copy)]
@@ -75,9 +78,14 @@ pub struct TallyContext<'a> {
 }
 
 impl TallyContext<'_> {
-    /// What the present rollout did to `host`, in the direction in which the group goes now.
+    /// What the present rollout did to `host`, in the direction in which the group goes now. What it was told before the group turned
+    /// round, and did not do, is over.
     pub fn mark(&self, host: &Host) -> Option<Mark> {
-        self.any_mark(host).filter(|_| host.told_back == self.is_going_back())
+        let is_over = |mark: &Mark, course: &FormerCourse| {
+            mark.arrived.is_none() && mark.told <= course.end && is_at_rest(host, course, self.told_version(host))
+        };
+        let counts = |mark: &Mark| !self.group.courses.iter().any(|course| is_over(mark, course));
+        self.any_mark(host).filter(|mark| host.told_back == self.is_going_back() && counts(mark))
     }
 
     /// The same, in either direction.
@@ -108,7 +116,9 @@ impl TallyContext<'_> {
 
     /// The same, were the host not excluded.
     fn state_of_member(&self, host: &Host) -> HostState {
-        if self.any_mark(host).is_none() && host.failure().is_none() {
+        if !self.group.courses.is_empty() && self.may_go_the_other_way(host) {
+            HostState::LetGo
+        } else if self.any_mark(host).is_none() && host.failure().is_none() {
             self.state_of_untold(host)
         } else if self.goes_the_other_way(host) {
             HostState::Told
@@ -305,8 +315,47 @@ impl TallyContext<'_> {
     pub fn goes_the_other_way(&self, host: &Host) -> bool {
         let Some(mark) = self.any_mark(host).filter(|_| host.told_back != self.is_going_back()) else { return false };
         let to = self.told_version(host);
-        let has_failed = host.failure().is_some_and(|failure| failure.to == to && failure.at >= mark.told);
-        mark.arrived.is_none() && host.version != to && !has_failed && self.over_at(&mark).is_none()
+        // In the very second in which it was told again, what it reported is of the attempt before.
+        let is_of_it = |at: Moment| self.group.courses.last().is_none_or(|course| at >= course.group.attempt_began);
+        let is_new = |at: Moment| at >= mark.told && is_of_it(at);
+        let has_failed = host.failure().is_some_and(|failure| failure.to == to && is_new(failure.at));
+        let is_here = || self.group.courses.last().is_some_and(|course| is_at_rest(host, course, to));
+        mark.arrived.is_none() && host.version != to && !has_failed && self.over_at(&mark).is_none() && !is_here()
+    }
+
+    /// It was let go before the group turned round, and nobody knows yet whether it was told: it keeps its slot as long as it may be,
+    /// and where it reports that it is on that way.
+    fn may_go_the_other_way(&self, host: &Host) -> bool {
+        let group = self.group;
+        let may_go = |course: &FormerCourse| {
+            let wanted = if course.group.state == State::RolledBack { self.start } else { self.target };
+            let then = TallyContext { group: &course.group, wanted, is_frozen: false, ..*self };
+            let may_be_told = self.now <= course.end.after(ANSWERS_LAST);
+            (may_be_told || is_under_way(host, wanted)) && then.state(host) == HostState::LetGo
+        };
+        let lets_go = !matches!(group.state, State::Unstarted | State::Halted) && !group.done_while_halted;
+        lets_go && group.is_capped() && group.courses.iter().any(may_go)
+    }
+
+    /// It was told before the group turned round for the last time.
+    pub(crate) fn was_told_before(&self, host: &Host) -> bool {
+        let end = self.group.courses.last().map(|course| course.end);
+        let is_before = |mark: Mark| end.is_some_and(|end| mark.told <= end);
+        self.goes_the_other_way(host) || self.any_mark(host).is_some_and(is_before)
+    }
+
+    /// It is told nothing new: nobody knows whether it was told to go the other way; or it was, from what the group goes to, and a word
+    /// to stay would send it back if the group turned again.
+    pub(crate) fn may_be_away(&self, host: &Host) -> bool {
+        let may_have_gone = || host.version == self.wanted && self.goes_the_other_way(host);
+        let has_turned = !self.group.courses.is_empty() && self.group.is_capped();
+        has_turned && (may_have_gone() || self.may_go_the_other_way(host))
+    }
+
+    /// Whether hosts of a former course have timed out that were told last.
+    pub(crate) fn is_over(course: &FormerCourse, listening: Listening<'_>) -> bool {
+        let seconds = ANSWERS_LAST + STALLED_AFTER + course.group.policy.pace.jitter;
+        listening.is_over(course.end, seconds)
     }
 
     /// Its turn has come.
@@ -344,6 +393,11 @@ impl TallyContext<'_> {
         let counted_to = self.group.counted_to;
         host.joined.get() <= counted_to && host.enrolled.is_some_and(|enrolled| enrolled.at.get() <= counted_to)
     }
+}
+
+/// It was heard of when nobody was told any more to go to `to` by a former course, and no change to that goes on.
+fn is_at_rest(host: &Host, course: &FormerCourse, to: Name) -> bool {
+    host.heard > course.end.after(ANSWERS_LAST) && !is_under_way(host, to)
 }
 
 /// It reports that it runs `version`, and no change to it goes on.

@@ -74,6 +74,7 @@ impl ReportBody {
             disabled: Some(!enabled),
             is_by_hand: change.is_some() && last.as_ref().is_some_and(|last| last.rollout.is_none()),
             last: change,
+            is_of_before: false,
         }
     }
 }

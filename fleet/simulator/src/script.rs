@@ -243,6 +243,7 @@ impl World {
             pinned: report.pinned,
             disabled: report.disabled,
             is_by_hand: report.last.as_ref().is_some_and(|last| last.by_hand),
+            is_of_before: false,
             last,
         };
         self.fleet.report(&taken, self.book.rollout.as_ref(), now);

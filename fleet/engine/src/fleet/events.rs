@@ -44,6 +44,8 @@ pub struct HostReport {
     pub last: Option<HostChange>,
     /// No rollout told it of that: somebody asked for it on the host.
     pub is_by_hand: bool,
+    /// That was of a rollout or an attempt before: a failure is no failure of the present one.
+    pub is_of_before: bool,
 }
 
 /// A host's last change, as a report has it.
@@ -282,7 +284,7 @@ impl Fleet {
             host.declared = group.unwrap_or(host.declared);
             host.said = said;
             if let Some(last) = last {
-                host.take(last, wanted, has_part || !host.flags.is_held());
+                host.take(last, wanted, !report.is_of_before && (has_part || !host.flags.is_held()));
             }
         });
         if let Some(rollout) = rollout {
@@ -329,15 +331,18 @@ impl Fleet {
         let takes = self.look(at, Some(rollout), now).zip(self.hosts.get(at)).is_some_and(|(look, host)| {
             let is_as_it_goes = back == (look.group.state == State::RolledBack);
             let wanted = if back { look.start } else { look.target };
+            let is_later = || look.any_mark(host).is_none_or(|mark| mark.told <= told);
             let is_new = || host.version != wanted && look.any_mark(host).is_none_or(|mark| mark.told < told);
             let flags = Flags { held: false, held_by_group: false, ..host.flags };
             let state =
                 if host.flags.is_held() { look.state(&Host { flags, ..host.clone() }) } else { look.state(host) };
             match state {
                 HostState::LetGo if is_as_it_goes => true,
-                HostState::Told => is_as_it_goes && look.goes_the_other_way(host),
+                HostState::Told => is_as_it_goes && is_later() && look.was_told_before(host),
                 HostState::LetGo | HostState::Pending | HostState::Silent => is_new(),
-                HostState::Excluded | HostState::Updated | HostState::Failed | HostState::TimedOut => false,
+                // Another server did not know yet that its group has turned round.
+                HostState::Updated => !is_as_it_goes && is_new(),
+                HostState::Excluded | HostState::Failed | HostState::TimedOut => false,
             }
         });
         if let Some(host) = self.hosts.get_mut(at).filter(|_| takes) {

@@ -152,6 +152,7 @@ impl GroupStatus {
 
     /// Those that were told or run the target go back.
     pub(crate) fn roll_back(&mut self, reason: &str, at_once: bool, now: Timestamp) {
+        self.turn_round(now);
         self.try_again(now);
         self.note(State::RolledBack, reason, now);
         // They go back as all others do, and are no proof any more.

@@ -38,6 +38,7 @@ impl RolloutState {
         rollout.clock.clone_from(&self.clock);
         rollout.start_block = self.block_of_start(&rollout);
         rollout.begin_retries(fleet);
+        rollout.end_courses(now);
         rollout.count(fleet, now);
         let mut counted = rollout.groups.clone();
         rollout.hold(&self.holds, now);
@@ -90,6 +91,13 @@ impl RolloutState {
 impl Rollout {
     fn begin_retries(&mut self, fleet: &Fleet) {
         self.groups.iter_mut().for_each(|group| group.begin_retries(fleet.arrivals()));
+    }
+
+    fn end_courses(&mut self, now: Timestamp) {
+        let listening = self.clock.at(now);
+        for group in &mut self.groups {
+            group.courses.retain(|course| !TallyContext::is_over(course, listening));
+        }
     }
 
     /// Counts the hosts of each group.

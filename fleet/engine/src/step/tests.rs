@@ -417,3 +417,86 @@ fn what_an_earlier_version_kept_of_a_hold_lasts_until_run() {
         assert_eq!(told(&mut state, "06T12:03"), [true; 3], "{reach}: run");
     }
 }
+
+/// A group of twenty, of which four may be on their way, is rolled back by a server that does not know what another one told.
+#[test]
+fn who_was_let_go_before_its_group_turned_round_keeps_its_slot_as_long_as_it_may_be_on_its_way() {
+    let (mut state, mut fleet) = (state(None, 0), Fleet::default());
+    let began = twenty(&mut state, &mut fleet);
+    let after = |seconds| began + SignedDuration::from_secs(seconds);
+    let does = |command: Command, state: &mut RolloutState, fleet: &mut Fleet, now: Timestamp| {
+        state.command(&command, fleet, now).unwrap();
+        state.step(fleet, now);
+    };
+    let a = || vec!["a".to_owned()];
+    does(Command::Start { groups: a(), force: false, ignore_blackout: false }, &mut state, &mut fleet, began);
+    let is_told = |host: HostId, state: &RolloutState, fleet: &Fleet, now: Timestamp| {
+        let question = Question { host: Some(host), ..Question::default() };
+        state.answer(fleet, &question, now).unwrap().update
+    };
+    let let_go =
+        |state: &RolloutState, fleet: &Fleet| (1..=20).filter(|host| is_told(*host, state, fleet, after(9))).collect();
+    let first: Vec<HostId> = let_go(&state, &fleet);
+    assert_eq!(first.len(), 4);
+    let arrived = [first[0], first[1]];
+    for host in arrived {
+        report(host, "2.0.0", Some(Outcome::Updated), &mut state, &mut fleet, after(9));
+    }
+    state.step(&mut fleet, after(9));
+    let second: Vec<HostId> = let_go(&state, &fleet);
+    let way: Vec<HostId> = second.into_iter().filter(|host| !arrived.contains(host)).collect();
+    assert_eq!(way.len(), 4);
+    does(Command::Rollback { groups: a(), all_started: false, at_once: false }, &mut state, &mut fleet, after(10));
+    // As it comes from the store.
+    state = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
+    let go_back =
+        |state: &RolloutState, fleet: &Fleet, now: Timestamp| arrived.map(|host| is_told(host, state, fleet, now));
+    assert_eq!((group_a(&state).tally.let_go, go_back(&state, &fleet, after(10))), (4, [false; 2]));
+    assert!(!is_told(way[0], &state, &fleet, after(10)), "it may run the target when it asks again");
+    // It was told before, and that is written now. Another says itself that it is on its way.
+    fleet.tell(way[0], state.rollout.as_ref().unwrap(), false, after(9));
+    report(way[1], "1.0.0", Some(Outcome::Started), &mut state, &mut fleet, after(20));
+    state.step(&mut fleet, after(55));
+    assert_eq!(go_back(&state, &fleet, after(55)), [false; 2], "an answer was good for half a minute, and is written");
+    state.step(&mut fleet, after(56));
+    assert_eq!(go_back(&state, &fleet, after(56)), [true; 2]);
+    assert_eq!((group_a(&state).tally.told, group_a(&state).tally.let_go), (1, 3));
+    // Both ask again, and run the start version: nothing of what they were told goes on.
+    fleet.question(way[0], None, 0, state.rollout.as_ref(), after(70));
+    report(way[1], "1.0.0", Some(Outcome::Failed), &mut state, &mut fleet, after(70));
+    state.step(&mut fleet, after(70));
+    assert_eq!((group_a(&state).tally.told, group_a(&state).tally.let_go), (0, 2));
+    let courses = |state: &RolloutState| group_a(state).courses.len();
+    assert_eq!(courses(&state), 1);
+    for minute in 2..90 {
+        (1..=20).for_each(|host| fleet.question(host, None, 0, state.rollout.as_ref(), after(minute * 60)));
+        state.step(&mut fleet, after(minute * 60));
+    }
+    assert_eq!(courses(&state), 0, "who was told last has timed out");
+}
+
+/// A node that did not know that the group had been rolled back told it to go on.
+#[test]
+fn what_a_host_was_told_by_a_server_that_did_not_know_of_a_rollback_counts() {
+    let (mut state, mut fleet) = (state(None, 0), Fleet::default());
+    let now = twenty(&mut state, &mut fleet);
+    let start = Command::Start { groups: vec!["a".to_owned()], force: false, ignore_blackout: false };
+    state.command(&start, &fleet, now).unwrap();
+    state.step(&mut fleet, now);
+    let later = now + SignedDuration::from_secs(60);
+    state
+        .command(&Command::Rollback { groups: vec!["a".to_owned()], all_started: false, at_once: true }, &fleet, now)
+        .unwrap();
+    state.step(&mut fleet, later);
+    assert_eq!(group_a(&state).tally.told, 0);
+    fleet.tell(1, state.rollout.as_ref().unwrap(), false, later);
+    // One that was told to go back since knows that better.
+    for (host, second) in [(2, 0), (3, 2)] {
+        fleet.tell(host, state.rollout.as_ref().unwrap(), false, later + SignedDuration::from_secs(1));
+        fleet.tell(host, state.rollout.as_ref().unwrap(), true, later + SignedDuration::from_secs(second));
+    }
+    state.step(&mut fleet, later);
+    assert_eq!(group_a(&state).tally.told, 2);
+    let is_back = |host| fleet.host(host).unwrap().told_back;
+    assert_eq!([1, 2, 3].map(is_back), [false, false, true]);
+}

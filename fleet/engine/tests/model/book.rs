@@ -11,6 +11,7 @@ use fleet_engine::moment::Moment;
 use fleet_engine::record::HostRecord;
 use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout_state::RolloutState;
+use fleet_engine::tally::{HostState, TallyContext};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -36,6 +37,9 @@ pub(crate) struct Book {
     pub(crate) acted: Vec<u8>,
 }
 
+/// Seconds in which all answers end that were good before.
+pub(crate) const LATE: u8 = 100;
+
 /// What a host is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Answer {
@@ -46,11 +50,29 @@ pub(crate) struct Answer {
     pub(crate) back: bool,
 }
 
+/// How a clock goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Clock {
+    Goes,
+    Stands,
+    /// All answers have ended that were good when somebody waited.
+    IsLate,
+}
+
+impl Clock {
+    /// What it says where the store says `second`.
+    pub(crate) fn second(self, second: u8) -> u8 {
+        if self == Self::IsLate && second <= LATE { LATE + 1 + second } else { second }
+    }
+}
+
 /// What a node heard, and has not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Input {
     /// A host asked in this second, and was told to update.
     Told { host: u8, second: u8, rollout: u8, back: bool },
+    /// A host asked in this second, and was told nothing.
+    Asked { host: u8, second: u8 },
     /// A host reported.
     Report { host: u8, runs: u8, change: Change },
 }
@@ -117,10 +139,8 @@ impl Book {
         Self { state: RolloutState::default(), hosts, arrivals: 0, changes, outcomes: 0, acted }
     }
 
-    /// Each host is heard each second: silence is not modelled.
     fn of(state: RolloutState, fleet: &Fleet, hosts: u8, rest: Self) -> Self {
-        let heard = Moment::of(state.last_step.unwrap());
-        let records = (0..hosts).map(|host| HostRecord { heard, ..fleet.record(id(host)).unwrap() }).collect();
+        let records = (0..hosts).map(|host| fleet.record(id(host)).unwrap()).collect();
         Self { state, hosts: records, arrivals: fleet.arrivals(), ..rest }
     }
 
@@ -129,6 +149,19 @@ impl Book {
         let mut fleet = Fleet::restore(self.hosts.iter().cloned(), self.arrivals);
         self.state.arrange(&mut fleet, self.state.last_step.unwrap());
         fleet
+    }
+
+    /// Hosts of groups that have turned round whose slots may wait for it that they are heard of late: those that were not.
+    pub(crate) fn awaited(&self) -> Vec<u8> {
+        let (fleet, rollout) = (self.fleet(), self.state.rollout.as_ref().unwrap());
+        let is_awaited = |number: &u8| {
+            let group = &rollout.groups[group_of(*number)];
+            let host = fleet.host(id(*number)).unwrap();
+            let state = TallyContext::new(rollout, group, &fleet, self.state.last_step.unwrap()).state(host);
+            let has_slot = matches!(state, HostState::LetGo | HostState::Told);
+            group.attempt > 1 && has_slot && host.heard <= Moment::of(time(LATE))
+        };
+        (0..u8::try_from(self.hosts.len()).unwrap()).filter(is_awaited).collect()
     }
 
     /// The second of its last step.
@@ -160,11 +193,12 @@ impl Book {
         self.state.rollout.iter().flat_map(|rollout| &rollout.groups).any(|group| group.last_update_time >= last)
     }
 
-    /// A node's turn: it takes what it heard, steps, and carries a command out. `is_slow`: its clock stands. `None`: the command is
-    /// refused.
-    pub(crate) fn turn(&self, heard: &[Input], request: Option<(usize, &Command)>, is_slow: bool) -> Option<Self> {
+    /// A node's turn: it takes what it heard, steps, and carries a command out. `clock`: it stands, or it is late. `None`: the command
+    /// is refused.
+    pub(crate) fn turn(&self, heard: &[Input], request: Option<(usize, &Command)>, clock: Clock) -> Option<Self> {
         let (mut next, mut fleet) = (self.clone(), self.fleet());
-        let now = time(self.second() + u8::from(!is_slow && self.has_just_decided()));
+        let second = self.second() + u8::from(clock != Clock::Stands && self.has_just_decided());
+        let now = time(clock.second(second));
         for input in heard {
             next.take(input, &mut fleet, now);
         }
@@ -189,14 +223,17 @@ impl Book {
                     fleet.tell(id(host), rollout, back, time(second));
                 }
             }
+            Input::Asked { host, second } => {
+                fleet.question(id(host), Some(GROUPS[group_of(host)]), id(host), rollout, time(second));
+            }
             Input::Report { host, runs, change } => {
                 // As the server's `core/reports.rs`: a change that it knows says nothing new, and a failure counts in its attempt.
                 let group = rollout.and_then(|rollout| rollout.group(fleet.host(id(host))?.place));
                 let is_of_attempt = group.is_none_or(|group| u32::from(change.attempt) >= group.attempt)
                     && rollout.is_none_or(|rollout| rollout.number == u64::from(change.rollout));
                 let is_new = change.number > self.changes[usize::from(host)];
-                let last = (is_new && (change.is_good || is_of_attempt)).then_some(change);
-                fleet.report(&report(host, runs, last), rollout, now);
+                let report = report(host, runs, is_new.then_some(change));
+                fleet.report(&HostReport { is_of_before: !change.is_good && !is_of_attempt, ..report }, rollout, now);
                 self.changes[usize::from(host)] = change.number;
             }
         }
@@ -233,7 +270,10 @@ impl Book {
         if let Some(rollout) = &mut state.rollout {
             (rollout.clock, rollout.last_step) = (ListeningClock::default(), noon());
         }
-        hosts.iter_mut().for_each(|host| host.heard = Moment::default());
+        // When a host was heard of makes no other difference.
+        for host in &mut hosts {
+            host.heard = if host.heard > Moment::of(time(LATE)) { Moment::of(time(LATE)) } else { Moment::default() };
+        }
         if !with_time {
             state.last_step = None;
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, RwLock};
 use fleet_engine::command::Command;
 use stateright::{Model, Property};
 
-use crate::book::{Answer, Book, CAPS, Change, GROUPS, Input, START, TARGET, group_of};
+use crate::book::{Answer, Book, CAPS, Change, Clock, GROUPS, Input, START, TARGET, group_of};
 
 /// How large, and what may happen.
 pub(crate) struct Nodes {
@@ -26,8 +26,8 @@ pub(crate) struct Nodes {
     pub(crate) is_one_slow: bool,
     /// What a node heard is still heard when it does not know whether it was written; else it is lost.
     pub(crate) tries_again: bool,
-    /// What hosts were told is held against the cap.
-    pub(crate) checks_cap: bool,
+    /// It may wait until all answers have ended that are good.
+    pub(crate) waits: bool,
     pub(crate) plant: Plant,
     pub(crate) known: Known,
 }
@@ -43,7 +43,7 @@ pub(crate) enum Plant {
 }
 
 /// What a turn follows from: the version that it reads, what its node heard, a request, whether the clock stands.
-type TurnKey = (Id, Vec<Input>, Option<u8>, bool);
+type TurnKey = (Id, Vec<Input>, Option<u8>, Clock);
 
 /// Each version of the store, and each turn, is computed once.
 #[derive(Default)]
@@ -71,6 +71,8 @@ struct Version {
     is_open_by_hand: bool,
     /// The first group was done once.
     was_done: bool,
+    /// See [`Book::awaited`].
+    awaited: Vec<u8>,
 }
 
 /// What a turn comes to.
@@ -109,6 +111,7 @@ pub(crate) struct State {
     lost_replies: u8,
     failures: u8,
     strays: u8,
+    clock: Clock,
     wrong: Option<Wrong>,
 }
 
@@ -184,6 +187,8 @@ pub(crate) enum Action {
     TakeOver { node: u8 },
     /// A node ends, and starts.
     Crash { node: u8 },
+    /// So long that no answer is good any more that was before.
+    Wait,
 }
 
 impl Nodes {
@@ -199,7 +204,7 @@ impl Nodes {
             strays: 0,
             is_one_slow: false,
             tries_again: false,
-            checks_cap: true,
+            waits: false,
             plant,
             known,
         }
@@ -216,7 +221,8 @@ impl Nodes {
             let (wrong, is_open_by_hand) = (self.look_at(&book), self.is_open_by_hand(&book));
             let first = book.state.rollout.iter().find_map(|rollout| rollout.groups.first());
             let was_done = first.is_some_and(|first| first.done_time.is_some());
-            let version = Arc::new(Version { book, second, answers, wrong, is_open_by_hand, was_done });
+            let awaited = book.awaited();
+            let version = Arc::new(Version { book, second, answers, wrong, is_open_by_hand, was_done, awaited });
             self.known.versions.write().unwrap().insert(id, version);
         }
         id
@@ -234,14 +240,14 @@ impl Nodes {
         Arc::clone(&self.known.versions.read().unwrap()[&id])
     }
 
-    fn turn(&self, base: Id, heard: &[Input], request: Option<u8>, is_slow: bool) -> Done {
-        let key = (base, heard.to_vec(), request, is_slow);
+    fn turn(&self, base: Id, heard: &[Input], request: Option<u8>, clock: Clock) -> Done {
+        let key = (base, heard.to_vec(), request, clock);
         if let Some(done) = self.known.turns.read().unwrap().get(&key).copied() {
             return done;
         }
         let version = self.version(base);
         let command = request.map(|number| (usize::from(number), &self.requests[usize::from(number)]));
-        let done = match version.book.turn(heard, command, is_slow) {
+        let done = match version.book.turn(heard, command, clock) {
             None => Done::Refused,
             Some(next) if next.is_as(&version.book) => Done::Nothing,
             Some(next) => Done::Drafted(self.keep(next)),
@@ -276,14 +282,14 @@ impl Nodes {
         }
         for (index, group) in rollout.groups.iter().enumerate() {
             let begins = |command: &Command| {
-                let is_one = matches!(command, Command::Run { .. } | Command::Rollback { .. });
+                let is_one = matches!(command, Command::Run { .. } | Command::Rollback { .. } | Command::Start { .. });
                 is_one && (command.groups().is_empty() || command.groups().contains(&group.policy.name))
             };
             let attempts: u8 = self.requests_of(begins).map(|number| book.acted[number]).sum();
             if group.attempt > 1 + u32::from(attempts) {
                 return Some(Wrong::SteppedTwice);
             }
-            if self.checks_cap && group.tally.told + group.tally.let_go > self.cap(index) {
+            if group.tally.told + group.tally.let_go > self.cap(index) {
                 return Some(Wrong::Cap);
             }
         }
@@ -354,7 +360,7 @@ impl State {
     fn take_back(&mut self, node: u8, heard: Vec<Input>) {
         self.drop_reports(&heard);
         let waiting = std::mem::take(&mut self.node(node).heard);
-        let told = heard.into_iter().filter(|input| matches!(input, Input::Told { .. }));
+        let told = heard.into_iter().filter(|input| !matches!(input, Input::Report { .. }));
         self.node(node).heard = told.chain(waiting).collect();
     }
 }
@@ -364,11 +370,14 @@ impl Nodes {
         let copy = state.node(node).copy?;
         let (answers, store) = (self.known.answers.read().unwrap()[&copy.answers].clone(), self.version(state.store));
         let (answer, group) = (answers[usize::from(host)], group_of(host));
-        let second = if state.node(node).is_slow { copy.second } else { store.second };
+        let second = if state.node(node).is_slow { copy.second } else { state.clock.second(store.second) };
         let Host { runs, refuses, phase, .. } = *state.host(host);
         let key = (answer.to, answer.rollout, answer.attempt);
         if !answer.update || answer.to == runs || refuses == Some(key) || phase != Phase::Rests {
-            return None;
+            let asked = Input::Asked { host, second };
+            let is_news = phase == Phase::Rests && state.clock == Clock::IsLate && store.awaited.contains(&host);
+            let waits = is_news && !state.node(node).heard.contains(&asked);
+            return waits.then(|| state.node(node).heard.push(asked));
         }
         for copy in state.nodes.iter_mut().filter_map(|node| node.copy.as_mut()) {
             copy.told_since |= 1 << host;
@@ -380,7 +389,7 @@ impl Nodes {
             group_of(u8::try_from(*of).unwrap()) == group && matches!(host.phase, Phase::Updates { .. })
         };
         let in_flight = state.hosts.iter().enumerate().filter(is_on_the_way).count();
-        if self.checks_cap && u64::try_from(in_flight).unwrap() > self.cap(group) {
+        if u64::try_from(in_flight).unwrap() > self.cap(group) {
             state.blame(Wrong::Cap);
         }
         if ![START, TARGET].contains(&to) {
@@ -448,7 +457,8 @@ impl Nodes {
             return Some(());
         }
         let heard = state.node(node).heard.clone();
-        match self.turn(store, &heard, request, is_slow) {
+        let clock = if is_slow { Clock::Stands } else { state.clock };
+        match self.turn(store, &heard, request, clock) {
             Done::Nothing => {
                 self.take_over(state, node);
                 state.node(node).heard.clear();
@@ -536,6 +546,19 @@ impl Nodes {
         Some(())
     }
 
+    /// What each node answers has to be confirmed again, of which the next turn is the first.
+    fn wait(state: &mut State) -> Option<()> {
+        // What is not written so long is refused, or lost.
+        if state.nodes.iter().any(|node| node.turn.is_some() || !node.heard.is_empty()) {
+            return None;
+        }
+        state.clock = Clock::IsLate;
+        for node in &mut state.nodes {
+            (node.copy, node.knows_stop) = (None, true);
+        }
+        Some(())
+    }
+
     fn crash(&self, state: &mut State, node: u8) -> Option<()> {
         state.crashes = state.crashes.checked_sub(1)?;
         let at = state.node(node);
@@ -586,12 +609,16 @@ impl Model for Nodes {
             lost_replies: self.lost_replies,
             failures: self.failures,
             strays: self.strays,
+            clock: Clock::Goes,
             wrong: None,
         }]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         let requests = u8::try_from(self.requests.len()).unwrap();
+        if self.waits && state.clock == Clock::Goes && !self.version(state.store).awaited.is_empty() {
+            actions.push(Action::Wait);
+        }
         for node in 0..self.nodes {
             // Nodes of which nothing tells the one from the other do the same.
             if node > 0 && state.nodes[usize::from(node)] == state.nodes[usize::from(node) - 1] {
@@ -628,6 +655,7 @@ impl Model for Nodes {
                 self.take_over(&mut state, node);
             }
             Action::Crash { node } => self.crash(&mut state, node)?,
+            Action::Wait => Self::wait(&mut state)?,
         }
         self.look(&mut state);
         state.nodes.sort_unstable();

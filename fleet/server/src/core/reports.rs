@@ -80,7 +80,8 @@ fn take(tx: &mut Tx<'_>, signed: &ReportBody, now: jiff::Timestamp) {
     let is_new = state.fleet.host(*host).is_none_or(|known| known.enrolled.is_none());
     let last = report.last.as_ref();
     let is_changed = last.is_some_and(|change| state.enrolments.is_new_change(*host, digest(change)));
-    let mut taken = signed.for_engine(is_changed && last.is_some_and(|change| is_news(state, *host, change)));
+    let mut taken = signed.for_engine(is_changed);
+    taken.is_of_before = last.is_some_and(|change| !is_news(state, *host, change));
     if let Some(Fixed { group, labels }) = state.enrolments.fixed(*host) {
         taken.group = group.clone().or(taken.group);
         taken.labels.get_or_insert_default().extend(labels.clone());
@@ -99,7 +100,7 @@ fn take(tx: &mut Tx<'_>, signed: &ReportBody, now: jiff::Timestamp) {
     }
 }
 
-/// Whether the engine is told of a change. A failure counts in the rollout and in the attempt in which it happened: one of
+/// Whether a change says something of this attempt. A failure counts in the rollout and in the attempt in which it happened: one of
 /// before, whose report comes late, says nothing of this one. Everything else says how the host is now.
 fn is_news(state: &CoreState, host: HostId, change: &Change) -> bool {
     let Some(rollout) = state.rollouts.rollout.as_ref().filter(|_| change.outcome.is_failure()) else { return true };
