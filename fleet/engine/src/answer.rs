@@ -1,5 +1,6 @@
 //! What a host is told, and why.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
@@ -82,9 +83,6 @@ impl RolloutState {
         // Who names its host is that host, whatever update id another one has as well.
         let is_by_update_id = question.host.is_none() && question.update_id != 0;
         let known = known.or_else(|| is_by_update_id.then(|| fleet.by_update_id(question.update_id)).flatten());
-        // Whoever asks is seen.
-        let heard = known.map(|host| fleet.as_if_heard(host, rollout, now));
-        let known = heard.as_deref();
         let place = match known {
             Some(host) => host.place,
             None => rollout.place_of_name(&question.group, &fleet.names),
@@ -160,14 +158,17 @@ impl<'a> GroupView<'a> {
     }
 
     fn answer_of(&mut self, host: &Host, fleet: &Fleet) -> &HostAnswer {
-        let state = self.look.state(host);
-        let verdict = if state == HostState::Silent && host.heard < self.look.now {
+        let (mut heard, mut state) = (Cow::Borrowed(host), self.look.state(host));
+        if state == HostState::Silent && host.heard < self.look.now {
             // Whoever asks is seen.
-            let heard = fleet.heard_at(host, self.look.now);
-            self.verdict(Some(&heard), Some(self.look.state(&heard)))
-        } else {
-            self.verdict(Some(host), Some(state))
-        };
+            heard = Cow::Owned(fleet.heard_at(host, self.look.now));
+            state = self.look.state(&heard);
+        }
+        if state == HostState::LetGo && self.look.is_nearly_silent(host) {
+            // Another server may have given its slot away: it waits until this one has its turn, and knows that.
+            state = HostState::Silent;
+        }
+        let verdict = self.verdict(Some(&heard), Some(state));
         let (rollout, group, paused) = (self.rollout, self.look.group, &self.paused);
         self.answers
             .entry(verdict)
@@ -197,9 +198,11 @@ impl Rollout {
         let Some(group) = self.group(place) else {
             return self.answer_without_group(host, place, stop, now);
         };
-        let view = GroupView::new(self, group, fleet, now);
-        let verdict = view.verdict(host, host.map(|host| view.look.state(host)));
-        verdict.answer(self, group, view.paused.as_ref(), &fleet.names)
+        let mut view = GroupView::new(self, group, fleet, now);
+        match host {
+            Some(host) => view.answer_of(host, fleet).clone(),
+            None => view.verdict(None, None).answer(self, group, view.paused.as_ref(), &fleet.names),
+        }
     }
 
     /// RFD 0169's schedule without groups; hosts that belong nowhere stay.
@@ -396,7 +399,7 @@ impl GroupStatus {
         match self.state {
             State::Unstarted => (false, false),
             State::Canary => {
-                let is_canary = host.is_some_and(|host| self.is_canary(host.id));
+                let is_canary = state != Some(HostState::Silent) && host.is_some_and(|host| self.is_canary(host.id));
                 (is_canary, is_canary)
             }
             State::Active => (its_turn, its_turn),

@@ -171,6 +171,11 @@ impl Listening<'_> {
         self.has_passed(moment.after(seconds)) && self.has_passed(self.after(moment, seconds))
     }
 
+    /// Whether so many seconds that count may have passed by now since a host did something at `moment`.
+    pub(crate) fn is_past(&self, moment: Moment, seconds: u32) -> bool {
+        self.now > moment.after(seconds) && self.now > self.after(moment, seconds)
+    }
+
     /// When a group has waited for so many hours since `from`: at the earliest, where the clock stands.
     pub(crate) fn end_of_wait(&self, from: Timestamp, hours: u32) -> Timestamp {
         let end = self.after(Moment::of(from), hours.saturating_mul(3_600));

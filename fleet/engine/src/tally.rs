@@ -71,6 +71,8 @@ pub struct TallyContext<'a> {
     pub now: Moment,
     /// The listening clock.
     pub listening: Listening<'a>,
+    /// [`crate::fleet::Fleet::silence_margin`].
+    pub(crate) silence_margin: u32,
     /// A freeze, or a change that nobody approved, keeps those that were not told.
     pub is_frozen: bool,
     /// Hosts that only ask may be let go one after the other.
@@ -163,6 +165,13 @@ impl TallyContext<'_> {
     /// Not seen for three report intervals.
     pub(crate) fn is_unheard(&self, host: &Host) -> bool {
         self.listening.is_over(host.heard, silent_after(self.listening.heard_every))
+    }
+
+    /// It is silent soon, or is, and has a slot that it loses by that.
+    pub(crate) fn is_nearly_silent(&self, host: &Host) -> bool {
+        let has_slots = self.group.is_capped() || self.group.state == State::Canary;
+        let seconds = silent_after(self.listening.heard_every).saturating_sub(self.silence_margin);
+        self.silence_margin > 0 && has_slots && self.mark(host).is_none() && self.listening.is_past(host.heard, seconds)
     }
 
     /// A silent host that is no member any more.

@@ -1,6 +1,5 @@
 //! What happens to hosts: they arrive, report and ask, are allowed to update, and are forgotten.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
@@ -88,17 +87,6 @@ impl Fleet {
         self.index(id, at);
         self.note_change(at);
         at
-    }
-
-    /// `host` as it is when it is seen at `now`: one that was silent arrives anew.
-    pub(crate) fn as_if_heard<'a>(&self, host: &'a Host, rollout: &Rollout, now: Timestamp) -> Cow<'a, Host> {
-        let state = |host: &Host| {
-            rollout.group(host.place).map(|group| TallyContext::new(rollout, group, self, now).state(host))
-        };
-        if host.heard >= Moment::of(now) || state(host) != Some(HostState::Silent) {
-            return Cow::Borrowed(host);
-        }
-        Cow::Owned(self.heard_at(host, Moment::of(now)))
     }
 
     /// A silent host as it is when it is seen: it arrives anew.
@@ -425,7 +413,20 @@ impl<'a> TallyContext<'a> {
         let listening = rollout.listening(now);
         let (rollout, now) = (rollout.number, Moment::of(now));
         let (by_hand, admits_unknown) = (fleet.names.find(BY_HAND), !fleet.is_proven);
-        Self { rollout, group, wanted, start, target, by_hand, now, listening, is_frozen, admits_unknown }
+        let silence_margin = fleet.silence_margin;
+        Self {
+            rollout,
+            group,
+            wanted,
+            start,
+            target,
+            by_hand,
+            now,
+            listening,
+            silence_margin,
+            is_frozen,
+            admits_unknown,
+        }
     }
 }
 

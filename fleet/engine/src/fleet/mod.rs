@@ -43,6 +43,9 @@ pub struct Fleet {
     /// Hosts enrol by token or approval, so that nobody can invent one: then failures that they report may send others back
     /// (`on_halt: rollback`, FLEET §3).
     pub is_proven: bool,
+    /// Seconds before its silence in which a host waits that may update, because another server hears hosts too and may give its slot
+    /// away; 0: none does.
+    pub silence_margin: u32,
     /// Texts of hosts.
     pub names: NameTable,
     hosts: Vec<Host>,
@@ -72,6 +75,7 @@ impl Default for Fleet {
         Self {
             interval: DEFAULT_INTERVAL,
             is_proven: true,
+            silence_margin: 0,
             names: NameTable::default(),
             hosts: Vec::new(),
             by_id: Index::default(),

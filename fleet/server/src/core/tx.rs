@@ -41,6 +41,10 @@ use crate::tokens::{self, TokenSet};
 const FLUSH_AT: usize = 1000;
 /// How far the clock may be behind the newest decision (FLEET §3).
 const BEHIND: SignedDuration = SignedDuration::from_mins(5);
+/// Seconds before its silence in which a host waits that may update, where another server may give its slot away: what is answered is
+/// of the last step, 64 s ago at most, is good for 30 s more, and is known to the others a few seconds later. Twice and a half of that:
+/// who asks each ten minutes is never so late.
+pub(super) const SILENCE_MARGIN: u32 = 250;
 /// Longest subject of a refusal, characters: four names of resources.
 const LONGEST_SUBJECT: usize = 1024;
 /// What a stop that the store does not take leaves (FLEET §3).
@@ -186,6 +190,7 @@ impl Ledger {
             self.state.fleet.interval = self.interval;
             self.snapshot.want(Wanted { epoch, interval_seconds: self.interval });
         }
+        self.state.fleet.silence_margin = if self.store.is_shared() { SILENCE_MARGIN } else { 0 };
         self.is_unkeyed = true;
         self.forgotten.clear();
         self.reports.clear();

@@ -19,6 +19,9 @@ use super::{Actor, Tx};
 use crate::reporting::{Enrolment, Reporting};
 use crate::tokens::TokenSet;
 
+/// Seconds between two reports of a host.
+const INTERVAL: u32 = 900;
+
 /// A server's core without its thread, and who asks it.
 struct TestCore {
     _dir: TempDir,
@@ -36,7 +39,7 @@ impl TestCore {
         let data = dir.path().join("data");
         let (tell, contacts) = sync_channel(1024);
         let snapshot = Arc::new(Snapshot::new(tell, Cluster::default()));
-        let reporting = Reporting { enrolment, interval: 900 };
+        let reporting = Reporting { enrolment, interval: INTERVAL };
         let (events, _) = broadcast::channel(16);
         let ledger = Ledger::open(
             &data.as_path().into(),

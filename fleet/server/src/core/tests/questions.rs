@@ -3,14 +3,18 @@
 use fleet_engine::answer::Question;
 use fleet_engine::command::Command;
 use fleet_engine::host::HostId;
+use fleet_engine::moment::Moment;
 use fleet_engine::reason::Why;
+use fleet_engine::record::HostRecord;
+use fleet_engine::tally::silent_after;
 use fleet_wire::api::{Act, Decided, Decision, How, Write};
 use jiff::SignedDuration;
 use protocol::report::{Key, Report};
 use serde_json::json;
 
-use super::{TestCore, actor};
+use super::{INTERVAL, TestCore, actor};
 use crate::core::snapshot::HostContact;
+use crate::core::tx::SILENCE_MARGIN;
 use crate::core::{NotTaken, Verdict, commands, hosts, reports, resources};
 use crate::report::ReportBody;
 use crate::reporting::Enrolment;
@@ -177,6 +181,40 @@ fn what_strangers_leave_is_forgotten_after_a_day() {
     bed.core.worker.ledger.forget_strangers(now + SignedDuration::from_hours(25));
     let left: Vec<HostId> = bed.core.worker.ledger.state.fleet.hosts().iter().map(|host| host.id).collect();
     assert_eq!(left, [2, 9], "of whom an operator decided something stays, and who is enrolled");
+}
+
+/// Where other servers hear hosts as well, one of them may give its slot away at this very time.
+#[test]
+fn who_is_silent_soon_waits_until_it_is_heard_of_where_there_are_other_servers() {
+    for (margin, is_told_at_once) in [(0, true), (SILENCE_MARGIN, false)] {
+        let group = json!({ "name": "dev", "days": ["*"], "start_hour": 12, "max_in_flight": "10%" });
+        let mut bed = Bed::enrolling(Enrolment::Open, &group);
+        bed.core.worker.ledger.state.fleet.silence_margin = margin;
+        (1..=3).for_each(|host| drop(bed.asks(host)));
+        bed.core.record_questions();
+        bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true, ignore_blackout: false });
+        let is_told = |host: HostId, bed: &Bed| {
+            let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
+            let found = bed.core.snapshot.look(&question).unwrap();
+            found.answer(bed.core.snapshot.confirmed()).unwrap().update
+        };
+        let first = (1..=3).find(|host| is_told(*host, &bed)).unwrap();
+        let silent_after = SignedDuration::from_secs(silent_after(INTERVAL).into());
+        for (seconds, is_told_then) in
+            [(i64::from(SILENCE_MARGIN) + 5, true), (i64::from(SILENCE_MARGIN) - 5, is_told_at_once)]
+        {
+            // What another server heard of it is what this one learned.
+            let (ledger, now) = (&mut bed.core.worker.ledger, crate::clock::now());
+            let heard = Moment::of(now - silent_after + SignedDuration::from_secs(seconds));
+            let known = HostRecord { heard, ..ledger.state.fleet.record(first).unwrap() };
+            let arrivals = ledger.state.fleet.arrivals();
+            ledger.state.fleet.put_record(known, arrivals, ledger.state.rollouts.rollout.as_ref());
+            ledger.publish(now);
+            assert_eq!(is_told(first, &bed), is_told_then, "{margin}, {seconds} s before its silence");
+        }
+        bed.hears_of(first, None);
+        assert!(is_told(first, &bed), "{margin}");
+    }
 }
 
 fn halt() -> Command {
