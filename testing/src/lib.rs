@@ -12,3 +12,4 @@ pub mod bench;
 pub mod cluster;
 pub mod crash;
 pub mod postgres;
+pub mod proxy;

@@ -15,10 +15,10 @@ use testing::postgres::Postgres;
 
 use crate::support::*;
 
-type Holds = fn(&Bed);
+pub type Holds = fn(&Bed);
 
 /// What holds of a store, whichever database it is in.
-const CONTRACT: &[(&str, Holds)] = &[
+pub const CONTRACT: &[(&str, Holds)] = &[
     ("all_that_is_written_comes_back_after_a_restart", all_that_is_written_comes_back_after_a_restart),
     (
         "who_is_forgotten_and_comes_again_in_one_change_is_there_and_has_nothing_of_before",

@@ -14,6 +14,7 @@ mod backup;
 mod contract;
 mod crash;
 mod doctor;
+mod faulty;
 mod golden;
 mod model;
 mod place_in_log;

@@ -21,11 +21,16 @@ pub struct Bed {
     pub dir: TempDir,
     /// The address of a PostgreSQL database, where it is in one.
     url: Option<String>,
+    /// How it is opened; `None`: as it is.
+    pub opens: Option<Opens>,
 }
+
+/// Opens a store.
+type Opens = Box<dyn Fn(&Bed) -> OpenStore>;
 
 impl Bed {
     pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), url: None }
+        Self { dir: tempfile::tempdir().unwrap(), url: None, opens: None }
     }
 
     /// A store in this PostgreSQL database; the directory has what the host notes.
@@ -46,7 +51,7 @@ impl Bed {
     }
 
     pub fn open(&self) -> OpenStore {
-        OpenStore::open(&self.place()).unwrap()
+        self.opens.as_ref().map_or_else(|| OpenStore::open(&self.place()).unwrap(), |opens| opens(self))
     }
 
     /// A backup as it was when it was made: without its mark, by which it would come up held.
@@ -68,7 +73,7 @@ impl Bed {
 /// An open store, and what reads beside it.
 #[derive(Debug)]
 pub struct OpenStore {
-    store: Box<dyn Store>,
+    pub store: Box<dyn Store>,
     pub place: StorePlace,
 }
 
