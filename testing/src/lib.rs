@@ -11,5 +11,6 @@ pub mod beds;
 pub mod bench;
 pub mod cluster;
 pub mod crash;
+pub mod faults;
 pub mod postgres;
 pub mod proxy;

@@ -25,11 +25,16 @@ pub struct Postgres {
 impl Postgres {
     /// An empty server with these options (`fsync=off`); `None`, and said: PostgreSQL is not installed here.
     pub fn start(options: &[&str]) -> Option<Self> {
+        Self::start_in(&std::env::temp_dir(), options)
+    }
+
+    /// The same with its files below `parent`.
+    pub fn start_in(parent: &Path, options: &[&str]) -> Option<Self> {
         if bin().is_none() {
             eprintln!("skipped: there is no PostgreSQL (tests/setup.sh packages)");
             return None;
         }
-        let dir = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir_in(parent).unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let made = run("initdb", &["--no-sync", "-A", "trust", "-U", "fleet", "-D"], &dir.path().join("data"));
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -41,10 +46,21 @@ impl Postgres {
 
     /// A standby that follows this one by streaming replication.
     pub fn standby(&self) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir_in(self.dir.path().parent().unwrap()).unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let port = self.port.to_string();
-        let words = ["-h", "127.0.0.1", "-p", &port, "-U", "fleet", "--write-recovery-conf", "--no-sync", "-D"];
+        let words = [
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &port,
+            "-U",
+            "fleet",
+            "--write-recovery-conf",
+            "--checkpoint=fast",
+            "--no-sync",
+            "-D",
+        ];
         let copied = run("pg_basebackup", &words, &dir.path().join("data"));
         assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
         let mut server = Self { dir, server: None, port: free_port(), options: self.options.clone() };
@@ -60,6 +76,19 @@ impl Postgres {
 
     /// Starts it, also after [`Postgres::kill`], at the same port.
     pub fn begin(&mut self) {
+        let until = Instant::now() + PATIENCE;
+        self.server = Some(self.spawn());
+        while self.sql("postgres", "SELECT 1").is_err() {
+            assert!(Instant::now() < until, "PostgreSQL does not begin");
+            std::thread::sleep(Duration::from_millis(50));
+            // What was left of it by `kill -9` may be there still.
+            if self.has_ended() {
+                self.server = Some(self.spawn());
+            }
+        }
+    }
+
+    fn spawn(&self) -> Child {
         let mut command = as_user(&bin().unwrap().join("postgres"));
         command.arg("-D").arg(self.data()).args(["-p", &self.port.to_string(), "-k", ""]);
         for option in ["listen_addresses=127.0.0.1", "max_connections=60", "log_min_messages=fatal"] {
@@ -68,11 +97,19 @@ impl Postgres {
         for option in &self.options {
             command.args(["-c", option]);
         }
-        self.server = Some(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-        let until = Instant::now() + PATIENCE;
-        while self.sql("postgres", "SELECT 1").is_err() {
-            assert!(Instant::now() < until, "PostgreSQL does not begin");
-            std::thread::sleep(Duration::from_millis(50));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// Whether it ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.server.as_mut().is_none_or(|server| server.try_wait().is_ok_and(|status| status.is_some()))
+    }
+
+    /// `kill -9` of its first process; the others end by themselves.
+    pub fn kill_hard(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            let _ = server.kill();
+            let _ = server.wait();
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// For an answer, on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Who is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,16 +79,16 @@ impl Answer {
 }
 
 /// Asks on the Unix socket; `None`: no answer came, or not all of it.
-pub(super) fn on_socket(socket: &Path, request: &Request) -> Option<Answer> {
+pub(crate) fn on_socket(socket: &Path, request: &Request, patience: Duration) -> Option<Answer> {
     let stream = UnixStream::connect(socket).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_read_timeout(Some(patience)).ok()?;
     exchange(stream, request)
 }
 
 /// The same over TCP.
-pub(super) fn on_address(address: &str, request: &Request) -> Option<Answer> {
+pub(crate) fn on_address(address: &str, request: &Request, patience: Duration) -> Option<Answer> {
     let stream = TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_read_timeout(Some(patience)).ok()?;
     exchange(stream, request)
 }
 

@@ -6,7 +6,7 @@
 mod decision;
 mod decisions;
 mod host;
-mod http;
+pub(crate) mod http;
 mod point;
 mod server;
 pub mod suite;

@@ -131,8 +131,8 @@ impl Server {
     /// One request; `None`: no answer came, or not all of it.
     pub fn ask(&self, request: &Request) -> Option<Answer> {
         match request.on {
-            On::Admin => http::on_socket(&self.dir.join("admin.sock"), request),
-            On::Public => http::on_address(&self.address, request),
+            On::Admin => http::on_socket(&self.dir.join("admin.sock"), request, http::PATIENCE),
+            On::Public => http::on_address(&self.address, request, http::PATIENCE),
         }
     }
 
