@@ -17,7 +17,7 @@ SERVER := --locked --profile server --package teleport-fleet
 BUILD_X86_64 := $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild)
 include build/static.mk
 SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring api)
-.PHONY: $(SETUPS) setup help check build static static-fleet demo test test-all api e2e e2e-vm way-back crash fleet-crash model mutants planted native bench fleet-bench blast fuzz pictures package oci-fleet lint docs size clean-beds
+.PHONY: $(SETUPS) setup help check build static static-fleet demo test test-all api e2e e2e-vm way-back crash fleet-crash fleet-faults soak model mutants planted native bench fleet-bench blast fuzz pictures package oci-fleet lint docs size clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
 
@@ -105,6 +105,19 @@ crash: setup-build setup-beds ## Crash suites, whole: each system call killed, e
 fleet-crash: setup-build ## The rollout server, killed and failed at each system call of each of its decisions; a table of each
 	cargo build $(CARGO_FLAGS) --package testing --package teleport-fleet --bins
 	$(DEBUG)/test-fleet-crash $(FLEET_CRASH) $(DEBUG)/teleport-fleet
+
+# Each seed is a rollout of some seconds with some faults: docs/internals/faults.md. `make test` has two.
+fleet-faults: setup-build ## Three rollout servers, PostgreSQL with a standby and hosts, with the faults of SEEDS=n rollouts (30); a table
+	cargo build $(CARGO_FLAGS) --package testing --package teleport-fleet --bins
+	$(DEBUG)/test-fleet-faults --seeds $(or $(SEEDS),30) --from $(or $(FROM),1) $(DEBUG)/teleport-fleet
+
+# Side by side; each prints what it needs every minute.
+soak: setup-build ## The same for HOURS=n (2), and one server with a file: memory and descriptors must stay
+	cargo build $(SERVER) --target $(NATIVE)
+	cargo build $(CARGO_FLAGS) --package testing --bins
+	@pids=; for file in "" --file; do \
+	    $(DEBUG)/test-fleet-faults --hours $(or $(HOURS),2) $$file $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet & pids="$$pids $$!"; \
+	done; for pid in $$pids; do wait $$pid; done
 
 # Random lives: of the pure rules (a second for about 150), and of images under the real program (some seconds each). Then every
 # order of the steps of several nodes of the rollout server, optimised: docs/internals/model.md.

@@ -136,9 +136,13 @@ impl SimulatedHost {
         let headers = format!("{SIGNATURE_HEADER}: {signature}\r\n{JOIN_HEADER}: {}\r\n", world.token);
         let node = self.random.below(world.nodes.len());
         let request = Request { method: "POST", headers, body, ..Request::host(PATH) };
-        let is_taken = world.nodes[node].ask(&request).is_some_and(|answer| answer.status == 200);
+        let answer = world.nodes[node].ask(&request);
+        let is_taken = answer.as_ref().is_some_and(|answer| answer.status == 200);
         if is_taken {
             self.reported = Some(Instant::now());
+        } else if let Some(epoch) = answer.and_then(|answer| answer.json()["epoch"].as_u64()) {
+            // The store lost something, and hosts' numbers begin anew.
+            self.epoch = epoch;
         }
         is_taken
     }

@@ -125,6 +125,13 @@ impl Observer {
         seen.stops.remove(group.unwrap_or(ALL))
     }
 
+    /// Stops that were answered and are in force: whether of all, and groups.
+    pub(super) fn stops(&self) -> (bool, Vec<String>) {
+        let seen = self.seen();
+        let groups = seen.stops.keys().filter(|key| *key != ALL).cloned().collect();
+        (seen.stops.contains_key(ALL), groups)
+    }
+
     /// A node may be behind, from now on and for `lasts`.
     pub(super) fn impaired(&self, node: usize, lasts: Duration) {
         self.seen().impaired.insert(node, Instant::now() + lasts + RECOVERS);

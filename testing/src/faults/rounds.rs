@@ -19,7 +19,7 @@ fn quick(turns: bool) -> Plan {
     Plan {
         asks: (200, 700),
         updates: (200, 900),
-        commands: (300, 2000),
+        commands: (100, 1000),
         pauses: (200, 1500),
         lasts: (1000, 5000),
         troubled: Duration::from_secs(12),
@@ -219,6 +219,13 @@ impl Run {
             world.observer.violation(format!("a node ended by itself: {}", node.log()));
             node.begin();
         }
+        let (all, groups) = world.observer.stops();
+        let holds = |holds: &Value| {
+            let held = holds["groups"].as_array().map_or(&[][..], Vec::as_slice);
+            (!all || holds["all"] == true) && groups.iter().all(|group| held.iter().any(|name| name == group))
+        };
+        let is_held = |node: &super::world::Node| node.get("/v1/fleet/holds").is_some_and(|answer| holds(&answer));
+        world.until(&format!("stops are kept: all {all}, {groups:?}"), || world.nodes.iter().all(is_held));
         send(&world, random, Command::Run(None));
         self.comes_to(random, target, |world, random, group| {
             // One of them is refused.

@@ -211,17 +211,16 @@ fn fail_over(world: &World, database: &mut Database) -> bool {
 
 /// A halt that was answered is lost: everything is held, until an operator lets it go on.
 fn lose(world: &World, database: &mut Database, random: &mut Random) -> bool {
+    let _waits = world.commands.lock().unwrap();
     let since = Instant::now();
     database.standby.as_mut().unwrap().kill();
-    let _waits = {
-        let halted = operator::Command::Halt(Some(GROUPS[0]));
-        if !send(world, random, halted) {
-            return false;
-        }
-        world.commands.lock().unwrap()
-    };
+    if !send(world, random, operator::Command::Halt(Some(GROUPS[0]))) {
+        return false;
+    }
     database.fail_over(&world.nodes);
     world.observer.may_lose(since);
+    // The halt is lost; what holds everything takes its place.
+    world.observer.goes_on(Some(GROUPS[0]));
     world.observer.stopped(None);
     let is_held = |node: &Node| node.get("/v1/fleet/holds").is_some_and(|holds| holds["all"] == true);
     world.until("every node holds everything", || world.nodes.iter().all(is_held));

@@ -12,6 +12,7 @@ mod deaf;
 mod docs;
 mod earlier;
 mod errors;
+mod faults;
 mod hostile;
 mod load;
 mod memory;
