@@ -21,6 +21,7 @@ pub enum Fault {
     NodeLosesAnswers,
     NodeDiskFull,
     NodesKilled,
+    NodesSlow,
     DatabaseKilled,
     DatabaseStopped,
     DatabaseDiskFull,
@@ -42,6 +43,7 @@ impl Fault {
         (NodeLosesAnswers, "a node: requests and answers are lost, one in 32, of COMMITs one in 4"),
         (NodeDiskFull, "a node: its disk is full"),
         (NodesKilled, "all nodes: `kill -9`"),
+        (NodesSlow, "all nodes: each part comes late, so that turns of different nodes overlap"),
         (DatabaseKilled, "the database: `kill -9`"),
         (DatabaseStopped, "the database: SIGSTOP, SIGCONT"),
         (DatabaseDiskFull, "the database: its disk is full"),
@@ -49,11 +51,18 @@ impl Fault {
         (FailedOverWithLoss, "the same, and the standby has not the last decisions"),
     ];
 
-    /// One that can be here.
+    /// One that can be here; `FAULTS_ONLY` names the only one.
     pub(super) fn any(random: &mut Random, world: &World, has_database: bool) -> Self {
+        let only = std::env::var("FAULTS_ONLY").ok();
         loop {
             let (fault, _) = Self::ALL[random.below(Self::ALL.len())];
-            let is_rare = matches!(fault, NodeCutOffLong) && random.below(4) != 0;
+            if let Some(only) = &only {
+                if *only == format!("{fault:?}") {
+                    return fault;
+                }
+                continue;
+            }
+            let is_rare = fault == NodeCutOffLong && random.below(4) != 0;
             let kills_first = fault == NodesKilled && world.plan.spares_first;
             if !is_rare && !kills_first && (has_database || fault.is_of_file()) {
                 return fault;
@@ -120,6 +129,12 @@ impl Fault {
             }
             (NodeStalled, _) => through(node, Way::Stalled, lasts),
             (NodeSlow, _) => through(node, Way::Slow(Duration::from_millis(20 + random.below(180) as u64)), lasts),
+            (NodesSlow, _) => {
+                let slow = |node: &Node, way: Way| node.proxy.as_ref().unwrap().set(way);
+                world.nodes.iter().for_each(|node| slow(node, Way::Slow(Duration::from_millis(50))));
+                std::thread::sleep(lasts);
+                world.nodes.iter().for_each(|node| slow(node, Way::Open));
+            }
             (NodeLosesAnswers, _) => through(node, Way::Faulty(32), lasts),
             (DatabaseKilled, Some(database)) => {
                 database.primary.kill_hard();
