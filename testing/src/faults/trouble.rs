@@ -143,7 +143,7 @@ impl Fault {
             }
             (DatabaseStopped, Some(database)) => stop(&family(database.primary.pid()), lasts),
             (DatabaseDiskFull, Some(database)) => return fill(database, lasts),
-            (FailedOver, Some(database)) => return fail_over(world, database),
+            (FailedOver, Some(database)) => fail_over(world, database),
             (FailedOverWithLoss, Some(database)) => return lose(world, database, random),
             (_, None) => return false,
         }
@@ -215,18 +215,17 @@ fn fill(database: &mut Database, lasts: Duration) -> bool {
 }
 
 /// No decision of an operator is lost.
-fn fail_over(world: &World, database: &mut Database) -> bool {
+fn fail_over(world: &World, database: &mut Database) {
     let _waits = world.commands.lock().unwrap();
-    if world.until("the standby follows", || database.is_followed()) {
-        database.fail_over(&world.nodes);
-        database.standby = Some(database.primary.standby());
-    }
-    true
+    database.follow();
+    database.fail_over(&world.nodes);
+    database.standby = Some(database.primary.standby());
 }
 
 /// A halt that was answered is lost: everything is held, until an operator lets it go on.
 fn lose(world: &World, database: &mut Database, random: &mut Random) -> bool {
     let _waits = world.commands.lock().unwrap();
+    database.follow();
     let since = Instant::now();
     database.standby.as_mut().unwrap().kill();
     if !send(world, random, operator::Command::Halt(Some(GROUPS[0]))) {

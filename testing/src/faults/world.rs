@@ -231,8 +231,19 @@ impl Database {
         Some(Self { primary, standby, room })
     }
 
-    /// Whether the standby has all that the primary has.
-    pub(super) fn is_followed(&self) -> bool {
+    /// Waits until the standby has all that the primary has; one that lost its way is made anew.
+    pub(super) fn follow(&mut self) {
+        let end = Instant::now() + SOON / 6;
+        while !self.is_followed() {
+            if Instant::now() > end {
+                self.standby = Some(self.primary.standby());
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn is_followed(&self) -> bool {
         let at = |server: &Postgres| server.sql("fleet", "SELECT change FROM store").ok();
         self.standby.as_ref().is_some_and(|standby| at(standby).is_some() && at(standby) == at(&self.primary))
     }
