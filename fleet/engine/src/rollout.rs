@@ -228,6 +228,9 @@ pub struct GroupStatus {
     pub(crate) counted_to: u64,
     /// Counted from 1; `run` and `rollback` begin another one.
     pub attempt: u32,
+    /// See [`crate::rollout_state::RolloutState::lose_numbers`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) attempts_lost: bool,
     /// When it began.
     pub(crate) attempt_began: Moment,
     /// It is halted.

@@ -38,6 +38,9 @@ pub struct RolloutState {
     pub rollout: Option<Rollout>,
     /// Rollouts so far.
     pub number: u64,
+    /// See [`RolloutState::lose_numbers`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub numbers_lost: bool,
     /// The last target whose rollout was done.
     pub last_done: Option<Version>,
     /// The one before that.
@@ -53,6 +56,10 @@ pub struct RolloutState {
     #[serde(default)]
     pub clock: ListeningClock,
 }
+
+/// Rollouts and attempts that a store which went back may have lost, and whose numbers hosts know: more than a fleet makes between
+/// two backups.
+pub(crate) const MOST_LOST: u32 = 1000;
 
 /// What stopped everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -228,6 +235,14 @@ impl Holds {
 }
 
 impl RolloutState {
+    /// The store went back: no number is given again that a rollout or an attempt may have had since, for a host that failed in that
+    /// refuses it silently.
+    pub fn lose_numbers(&mut self) {
+        self.numbers_lost = true;
+        let groups = self.rollout.iter_mut().flat_map(|rollout| &mut rollout.groups);
+        groups.for_each(|group| group.attempts_lost = true);
+    }
+
     /// Notes who belongs to the held groups of the rollout.
     pub(crate) fn note_members(&mut self) {
         if let Some(rollout) = &self.rollout {

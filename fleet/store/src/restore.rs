@@ -83,7 +83,11 @@ fn prepare_and_swap(from: &Path, place: &DataDir, force: bool) -> Result<Restore
     let now = Timestamp::now();
     let detail = json!({ "backup": from.display().to_string(), "force": force });
     let record = describe(now, "restore", "command line", detail);
-    let revision = immediate(&mut new, &unfinished, |db| hold(db, backup.clone(), HaltCause::Restore, &old, &record))?;
+    let revision = immediate(&mut new, &unfinished, |db| {
+        let mut book = backup.clone().unwrap_or_default();
+        book.lose_numbers();
+        hold(db, Some(book), HaltCause::Restore, &old, &record)
+    })?;
     let hosts = sqlite(&new, &unfinished).count("SELECT count(*) FROM host")?;
     let head = audit::head(&sqlite(&new, &unfinished))?;
     connection::settle(&new, &unfinished)?;

@@ -76,12 +76,13 @@ pub(crate) fn take(db: &dyn Sql, place: &DataDir, aside: Option<&Path>) -> Resul
     if let Some(aside) = aside {
         line.push_str(&format!("; another database's log was beside it, and is kept as {}", aside.display()));
     }
-    let (book, cause) = (load::book(db)?, strange.cause());
+    let (mut book, cause) = (load::book(db)?.unwrap_or_default(), strange.cause());
+    book.lose_numbers();
     let (action, old, detail) = match strange {
         Strange::Lost(seen) => ("store_lost", Old::Seen(seen), json!({})),
         Strange::Log => ("store_lost", Old::Absent, json!({})),
         Strange::Backup => ("restore", Old::Absent, json!({ "backup": "a file that was put in place by hand" })),
     };
-    hold(db, book, cause, &old, &describe(Timestamp::now(), action, "start of the server", detail))?;
+    hold(db, Some(book), cause, &old, &describe(Timestamp::now(), action, "start of the server", detail))?;
     Ok(Some(line))
 }

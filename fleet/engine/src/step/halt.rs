@@ -10,7 +10,7 @@ use crate::moment::Moment;
 use crate::policy::OnHalt;
 use crate::reason::HaltRule;
 use crate::rollout::{GateAnswer, GroupStatus, Halt, Rollout, State};
-use crate::rollout_state::Holds;
+use crate::rollout_state::{Holds, MOST_LOST};
 use crate::tally::{BY_HAND, HostState, TallyContext};
 
 /// Hosts that report a failure before a group goes back by itself: one may lie, or be broken.
@@ -144,7 +144,7 @@ impl GroupStatus {
 
     /// Another attempt: what failed before counts no more.
     pub(crate) fn try_again(&mut self, now: Timestamp) {
-        self.attempt += 1;
+        self.attempt += 1 + if std::mem::take(&mut self.attempts_lost) { MOST_LOST } else { 0 };
         // What was reported in this very second belongs to the attempt before.
         self.attempt_began = Moment::of(now).after(1);
         (self.retry_cursor, self.halt, self.done_while_halted) = (None, None, false);

@@ -14,6 +14,7 @@ use crate::host::{Host, HostId, Outcome};
 use crate::percent::Percent;
 use crate::resource_set::ResourceSet;
 use crate::rollout::Cursor;
+use crate::rollout_state::MOST_LOST;
 use crate::tally::HostState;
 
 const HOSTS: u128 = 14;
@@ -499,4 +500,38 @@ fn what_a_host_was_told_by_a_server_that_did_not_know_of_a_rollback_counts() {
     assert_eq!(group_a(&state).tally.told, 2);
     let is_back = |host| fleet.host(host).unwrap().told_back;
     assert_eq!([1, 2, 3].map(is_back), [false, false, true]);
+}
+
+/// What a store that went back had given since, hosts may know.
+#[test]
+fn after_a_loss_no_number_of_a_rollout_or_an_attempt_is_given_again() {
+    let (mut state, mut fleet) = (state(None, 0), Fleet::default());
+    let now = twenty(&mut state, &mut fleet);
+    let numbers = |state: &RolloutState| (state.number, group_a(state).attempt);
+    let run = Command::Run { groups: vec!["a".to_owned()], all: false };
+    let halt = Command::Halt { groups: vec!["a".to_owned()], all: false };
+    let start = Command::Start { groups: vec!["a".to_owned()], force: false, ignore_blackout: false };
+    let mut does = |command: &Command, state: &mut RolloutState| {
+        state.command(command, &fleet, now).unwrap();
+        state.step(&mut fleet, now);
+    };
+    does(&start, &mut state);
+    does(&halt, &mut state);
+    let (number, attempt) = numbers(&state);
+    let mut lost = state.clone();
+    does(&run, &mut lost);
+    assert_eq!(numbers(&lost), (number, attempt + 1));
+    state.lose_numbers();
+    state = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
+    does(&run, &mut state);
+    assert_eq!(numbers(&state), (number, attempt + 1 + MOST_LOST));
+    does(&halt, &mut state);
+    does(&run, &mut state);
+    assert_eq!(numbers(&state), (number, attempt + 2 + MOST_LOST), "once for each loss");
+    for more in [1 + u64::from(MOST_LOST), 1] {
+        let (target, before) = (state.target.as_mut().unwrap(), state.number);
+        std::mem::swap(&mut target.start, &mut target.target);
+        state.adopt(now);
+        assert_eq!(state.number, before + more);
+    }
 }

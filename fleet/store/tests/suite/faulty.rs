@@ -4,9 +4,10 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use fleet_engine::record::HostRecord;
+use fleet_engine::host::HostId;
 use fleet_engine::resource::Kind;
-use fleet_store::{Change, Committed, Error, News, Result, Store, StorePlace, StoreReader, StoreState};
+use fleet_store::{Change, Committed, Error, HostSink, News, Result, Store, StorePlace, StoreReader, StoreState};
+use protocol::report::Key;
 use testing::postgres::Postgres;
 use testing::proxy::{Proxy, Way};
 
@@ -97,16 +98,21 @@ impl Persistent {
 }
 
 impl Store for Persistent {
-    fn load_with(&mut self, take: &mut dyn FnMut(HostRecord, u64)) -> Result<StoreState> {
-        let mut loaded = self.store.get_mut().load();
-        while loaded.is_err() {
-            loaded = Ok(self.recover());
-        }
-        let StoreState { hosts, .. } = loaded.as_mut().unwrap();
-        let hosts = std::mem::take(hosts);
-        let state = loaded?;
-        hosts.into_iter().for_each(|host| take(host, state.arrivals));
+    fn load_with(&mut self, sink: &mut dyn HostSink) -> Result<StoreState> {
+        let loaded = self.store.get_mut().load();
+        let mut state = loaded.or_else(|_| Result::Ok(self.recover()))?;
+        let (keys, hosts) = (std::mem::take(&mut state.enrolments.enrolled), std::mem::take(&mut state.hosts));
+        sink.expect(keys.len(), hosts.len());
+        keys.into_iter().for_each(|key| sink.take_key(key));
+        hosts.into_iter().for_each(|host| sink.take_host(host, state.arrivals));
         Ok(state)
+    }
+
+    fn key(&self, host: HostId) -> Result<Option<Key>> {
+        Ok(until_done(|| {
+            let asked = self.store.borrow().key(host);
+            asked.inspect_err(|_| drop(self.recover()))
+        }))
     }
 
     fn take_turn(&mut self) -> Result<Option<News>> {

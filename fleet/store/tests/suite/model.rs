@@ -169,6 +169,7 @@ impl Account {
         let mut book = backup.book.clone().unwrap_or_default();
         book.holds.all = true;
         book.holds.cause = HaltCause::Restore;
+        book.lose_numbers();
         book.holds.released.clear();
         book.holds.groups.extend(self.book.iter().flat_map(|book| book.holds.groups.clone()));
         new.book = Some(book);
