@@ -73,7 +73,7 @@ impl SimulatedHost {
         let node = self.random.below(world.nodes.len());
         let asked = Instant::now();
         let Some(answer) = self.asks(world, node) else { return };
-        self.enters(answer["fleet"]["report"]["epoch"].as_u64().unwrap_or(self.epoch));
+        self.epoch = answer["fleet"]["report"]["epoch"].as_u64().unwrap_or(self.epoch);
         let wanted = answer["agent_version"].as_str().unwrap_or_default().to_owned();
         let attempt = answer["fleet"]["attempt"].as_u64().unwrap_or_default();
         let goes = answer["agent_auto_update"] == true && wanted != self.version;
@@ -141,17 +141,9 @@ impl SimulatedHost {
         if is_taken {
             self.reported = Some(Instant::now());
         } else if let Some(epoch) = answer.and_then(|answer| answer.json()["epoch"].as_u64()) {
-            self.enters(epoch);
+            self.epoch = epoch;
         }
         is_taken
-    }
-
-    /// In another epoch the store lost something, and counts attempts anew: what failed in a lost one would be refused for ever
-    /// (docs/internals/faults.md).
-    fn enters(&mut self, epoch: u64) {
-        if std::mem::replace(&mut self.epoch, epoch) != epoch {
-            self.refused.clear();
-        }
     }
 
     fn key(&self) -> Key {

@@ -15,6 +15,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Request, Version, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
@@ -43,7 +44,6 @@ pub(crate) fn all(app: App) -> Router {
         .fallback(nothing)
         .method_not_allowed_fallback(other_methods)
         .layer(axum::middleware::from_fn_with_state(app.clone(), note))
-        .layer(axum::middleware::from_fn(hosted))
         .with_state(app)
 }
 
@@ -55,20 +55,23 @@ pub(crate) fn metrics(app: App) -> Router {
         .route("/readyz", get(health::ready))
         .fallback(async || HttpReply(not_found()))
         .method_not_allowed_fallback(other_methods)
-        .layer(axum::middleware::from_fn(hosted))
+        .layer(axum::middleware::from_fn(async |request: Request<Body>, next: Next| match hosted(&request) {
+            Ok(()) => next.run(request).await,
+            Err(refused) => refused.into_response(),
+        }))
         .with_state(app)
 }
 
 /// Refuses a request that names no host, or two: a proxy may have read another one than this server (RFC 9112 §3.2). Before HTTP/1.1
 /// none was needed.
-async fn hosted(request: Request<Body>, next: axum::middleware::Next) -> Response {
+fn hosted(request: &Request<Body>) -> Result<(), ApiFailure> {
     let hosts = request.headers().get_all(header::HOST).iter().count();
     let is_old = request.version() < Version::HTTP_11;
     if hosts == 1 || (hosts == 0 && is_old) {
-        return next.run(request).await;
+        return Ok(());
     }
     let what = format!("the request has {hosts} headers `Host`: send one");
-    ApiFailure::from(ApiError::new(Code::BadRequest, what)).into_response()
+    Err(ApiError::new(Code::BadRequest, what).into())
 }
 
 /// A page for browsers, JSON for others.
@@ -90,19 +93,21 @@ async fn gathered(request: Request<Body>) -> Request<Body> {
     Request::from_parts(parts, body)
 }
 
-/// Counts each request, and how long its answer took.
-async fn note(State(app): State<App>, request: Request<Body>, next: axum::middleware::Next) -> Response {
+/// Counts each request that names its host, and how long its answer took.
+async fn note(State(app): State<App>, request: Request<Body>, next: Next) -> Response {
+    if let Err(refused) = hosted(&request) {
+        return refused.into_response();
+    }
     let (kind, begun) = (kind(request.uri().path()), Instant::now());
+    // Its own memory: a host's question is not to be moved about with room for all that other requests need.
+    let request = if kind.waits_for_its_body() { Box::pin(gathered(request)).await } else { request };
     let response = placed(&app, kind, request, next).await;
     app.requests.note(kind, response.status(), begun.elapsed());
     response
 }
 
-/// Gives a request its place, or refuses it; those of the admin API also an id, which answer and log have. Of hosts' questions there
-/// are too many for the log.
-async fn placed(app: &App, kind: RequestKind, request: Request<Body>, next: axum::middleware::Next) -> Response {
-    const ID: &str = "x-request-id";
-    let mut request = if kind.waits_for_its_body() { gathered(request).await } else { request };
+/// Gives a request its place, or refuses it.
+async fn placed(app: &App, kind: RequestKind, mut request: Request<Body>, next: Next) -> Response {
     if app.is_behind_proxy {
         caller::see_through(&mut request);
     }
@@ -110,9 +115,12 @@ async fn placed(app: &App, kind: RequestKind, request: Request<Body>, next: axum
         Ok(place) => place,
         Err(overloaded) => return ApiFailure::from(overloaded).into_response(),
     };
-    if !kind.is_of_operators() {
-        return next.run(request).await;
-    }
+    if kind.is_of_operators() { Box::pin(named(kind, request, next)).await } else { next.run(request).await }
+}
+
+/// Gives a request of an operator an id, which answer and log have. Of hosts' questions there are too many for the log.
+async fn named(kind: RequestKind, mut request: Request<Body>, next: Next) -> Response {
+    const ID: &str = "x-request-id";
     let id = uuid::Uuid::new_v4().to_string();
     let (method, path) = (request.method().clone(), shown(request.uri().path()));
     if kind == RequestKind::Admin {
@@ -125,7 +133,7 @@ async fn placed(app: &App, kind: RequestKind, request: Request<Body>, next: axum
         response.headers_mut().insert(ID, id);
     }
     response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
-    response.into_response()
+    response
 }
 
 /// What a request is, by its path.
