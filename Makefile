@@ -7,6 +7,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 NATIVE := $(shell uname -m)-unknown-linux-musl
+GLIBC := $(shell uname -m)-unknown-linux-gnu
 TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 DEBUG := $(TARGET_DIR)/$(NATIVE)/debug
 STATIC := $(foreach machine,x86_64 aarch64,$(TARGET_DIR)/$(machine)-unknown-linux-musl/release/teleport-update)
@@ -16,7 +17,7 @@ RELEASE := --locked --release --package teleport-update
 SERVER := --locked --profile server --package teleport-fleet
 BUILD_X86_64 := $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild)
 include build/static.mk
-SETUPS := $(addprefix setup-,build lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring api)
+SETUPS := $(addprefix setup-,build clocks lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring api)
 .PHONY: $(SETUPS) setup help check build static static-fleet demo test test-all api e2e e2e-vm way-back crash fleet-crash fleet-faults soak model mutants planted native bench fleet-bench blast fuzz pictures package oci-fleet lint docs size clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
@@ -109,7 +110,12 @@ fleet-crash: setup-build ## The rollout server, killed and failed at each system
 # Each seed is a rollout of some seconds with some faults: docs/internals/faults.md. `make test` has two.
 fleet-faults: setup-build ## Three rollout servers, PostgreSQL with a standby and hosts, with the faults of SEEDS=n rollouts (30); a table
 	cargo build $(CARGO_FLAGS) --package testing --package teleport-fleet --bins
-	$(DEBUG)/test-fleet-faults --seeds $(or $(SEEDS),30) --from $(or $(FROM),1) $(DEBUG)/teleport-fleet
+ifdef CLOCKS
+	@tests/setup.sh clocks
+	cargo build --locked --target $(GLIBC) --package teleport-fleet --bins
+endif
+	PROGRAM=$(TARGET_DIR)/$(GLIBC)/debug/teleport-fleet $(DEBUG)/test-fleet-faults --seeds $(or $(SEEDS),30) --from $(or $(FROM),1) \
+		$(if $(CLOCKS),tests/skewed.sh,$(DEBUG)/teleport-fleet)
 
 # Side by side; each prints what it needs every minute.
 soak: setup-build ## The same for HOURS=n (2), and one server with a file: memory and descriptors must stay

@@ -156,6 +156,10 @@ for group in "$@"; do
                 echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/tests.conf; }
         fi
         ;;
+    clocks)
+        needs faketime faketime
+        rustup target add "$(uname -m)-unknown-linux-gnu" >/dev/null
+        ;;
     arm64)
         needs qemu-aarch64-static qemu-user-static
         needs arch-test arch-test
