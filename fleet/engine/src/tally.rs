@@ -361,6 +361,11 @@ impl TallyContext<'_> {
         has_turned && (may_have_gone() || self.may_go_the_other_way(host))
     }
 
+    /// From when on it is known who was told by a former course.
+    pub(crate) fn known_at(course: &FormerCourse) -> Moment {
+        course.end.after(ANSWERS_LAST + 1)
+    }
+
     /// Whether hosts of a former course have timed out that were told last.
     pub(crate) fn is_over(course: &FormerCourse, listening: Listening<'_>) -> bool {
         let seconds = ANSWERS_LAST + STALLED_AFTER + course.group.policy.pace.jitter;

@@ -4,7 +4,7 @@ use fleet_wire::api::{AuditEntry, AuditHead, Verified};
 use jiff::Timestamp;
 
 use crate::chain::{Link, START};
-use crate::column::{parse, signed, time, unreadable};
+use crate::column::{parse, seconds, signed, time, unreadable};
 use crate::error::{Error, Result};
 use crate::sql::{Sql, SqlExt, SqlFields, SqlRow, SqlValue, with};
 
@@ -90,7 +90,8 @@ pub(crate) fn of_rollout(db: &dyn Sql, (from, to): (Timestamp, Timestamp), limit
     let which = "seq > (SELECT head_seq FROM store) - $1 AND at >= $2 AND at <= $3 \
                  AND (subject LIKE 'group %' OR subject LIKE 'rollout %' OR subject = 'all groups') \
                  ORDER BY seq DESC LIMIT $4";
-    select(db, which, with![MOST, from.to_string(), to.to_string(), limit])
+    let (from, to) = seconds(from, to);
+    select(db, which, with![MOST, from, to, limit])
 }
 
 /// The newest record of an action.

@@ -7,7 +7,7 @@ use fleet_engine::host::HostId;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::column::{parse, time};
+use crate::column::{parse, seconds, time};
 use crate::error::Result;
 use crate::sql::{Sql, SqlExt, SqlFields, with};
 
@@ -30,7 +30,7 @@ pub(crate) fn version_changes(db: &dyn Sql, since: Timestamp) -> Result<Vec<Vers
         changes.truncate(MOST);
     };
     let (mut changes, name) = (Vec::new(), db.name());
-    db.each("SELECT at, json FROM host_change WHERE at >= $1", with![since.to_string()], &mut |row| {
+    db.each("SELECT at, json FROM host_change WHERE at >= $1", with![seconds(since, since).0], &mut |row| {
         let row = SqlFields::of(row, &name);
         let Step { outcome, from, to } = parse(&name, "a host's change", row.text(1)?)?;
         if outcome == "updated" {
@@ -54,7 +54,8 @@ pub(crate) fn failures(
 ) -> Result<Vec<(HostId, Timestamp, String)>> {
     let query = "SELECT host, at, json FROM host_change WHERE at >= $1 AND at <= $2 AND json ->> 'to' = $3 \
                  AND json ->> 'outcome' IN ('failed', 'rolled_back', 'refused') ORDER BY at LIMIT $4";
-    db.rows(query, with![from.to_string(), to.to_string(), version, limit], |row| {
+    let (from, to) = seconds(from, to);
+    db.rows(query, with![from, to, version, limit], |row| {
         Ok((row.host(0)?, time(row.name(), row.text(1)?)?, row.string(2)?))
     })
 }

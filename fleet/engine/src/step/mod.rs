@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use crate::counts::Tally;
 use crate::fleet::{Fleet, ReportedCounts};
 use crate::host::GroupPlace;
+use crate::moment::Moment;
 use crate::policy::Mode;
 use crate::reason::HaltRule;
 use crate::rollout::{GroupStatus, Rollout, State};
@@ -25,6 +26,13 @@ use crate::tally::TallyContext;
 const HALTED: usize = 100;
 
 impl RolloutState {
+    /// Whether places are free since the last step that hosts kept which were let go before their group turned round.
+    pub fn frees_places(&self, now: Timestamp) -> bool {
+        let (last, now) = (self.last_step.map(Moment::of), Moment::of(now));
+        let courses = self.rollout.iter().flat_map(|rollout| &rollout.groups).flat_map(|group| &group.courses);
+        courses.map(TallyContext::known_at).any(|known| known <= now && last.is_none_or(|last| last < known))
+    }
+
     /// One step at `now`, which is never before the last one. The same state, fleet and time give the same state.
     pub fn step(&mut self, fleet: &mut Fleet, now: Timestamp) {
         let now = self.last_step.map_or(now, |last| last.max(now));

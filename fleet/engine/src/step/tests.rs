@@ -459,7 +459,9 @@ fn who_was_let_go_before_its_group_turned_round_keeps_its_slot_as_long_as_it_may
     report(way[1], "1.0.0", Some(Outcome::Started), &mut state, &mut fleet, after(20));
     state.step(&mut fleet, after(55));
     assert_eq!(go_back(&state, &fleet, after(55)), [false; 2], "an answer was good for half a minute, and is written");
+    assert_eq!([55, 56].map(|seconds| state.frees_places(after(seconds))), [false, true]);
     state.step(&mut fleet, after(56));
+    assert!(!state.frees_places(after(57)));
     assert_eq!(go_back(&state, &fleet, after(56)), [true; 2]);
     assert_eq!((group_a(&state).tally.told, group_a(&state).tally.let_go), (1, 3));
     // Both ask again, and run the start version: nothing of what they were told goes on.

@@ -53,6 +53,9 @@ impl Worker {
             return;
         }
         let now = Instant::now();
+        if self.ledger.state.rollouts.frees_places(self.ledger.state.now()) {
+            self.ledger.times.step = self.ledger.times.step.min(now);
+        }
         let is_step_due = now >= self.ledger.times.step;
         // An error was logged, and what it means is on the snapshot: it grows stale.
         if is_step_due && self.ledger.is_behind() {
