@@ -156,8 +156,7 @@ fleet-bench: setup-build setup-fleet-bench ## Measure the rollout server beside 
 	cargo build $(SERVER) --target $(NATIVE) --example reports --example million --example arrivals
 	@tests/bench/fleet.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet
 	@tests/bench/reports.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet $(TARGET_DIR)/$(NATIVE)/server/examples/reports
-	@tests/bench/million.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet $(TARGET_DIR)/$(NATIVE)/server/examples/million
-	@tests/bench/arrivals.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet $(TARGET_DIR)/$(NATIVE)/server/examples/million \
+	@tests/bench/million.sh $(TARGET_DIR)/$(NATIVE)/server/teleport-fleet $(TARGET_DIR)/$(NATIVE)/server/examples/million \
 		$(TARGET_DIR)/$(NATIVE)/server/examples/arrivals
 	@cargo test $(CARGO_FLAGS) --package teleport-fleet --test suite -- --ignored --nocapture stop::measure | grep '^|'
 	@$(MAKE) blast

@@ -1,9 +1,11 @@
 #!/bin/bash
-# million.sh FLEET MILLION [HOSTS]   measures a rollout server that knows a million enrolled hosts, and prints a table in Markdown:
-# its start from the store, its memory, a decision, and how long answers take meanwhile. MILLION is the example of that name.
+# million.sh FLEET MILLION ARRIVALS [HOSTS]   measures a rollout server that knows a million enrolled hosts, and prints tables in
+# Markdown: its start from the store, its memory, a decision, and how long answers take meanwhile; then all come back within a minute
+# (SECONDS_TO_COME), each with a connection of its own: who is served, who is refused, until when. MILLION and ARRIVALS are the examples
+# of these names. While they come, server and client have one core each.
 set -euo pipefail
 
-fleet=$1 million=$2 hosts=${3:-1000000}
+fleet=$1 million=$2 arrivals=$3 hosts=${4:-1000000} seconds=${SECONDS_TO_COME:-60}
 work=$(mktemp -d)
 fleet_pid=''
 
@@ -14,6 +16,8 @@ finish() {
 trap finish EXIT
 
 fail() { echo "bench: $*" >&2; exit 1; }
+[ "$(nproc)" -ge 2 ] || fail "one core for the server and one for the client are needed"
+ulimit -n 20000 || fail "8000 connections need as many open files"
 command -v wrk >/dev/null || fail "there is no wrk: apt-get install wrk"
 
 now() { date +%s%N; }
@@ -31,18 +35,18 @@ database=$(du -m "$work/data/fleet.db" | cut -f1)
 awk 'BEGIN { print "local hosts, number = {}, 0" } { print "hosts[" NR "] = \"" $1 "\"" } END { print "function request()\n number = number % #hosts + 1\n return wrk.format(\"GET\", \"/v1/webapi/find?host=\" .. hosts[number], {Host = \"localhost\"})\nend" }' "$work/ids" >"$work/ask.lua"
 echo '{}' >"$work/config.yaml"
 
-# start: the server; $address is where it answers, $took how long that was.
+# start WORDS..: the server, by these words before it; $address is where it answers, $took how long that was.
 start() {
     local begin
     begin=$(now)
-    exec 5< <(exec "$fleet" serve --plain --listen 127.0.0.1:0 --metrics 127.0.0.1:0 --edition oss --config "$work/config.yaml" \
+    exec 5< <(exec "$@" "$fleet" serve --plain --listen 127.0.0.1:0 --metrics 127.0.0.1:0 --edition oss --config "$work/config.yaml" \
         --data "$work/data" --admin-socket "$work/admin.sock" 2>>"$work/log")
     fleet_pid=$!
     read -r address _ <&5 || { cat "$work/log" >&2; fail "the server did not start"; }
     took=$(since "$begin")
 }
 
-start
+start env
 {
     echo "kind: cluster_maintenance_config"
     echo "spec:"
@@ -56,7 +60,7 @@ start
 first=$took first_memory=$(memory VmRSS)
 begin=$(now); ctl create -f "$work/resources.yaml" >/dev/null; written=$(since "$begin")
 kill "$fleet_pid"; tail --pid="$fleet_pid" -f /dev/null
-start
+start env
 memory=$(memory VmRSS)
 ask 5 >"$work/rest"
 # An operator decides all the time.
@@ -79,6 +83,25 @@ cat <<END
 | everything is halted | $halted |
 | an answer at rest | $(percentiles "$work/rest") |
 | an answer while groups are started | $(percentiles "$work/busy") |
+END
+
+kill "$fleet_pid"; tail --pid="$fleet_pid" -f /dev/null
+start taskset -c 0
+ctl autoupdate agents run --all >/dev/null
+taskset -c 1 "$arrivals" "$address" "$work/ids" "$seconds" >"$work/result" || fail "the client failed"
+value() { awk -v name="$1" '$1 == name { print $2 }' "$work/result"; }
+begin=$(now); ctl autoupdate agents halt --all >/dev/null; halted=$(since "$begin")
+cat <<END
+
+| $hosts hosts come within $seconds s | measured |
+|---|---:|
+| all had come after | $(value offered_s) s |
+| all were served after | $(value served_s) s |
+| refused and told when to come again | $(value shed) times |
+| not answered | $(value unanswered) times |
+| from coming to the answer: half, 99 %, longest | $(value half_ms) ms, $(value p99_ms) ms, $(value longest_ms) ms |
+| everything is halted afterwards | $halted |
+| memory at the most | $(memory VmHWM) |
 
 $(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo), Linux $(uname -r).
 END

@@ -38,9 +38,9 @@ pub struct RolloutState {
     pub rollout: Option<Rollout>,
     /// Rollouts so far.
     pub number: u64,
-    /// See [`RolloutState::lose_numbers`].
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub numbers_lost: bool,
+    /// Up to this, numbers of rollouts may have been given before the store went back ([`RolloutState::lose_numbers`]).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub numbers_lost: u64,
     /// The last target whose rollout was done.
     pub last_done: Option<Version>,
     /// The one before that.
@@ -55,6 +55,11 @@ pub struct RolloutState {
     /// Which time counts.
     #[serde(default)]
     pub clock: ListeningClock,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Rollouts and attempts that a store which went back may have lost, and whose numbers hosts know: more than a fleet makes between
@@ -236,11 +241,16 @@ impl Holds {
 
 impl RolloutState {
     /// The store went back: no number is given again that a rollout or an attempt may have had since, for a host that failed in that
-    /// refuses it silently.
-    pub fn lose_numbers(&mut self) {
-        self.numbers_lost = true;
+    /// refuses it silently. `given`: the highest of a rollout, where that is known.
+    pub fn lose_numbers(&mut self, given: Option<u64>) {
+        self.numbers_lost = given.unwrap_or_else(|| self.given() + u64::from(MOST_LOST)).max(self.given());
         let groups = self.rollout.iter_mut().flat_map(|rollout| &mut rollout.groups);
         groups.for_each(|group| group.attempts_lost = true);
+    }
+
+    /// The highest number of a rollout that may have been given.
+    pub fn given(&self) -> u64 {
+        self.number.max(self.numbers_lost)
     }
 
     /// Notes who belongs to the held groups of the rollout.

@@ -1,5 +1,5 @@
 //! `arrivals ADDRESS IDS SECONDS`: each host of the file IDS asks once, within so many seconds, over a connection of its own; who is
-//! refused comes again when the answer says. Prints what came of it, as `NAME VALUE`. For `tests/bench/arrivals.sh`.
+//! refused comes again when the answer says. Prints what came of it, as `NAME VALUE`. For `tests/bench/million.sh`.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program for a terminal")]
 
 use std::error::Error;

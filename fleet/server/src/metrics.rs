@@ -35,7 +35,8 @@ fn of_servers(servers: &[ServerStatus]) -> String {
     let mut add = |name: &str, help: &str, value: fn(&ServerStatus) -> f64| {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
         for server in servers {
-            let labels = labels(&[("server", &server.name), ("version", &server.version)]);
+            let id = server.id.get(..8).unwrap_or_default();
+            let labels = labels(&[("server", &server.name), ("id", id), ("version", &server.version)]);
             let _ = writeln!(text, "{name}{labels} {}", value(server));
         }
     };

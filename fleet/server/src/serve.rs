@@ -134,8 +134,8 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
 fn background(settings: &Settings, app: &App, outbound: Outbound, own: (String, String)) -> Vec<JoinHandle<()>> {
     let gates = tokio::spawn(gates::watch(app.core.clone(), outbound));
     let heads = tokio::spawn(notify::log_heads(settings.store.clone()));
-    let snapshot = Arc::clone(app.core.snapshot());
-    let watch = |shared| tokio::spawn(servers::watch(app.servers.clone(), shared, own, snapshot));
+    let known = (Arc::clone(app.core.snapshot()), app.dashboard.sessions.clone());
+    let watch = |shared| tokio::spawn(servers::watch(app.servers.clone(), shared, own, known));
     [gates, heads].into_iter().chain(settings.store.shared().map(watch)).collect()
 }
 
@@ -150,7 +150,9 @@ fn bind(address: SocketAddr, tls: Option<Tls>, flag: &str) -> Result<Tcp, String
 
 fn dashboard(settings: &Settings, outbound: &Outbound) -> Result<Dashboard, String> {
     let is_secure = settings.tls.is_some() || settings.is_behind_proxy;
-    let dashboard = Dashboard::new(Sessions::new(settings.store.shared()), is_secure, settings.public_addr.clone());
+    let people = settings.oidc.as_ref().map(crate::oidc::Oidc::digest);
+    let sessions = Sessions::new(settings.store.shared(), people);
+    let dashboard = Dashboard::new(sessions, is_secure, settings.public_addr.clone());
     #[cfg(feature = "oidc")]
     if let Some(oidc) = &settings.oidc {
         crate::oidc::check_secret(oidc)?;

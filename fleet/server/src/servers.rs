@@ -7,6 +7,7 @@ use fleet_store::{ServerReport, ServerStatus, SharedTables};
 
 use crate::clock;
 use crate::core::Snapshot;
+use crate::sessions::Sessions;
 
 /// Between two times.
 const EVERY: Duration = Duration::from_secs(2);
@@ -47,12 +48,13 @@ pub(crate) async fn watch(
     servers: Servers,
     shared: SharedTables,
     (id, name): (String, String),
-    snapshot: Arc<Snapshot>,
+    (snapshot, sessions): (Arc<Snapshot>, Sessions),
 ) {
     let mut due = tokio::time::interval(EVERY);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         due.tick().await;
+        sessions.tell_ended().await;
         let report = ServerReport {
             id: id.clone(),
             name: name.clone(),

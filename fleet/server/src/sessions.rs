@@ -35,6 +35,8 @@ const SECRET: usize = 32;
 pub(crate) struct Sessions {
     kept: Arc<Mutex<SessionList>>,
     shared: Option<SharedTables>,
+    /// The digest of what says who people are and what they may do; `None`: nothing does.
+    people: Option<String>,
     places: Arc<Semaphore>,
 }
 
@@ -73,7 +75,7 @@ impl Holder {
 }
 
 struct SessionEntry {
-    /// When the database had it last; `None`: it never did.
+    /// When the database had it last; `None`: it was not asked yet.
     seen: Option<Instant>,
     /// Of the cookie; the cookie itself is not kept.
     digest: String,
@@ -94,9 +96,10 @@ pub(crate) struct LiveSession {
 }
 
 impl Sessions {
-    /// Those of this server; with `shared` those of all that share a database.
-    pub(crate) fn new(shared: Option<SharedTables>) -> Self {
-        Self { kept: Arc::default(), shared, places: Arc::new(Semaphore::new(ASKED)) }
+    /// Those of this server; with `shared` those of all that share a database. `people`: the digest of the settings by which people
+    /// log in: who logged in by others does it again.
+    pub(crate) fn new(shared: Option<SharedTables>, people: Option<String>) -> Self {
+        Self { kept: Arc::default(), shared, people, places: Arc::new(Semaphore::new(ASKED)) }
     }
 
     /// A new session of `holder`: the secret for its cookie. `None`: there are no random numbers.
@@ -105,16 +108,11 @@ impl Sessions {
         let digest = tokens::digest(&secret);
         let (who, role) = match holder {
             Holder::Token(digest) => (digest, None),
-            Holder::Person { who, role } => (who, Some(role)),
+            Holder::Person { who, role } => (who, Some(self.kept_role(role))),
         };
         let limits = SessionLimits { idle: IDLE, longest: LONGEST, most_of_one: MOST_OF_ONE, most: MOST };
-        let found = digest.clone();
-        let begun = self.ask(move |shared| shared.begin_session(&digest, &who, role, limits)).await;
-        if begun.is_some()
-            && let Some(kept) = self.lock().entries.iter_mut().find(|kept| kept.digest == found)
-        {
-            kept.seen = Some(Instant::now());
-        }
+        let begin = move |shared: &SharedTables| shared.begin_session(&digest, &who, role.as_deref(), limits);
+        self.ask(true, begin).await;
         Some(secret)
     }
 
@@ -125,30 +123,45 @@ impl Sessions {
         let digest = tokens::digest(secret);
         if !self.is_fresh(&digest, now) {
             let asked = digest.clone();
-            if let Some(found) = self.ask(move |shared| shared.session(&asked, is_use)).await {
+            if let Some(found) = self.ask(false, move |shared| shared.session(&asked, is_use)).await {
                 self.learn(&digest, found, now);
             }
         }
         self.find_here(secret, now, is_use)
     }
 
-    /// Ends the session of this secret.
-    pub(crate) async fn end(&self, secret: &str) {
+    /// Ends the session of this secret. The answer: whether it ended on all servers; else that is tried again.
+    pub(crate) async fn end(&self, secret: &str) -> bool {
         self.end_here(secret);
-        if self.shared.is_some() {
-            self.lock().ended.push(tokens::digest(secret));
+        if self.shared.is_none() {
+            return true;
         }
-        self.ask(|_| Ok(())).await;
+        self.lock().ended.push(tokens::digest(secret));
+        self.ask(true, |_| Ok(())).await.is_some()
     }
 
-    /// What the database answers, after it was told which sessions ended; `None`: there is none, or it does not.
+    /// Tells the database which sessions ended while it did not answer.
+    pub(crate) async fn tell_ended(&self) {
+        if !self.lock().ended.is_empty() {
+            self.ask(true, |_| Ok(())).await;
+        }
+    }
+
+    /// A person's role in the database: with what gave it.
+    fn kept_role(&self, role: Role) -> String {
+        format!("{role} {}", self.people.as_deref().unwrap_or_default())
+    }
+
+    /// What the database answers, after it was told which sessions ended; `None`: there is none, or it does not. `is_change`: it is
+    /// asked also where it did not answer a moment ago.
     async fn ask<T: Send + 'static>(
         &self,
+        is_change: bool,
         ask: impl FnOnce(&SharedTables) -> fleet_store::Result<T> + Send + 'static,
     ) -> Option<T> {
         let shared = self.shared.clone()?;
         let _place = self.places.acquire().await.ok()?;
-        if self.lock().failed.is_some_and(|failed| failed.elapsed() < ASK_AGAIN) {
+        if !is_change && self.lock().failed.is_some_and(|failed| failed.elapsed() < ASK_AGAIN) {
             return None;
         }
         let ended = self.lock().ended.clone();
@@ -177,11 +190,15 @@ impl Sessions {
         known.and_then(|known| known.seen).is_some_and(|seen| now.saturating_duration_since(seen) < GOOD_FOR)
     }
 
-    /// Takes what the database has. One that it never had was begun while it did not answer: it is this server's alone.
+    /// Takes what the database has. What it has not is over, also where it was begun while the database did not answer; and a person's
+    /// role of other settings than this server's.
     fn learn(&self, digest: &str, found: Option<StoredSession>, now: Instant) {
         let mut sessions = self.lock();
-        let Some(found) = found else {
-            return sessions.entries.retain(|kept| kept.digest != digest || kept.seen.is_none());
+        let ended = sessions.ended.iter().any(|ended| ended == digest);
+        let Some((found, holder)) =
+            found.filter(|_| !ended).and_then(|found| Some((found.clone(), self.holder(found)?)))
+        else {
+            return sessions.entries.retain(|kept| kept.digest != digest);
         };
         let before = |age| now.checked_sub(age).unwrap_or(now);
         let (began, used) = (before(found.age), before(found.idle));
@@ -190,12 +207,16 @@ impl Sessions {
             return;
         }
         sessions.entries.retain(|kept| kept.is_good(now));
-        let holder = match found.role {
-            None => Holder::Token(found.who),
-            Some(role) => Holder::Person { who: found.who, role },
-        };
         let (digest, end) = (digest.to_owned(), watch::Sender::new(()));
         sessions.entries.push(SessionEntry { seen: Some(now), digest, holder, began, used, end });
+    }
+
+    /// Whose it is; `None`: a person's whom nobody names here, or who may do something else by now.
+    fn holder(&self, found: StoredSession) -> Option<Holder> {
+        let Some(kept) = found.role else { return Some(Holder::Token(found.who)) };
+        let role = Role::named(kept.split(' ').next()?)?;
+        let is_ours = self.people.is_some() && kept == self.kept_role(role);
+        is_ours.then_some(Holder::Person { who: found.who, role })
     }
 
     fn begin_here(&self, holder: Holder, now: Instant) -> Option<String> {
@@ -325,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_session_is_good_for_an_hour_after_its_last_use_and_twelve_in_all() {
-        let (sessions, start) = (Sessions::new(None), Instant::now());
+        let (sessions, start) = (Sessions::new(None, None), Instant::now());
         let idle = sessions.begin_here(token("token"), start).unwrap();
         let used = sessions.begin_here(token("token"), start).unwrap();
         assert_eq!(used.len(), 64, "256 bits: {used}");
@@ -342,7 +363,7 @@ mod tests {
 
     #[test]
     fn an_end_is_seen_at_once_and_ends_no_other() {
-        let (sessions, now) = (Sessions::new(None), Instant::now());
+        let (sessions, now) = (Sessions::new(None, None), Instant::now());
         let (one, other) =
             (sessions.begin_here(token("a"), now).unwrap(), sessions.begin_here(token("a"), now).unwrap());
         let found = sessions.find_here(&one, now, true).unwrap();
@@ -356,7 +377,7 @@ mod tests {
 
     #[test]
     fn neither_a_token_nor_all_of_them_have_more_sessions_than_their_bound() {
-        let (sessions, start) = (Sessions::new(None), Instant::now());
+        let (sessions, start) = (Sessions::new(None, None), Instant::now());
         let at = |number: usize| start + Duration::from_millis(u64::try_from(number).unwrap());
         let first = sessions.begin_here(token("a"), start).unwrap();
         let own: Vec<String> =
@@ -371,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_person_has_no_more_sessions_than_a_token_whatever_his_role() {
-        let (sessions, start) = (Sessions::new(None), Instant::now());
+        let (sessions, start) = (Sessions::new(None, None), Instant::now());
         let person = |role| Holder::Person { who: "oidc 1".to_owned(), role };
         let first = sessions.begin_here(person(Role::Viewer), start).unwrap();
         let other = sessions.begin_here(token("oidc 1"), start).unwrap();

@@ -85,7 +85,7 @@ fn prepare_and_swap(from: &Path, place: &DataDir, force: bool) -> Result<Restore
     let record = describe(now, "restore", "command line", detail);
     let revision = immediate(&mut new, &unfinished, |db| {
         let mut book = backup.clone().unwrap_or_default();
-        book.lose_numbers();
+        book.lose_numbers(old.given());
         hold(db, Some(book), HaltCause::Restore, &old, &record)
     })?;
     let hosts = sqlite(&new, &unfinished).count("SELECT count(*) FROM host")?;
@@ -178,6 +178,8 @@ pub(crate) enum Old {
     Unreadable(String),
     Whole {
         number: u64,
+        /// The highest number of a rollout that may have been given.
+        given: u64,
         revision: u64,
         head: AuditHead,
         /// The newest record of a decision that a person made.
@@ -191,6 +193,11 @@ pub(crate) enum Old {
 }
 
 impl Old {
+    /// The highest number of a rollout that it gave; `None`: that is not known.
+    fn given(&self) -> Option<u64> {
+        if let Self::Whole { given, .. } = self { Some(*given) } else { None }
+    }
+
     /// Reads it. One of ours becomes one file: what was in its log is in the database then.
     fn read(place: &DataDir) -> Result<Self> {
         let path = place.database();
@@ -209,8 +216,9 @@ impl Old {
             let (db, mut held) = (sqlite(&old, &path), Vec::new());
             load::hosts(&db, &mut |host| held.extend(Some(host).filter(|host| host.flags.held)))?;
             let (state, head, decided) = (load::load(&db)?, audit::head(&db)?, last_decision(&db)?);
-            let (number, holds) = state.book.map_or_else(Default::default, |book| (book.number, book.holds));
-            Ok(Self::Whole { number, revision: state.revision, head, decided, holds, held, arrivals: state.arrivals })
+            let book = state.book.unwrap_or_default();
+            let (number, given, revision, arrivals) = (book.number, book.given(), state.revision, state.arrivals);
+            Ok(Self::Whole { number, given, revision, head, decided, holds: book.holds, held, arrivals })
         };
         match read() {
             // Somebody has it open, or the disk fails: that may pass.

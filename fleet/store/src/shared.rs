@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet_wire::api::Role;
 use fleet_wire::text::counted;
 
-use crate::column::{json, parse, unreadable};
+use crate::column::{json, parse};
 use crate::error::Result;
 use crate::place_in_log::PlaceInLog;
 use crate::postgres::{PostgresConnection, PostgresServer};
@@ -33,8 +32,8 @@ pub struct SharedTables(pub(crate) Arc<PostgresServer>);
 pub struct StoredSession {
     /// The digest of the token that logged in, or the person's name.
     pub who: String,
-    /// What the person may do; `None`: it is a token's session.
-    pub role: Option<Role>,
+    /// What the person may do, as whoever began it wrote it; `None`: it is a token's session.
+    pub role: Option<String>,
     /// Since it began.
     pub age: Duration,
     /// Since it was used last.
@@ -72,6 +71,8 @@ pub struct ServerReport {
 /// A server, as the others know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerStatus {
+    /// Of this run of it.
+    pub id: String,
     /// What people call it: host and port.
     pub name: String,
     /// The program's.
@@ -106,14 +107,14 @@ impl SharedTables {
     }
 
     /// Keeps a new session, by the digest of its secret. Errors: `Unavailable`.
-    pub fn begin_session(&self, digest: &str, who: &str, role: Option<Role>, limits: SessionLimits) -> Result<()> {
+    pub fn begin_session(&self, digest: &str, who: &str, role: Option<&str>, limits: SessionLimits) -> Result<()> {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.ask(|db| {
             let over = format!("DELETE FROM session WHERE used < {NOW} - $1 OR began < {NOW} - $2");
             db.execute(&over, with![millis(limits.idle), millis(limits.longest)])?;
             let begin =
                 format!("INSERT INTO session (digest, who, role, began, used) VALUES ($1, $2, $3, {NOW}, {NOW})");
-            db.execute(&begin, with![digest, who, role.map(|role| role.to_string())])?;
+            db.execute(&begin, with![digest, who, role])?;
             let of_one = "DELETE FROM session WHERE digest IN \
                           (SELECT digest FROM session WHERE who = $1 ORDER BY used DESC, began DESC OFFSET $2)";
             db.execute(of_one, with![who, count(limits.most_of_one)])?;
@@ -132,10 +133,9 @@ impl SharedTables {
             }
             let found = format!("SELECT who, role, {NOW} - began, {NOW} - used FROM session WHERE digest = $1");
             db.first(&found, with![digest], |row| {
-                let role = |name| Role::named(name).ok_or_else(|| unreadable(row.name(), "a session", "unknown role"));
                 Ok(StoredSession {
                     who: row.string(0)?,
-                    role: row.some_text(1)?.map(role).transpose()?,
+                    role: row.some_text(1)?.map(str::to_owned),
                     age: duration(row.number(2)?),
                     idle: duration(row.number(3)?),
                 })
@@ -148,12 +148,13 @@ impl SharedTables {
         self.ask(|db| db.execute("DELETE FROM session WHERE digest = $1", with![digest])).map(drop)
     }
 
-    /// Whether the server `id` tells `receiver` for another `lease`: nobody does, or it does already. Errors: `Unavailable`.
+    /// Whether the server `id` tells `receiver` for another `lease`: nobody does, or it does already; a lease that ends later than this
+    /// one is of a clock that was set back. Errors: `Unavailable`.
     pub fn tells(&self, receiver: &str, id: &str, lease: Duration) -> Result<bool> {
         let take = format!(
             "INSERT INTO receiver (name, server, until) VALUES ($1, $2, {NOW} + $3) ON CONFLICT (name) DO UPDATE \
              SET server = excluded.server, until = excluded.until \
-             WHERE receiver.server = excluded.server OR receiver.until < {NOW}"
+             WHERE receiver.server = excluded.server OR receiver.until NOT BETWEEN {NOW} AND excluded.until"
         );
         self.ask(|db| db.execute(&take, with![receiver, id, millis(lease)])).map(|taken| taken == 1)
     }
@@ -180,14 +181,19 @@ impl SharedTables {
         );
         self.ask(|db| {
             let ServerReport { id, name, version, position, clock_offset } = server;
-            if db.execute("SELECT 1 FROM server WHERE id = $1", with![id])? == 0 {
-                // What it was before it crashed.
-                db.execute("DELETE FROM server WHERE name = $1", with![name])?;
-                db.execute(&format!("DELETE FROM server WHERE seen < {NOW} - $1"), with![GONE])?;
-            }
+            // What it was before it crashed; another that lives may have the same name.
+            let gone =
+                format!("DELETE FROM server WHERE seen < {NOW} - $1 OR (name = $2 AND id <> $3 AND seen < {NOW} - $4)");
+            db.execute(&gone, with![GONE, name, id, millis(SILENT)])?;
             db.execute(&put, with![id, name, version, *position, *clock_offset])?;
             servers(db)
         })
+    }
+
+    /// The server `id` does not tell `receiver` any more. Errors: `Unavailable`.
+    pub fn release(&self, receiver: &str, id: &str) -> Result<()> {
+        let sql = "UPDATE receiver SET until = 0 WHERE name = $1 AND server = $2";
+        self.ask(|db| db.execute(sql, with![receiver, id])).map(drop)
     }
 
     /// A server ends: it tells no receiver, and is one no more. Errors: `Unavailable`.
@@ -202,11 +208,12 @@ impl SharedTables {
 /// The servers that share it, by name.
 pub(crate) fn servers(db: &dyn Sql) -> Result<Vec<ServerStatus>> {
     let all = format!(
-        "SELECT name, version, greatest(change - position, 0), clock_offset, {NOW} - seen FROM server, store \
-         ORDER BY name, id"
+        "SELECT name, version, greatest(change - position, 0), clock_offset, {NOW} - seen, id FROM server, store \
+         WHERE seen >= {NOW} - $1 ORDER BY name, id"
     );
-    db.rows(&all, &[], |row| {
+    db.rows(&all, with![GONE], |row| {
         Ok(ServerStatus {
+            id: row.string(5)?,
             name: row.string(0)?,
             version: row.string(1)?,
             behind: row.unsigned(2)?,

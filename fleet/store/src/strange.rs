@@ -77,7 +77,7 @@ pub(crate) fn take(db: &dyn Sql, place: &DataDir, aside: Option<&Path>) -> Resul
         line.push_str(&format!("; another database's log was beside it, and is kept as {}", aside.display()));
     }
     let (mut book, cause) = (load::book(db)?.unwrap_or_default(), strange.cause());
-    book.lose_numbers();
+    book.lose_numbers(None);
     let (action, old, detail) = match strange {
         Strange::Lost(seen) => ("store_lost", Old::Seen(seen), json!({})),
         Strange::Log => ("store_lost", Old::Absent, json!({})),

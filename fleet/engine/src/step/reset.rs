@@ -6,7 +6,7 @@ use crate::listening::ListeningClock;
 use crate::order;
 use crate::policy::{Mode, Policy, RolloutTarget, Schedule, Strategy};
 use crate::rollout::{GroupStatus, Halt, Rollout, State};
-use crate::rollout_state::{MOST_LOST, RolloutState};
+use crate::rollout_state::RolloutState;
 
 impl RolloutState {
     /// Start, target, schedule or strategy changed: another rollout, whatever the present one was doing. Otherwise mode, pace,
@@ -20,7 +20,7 @@ impl RolloutState {
         let policy = self.policy.as_ref().unwrap_or(&absent);
         let is_same = self.rollout.as_ref().is_some_and(|rollout| rollout.is_of(target, policy.strategy));
         if !is_same {
-            self.number += 1 + if std::mem::take(&mut self.numbers_lost) { MOST_LOST.into() } else { 0 };
+            self.number = self.given() + 1;
             let id = order::rollout_id(self.seed, self.number, &target.start.to_string(), &target.target.to_string());
             let mut rollout = Rollout::new(id, self.number, target, policy, now);
             if let Some(before) = self.rollout.take().filter(|before| before.is_of(target, before.strategy)) {

@@ -523,17 +523,27 @@ fn after_a_loss_no_number_of_a_rollout_or_an_attempt_is_given_again() {
     let mut lost = state.clone();
     does(&run, &mut lost);
     assert_eq!(numbers(&lost), (number, attempt + 1));
-    state.lose_numbers();
+    state.lose_numbers(None);
     state = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
     does(&run, &mut state);
     assert_eq!(numbers(&state), (number, attempt + 1 + MOST_LOST));
     does(&halt, &mut state);
     does(&run, &mut state);
     assert_eq!(numbers(&state), (number, attempt + 2 + MOST_LOST), "once for each loss");
-    for more in [1 + u64::from(MOST_LOST), 1] {
-        let (target, before) = (state.target.as_mut().unwrap(), state.number);
+    let adopts = |state: &mut RolloutState| {
+        let target = state.target.as_mut().unwrap();
         std::mem::swap(&mut target.start, &mut target.target);
         state.adopt(now);
-        assert_eq!(state.number, before + more);
-    }
+        state.number
+    };
+    let lost = number + u64::from(MOST_LOST);
+    assert_eq!([1, 2], [(); 2].map(|()| adopts(&mut state) - lost));
+    // A backup of before both is put in place, twice: what was given is known.
+    let mut backup = RolloutState { number: 1, numbers_lost: 0, ..state.clone() };
+    backup.lose_numbers(Some(state.given()));
+    let given = backup.given();
+    assert_eq!(adopts(&mut backup), given + 1);
+    let mut again = RolloutState { number: 1, numbers_lost: 0, ..state.clone() };
+    again.lose_numbers(Some(backup.given()));
+    assert_eq!(adopts(&mut again), given + 2);
 }

@@ -153,6 +153,15 @@ impl Teller {
         self.tells.get()
     }
 
+    /// What this server did not reach for eight minutes another one may reach: it tells, if there is one.
+    fn let_others(&self) {
+        let Some(shared) = self.store.shared() else { return };
+        if shared.release(WEBHOOK, &self.id).is_ok() {
+            self.tells.set(false);
+            self.lease_due.set(Instant::now() + 2 * LEASE_EVERY);
+        }
+    }
+
     /// The place that is kept: where servers share a database, there; before it had one, in this server's file.
     fn kept_place(&self) -> fleet_store::Result<Option<PlaceInLog>> {
         let shared = self.store.shared().map(|shared| shared.place(WEBHOOK)).transpose()?.flatten();
@@ -333,6 +342,9 @@ impl Teller {
                 std::thread::sleep(again.saturating_duration_since(Instant::now()).min(LEASE_EVERY));
             }
             wait = wait.saturating_mul(2).min(LONGEST_WAIT);
+            if wait == LONGEST_WAIT {
+                self.let_others();
+            }
         }
         self.meter.leave();
         false

@@ -7,7 +7,7 @@ use fleet_store::Finding;
 use fleet_wire::api::Role;
 use yaml::Node;
 
-use crate::secret_file;
+use crate::{secret_file, tokens};
 
 /// Asked for by default: a provider need not know others than `openid`, and these all know.
 const SCOPES: &str = "openid email";
@@ -34,6 +34,13 @@ pub(crate) struct Oidc {
     pub(crate) roles: Vec<(String, Role)>,
     /// Where browsers come back to.
     pub(crate) redirect_uri: String,
+}
+
+impl Oidc {
+    /// Of what says who people are and what they may do.
+    pub(crate) fn digest(&self) -> String {
+        tokens::digest(&format!("{:?}", (&self.issuer, &self.client_id, &self.claim, &self.roles)))
+    }
 }
 
 /// The settings, as they are written.

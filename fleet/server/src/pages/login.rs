@@ -89,10 +89,12 @@ pub(super) fn with_error(app: &App, next: String, error: &str) -> LoginPage {
 
 /// Ends the session.
 pub(super) async fn end(State(app): State<App>, Posted { session, .. }: Posted) -> Response {
-    app.dashboard.sessions.end(&session.secret).await;
+    let has_ended = app.dashboard.sessions.end(&session.secret).await;
     let actor = session.actor;
     let _ = app.core.run(move |tx| tx.note(&actor, "logout", "dashboard", None)).await;
-    let mut response = see("/login");
+    let here = "you are logged out here; on other servers as soon as the database answers";
+    let unended = || page(StatusCode::OK, &with_error(&app, "/".to_owned(), here));
+    let mut response = if has_ended { see("/login") } else { unended() };
     set_cookie(&mut response, &app.dashboard, "", 0);
     response
 }

@@ -25,7 +25,7 @@ pub(crate) struct Fleet {
     postgres: Postgres,
     url: String,
     pub(crate) nodes: Vec<(TempDir, Option<Server>)>,
-    words: Vec<String>,
+    pub(crate) words: Vec<String>,
 }
 
 impl Fleet {
@@ -187,9 +187,25 @@ fn a_browser_may_come_to_any_server_and_each_knows_the_others() {
     fleet.until_all("the logout", |server| there.at(server.addr).get("/").status == 303);
     assert_eq!(third.at(at(1).addr).get("/").status, 200);
     // Where the database does not answer, who is known at a server goes on there.
+    let leaves = Visitor::with(at(1), &token);
+    let csrf = leaves.csrf();
     fleet.sql("ALTER TABLE session RENAME TO gone");
     assert_eq!(third.at(at(1).addr).get("/").status, 200);
+    // A logout says that it is one here alone, and is one everywhere by itself when the database answers.
+    let answer = leaves.post("/logout", &[("csrf", &csrf)]);
+    assert!(answer.status == 200 && answer.body.contains("as soon as the database answers"), "{answer:?}");
     fleet.sql("ALTER TABLE gone RENAME TO session");
+    fleet.until_all("the logout is everywhere", |server| leaves.at(server.addr).get("/").status == 303);
+    // A person's session counts where the same settings name people, and nowhere else: with the token's digest it is known.
+    let secret = "0".repeat(64);
+    let digest = protocol::Digest::of(secret.as_bytes()).to_string();
+    fleet.sql(&format!(
+        "INSERT INTO session (digest, who, role, began, used) SELECT '{digest}', 'oidc x', 'admin of-other-settings', began, used \
+         FROM session LIMIT 1"
+    ));
+    let mut person = Visitor::new(at(0));
+    person.cookie = Some(format!("fleet={secret}"));
+    assert_eq!(person.get("/").status, 303, "nobody names people here");
     // Each knows all, and that one is gone.
     let name = |server: &Server| format!(":{}", server.addr.port());
     let names: Vec<String> = fleet.all().map(name).collect();
@@ -197,7 +213,7 @@ fn a_browser_may_come_to_any_server_and_each_knows_the_others() {
         let (page, text) = (third.at(server.addr).get("/").body, server.metrics());
         let up = text.lines().filter(|line| line.starts_with("teleport_fleet_server_up") && line.ends_with(" 1"));
         let is_there =
-            |name: &String| page.contains(&format!("{name}: version")) && text.contains(&format!("{name}\","));
+            |name: &String| page.contains(&format!("{name}: version")) && text.contains(&format!("{name}\",id="));
         names.iter().all(is_there) && up.count() == 3
     });
     fleet.nodes[1].1.take().unwrap().stop();
@@ -406,7 +422,7 @@ fn a_newer_schema_is_refused_and_what_a_newer_program_decided_is_left_alone() {
     let server = fleet.node(0);
     server.create(&format!("{}---\n{}", groups(&["dev"]), version("1.0.0", "1.1.0", "regular")));
     let epoch = epoch(server);
-    fleet.sql("BEGIN; UPDATE store SET change = change + 1; UPDATE book SET engine = 2; COMMIT");
+    fleet.sql("BEGIN; UPDATE store SET change = change + 1; UPDATE book SET engine = 3; COMMIT");
     let host = Host::new(1, "dev");
     assert_eq!(host.sends(server.addr, &host.says(epoch, "1.0.0", None)).0, 200, "hosts are heard");
     let line = refused(&server.cli(&["autoupdate", "agents", "start-update", "dev"]));

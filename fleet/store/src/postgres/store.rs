@@ -21,8 +21,9 @@ use crate::state::{Change, Committed, HostSink, StoreState};
 use crate::store::{News, Store};
 use crate::{audit, commit, enrolment, load, strange, witness};
 
-/// The format of the book that this program writes. A book of a newer one is read, and left as it is.
-const ENGINE: i64 = 1;
+/// The format of the book that this program writes. A book of a newer one is read, and left as it is: an older program would drop
+/// what it does not know. 2: groups that turn round, and numbers that were lost.
+const ENGINE: i64 = 2;
 /// Asked for by whoever begins a turn.
 const TURN: &str = "SELECT pg_advisory_xact_lock(1951751020)";
 /// For so long a server with the turn keeps the others waiting.
@@ -203,6 +204,9 @@ impl PostgresStore {
             return Err(Error::Newer(format!("{}: a newer teleport-fleet decides", db.name())));
         }
         let committed = commit::apply(db, change)?;
+        if change.book.is_some() {
+            db.execute("UPDATE book SET engine = $1 WHERE engine < $1", with![ENGINE])?;
+        }
         if self.change % CLEAN_EVERY == 0 {
             db.execute("DELETE FROM forgotten WHERE change <= $1", with![self.change - KEPT_WRITES])?;
             db.execute(

@@ -169,7 +169,7 @@ impl Account {
         let mut book = backup.book.clone().unwrap_or_default();
         book.holds.all = true;
         book.holds.cause = HaltCause::Restore;
-        book.lose_numbers();
+        book.lose_numbers(self.book.as_ref().map(RolloutState::given).or(Some(0)));
         book.holds.released.clear();
         book.holds.groups.extend(self.book.iter().flat_map(|book| book.holds.groups.clone()));
         new.book = Some(book);

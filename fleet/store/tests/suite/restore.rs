@@ -40,7 +40,7 @@ fn a_restored_store_is_held_in_a_new_epoch_and_names_what_it_left() {
     let state = store.load().unwrap();
     let held = state.book.unwrap();
     assert_eq!(held.number, 2);
-    assert!(held.numbers_lost, "3 is given to nobody again");
+    assert_eq!(held.given(), 3, "is given to nobody again");
     assert!(held.holds.has("released") && held.holds.has("held") && held.holds.has("any"));
     assert!(state.is_restored_held);
     assert_ne!(state.epoch, epoch);

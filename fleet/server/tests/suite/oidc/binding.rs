@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{CALLBACK, TRIP, Trip, arrive, assert_refused, come_back, cookie, depart, log_in, served, server, visitor};
 use crate::dashboard::token;
+use crate::nodes::Fleet;
 use crate::support::dir;
 use crate::support::issuer::{How, Issuer, TOKEN};
 use crate::support::visitor::Visitor;
@@ -204,4 +205,22 @@ fn a_provider_that_refuses_codes_in_its_own_way_is_not_asked_without_end() {
     let statuses: Vec<u16> = (0..14).map(|_| log_in(&server, &issuer).status).collect();
     assert_eq!(statuses, [vec![502; 10], vec![429; 4]].concat());
     assert_eq!(issuer.asked(TOKEN), 10);
+}
+
+/// Servers that share a database know each other's people, as long as the same settings say what these may do.
+#[test]
+fn a_person_is_logged_in_at_each_server_that_names_people_alike() {
+    let (issuer, dir) = (Issuer::start(), dir());
+    let flags = super::flags(dir.path(), &issuer);
+    let words: Vec<&str> = flags.iter().map(String::as_str).filter(|flag| *flag != "--plain").collect();
+    let Some(mut fleet) = Fleet::start(2, &words) else { return };
+    let answer = log_in(fleet.node(0), &issuer);
+    let person = visitor(fleet.node(0), &answer);
+    assert_eq!(person.at(fleet.node(1).addr).get("/").status, 200);
+    // Others mean something else by now, also after a restart.
+    fleet.words.iter_mut().filter(|word| word.starts_with("sre=")).for_each(|word| "all=viewer".clone_into(word));
+    fleet.nodes[1].1.take().unwrap().stop();
+    fleet.begin(1);
+    assert_eq!(person.at(fleet.node(1).addr).get("/").status, 303);
+    assert_eq!(person.get("/").status, 200, "the settings here are as they were");
 }
