@@ -382,7 +382,7 @@ impl Operation<'_> {
             let (place, name) = (word(), word());
             let schema = match word() {
                 "any" => json!({}),
-                "channel" => json!({ "type": "string", "pattern": "^[A-Za-z0-9]+([._/-][A-Za-z0-9]+)*$" }),
+                "channel" => json!({ "type": "string", "pattern": "^[A-Za-z0-9._/-]+$" }),
                 "version" => {
                     json!({ "type": "string", "pattern": "^((0|[1-9][0-9]{0,8})(\\.(0|[1-9][0-9]{0,8})){2})?$" })
                 }
