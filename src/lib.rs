@@ -11,7 +11,6 @@
 )]
 
 pub mod cli;
-mod cluster;
 mod command;
 mod config;
 mod context;
@@ -30,7 +29,6 @@ mod service;
 mod store;
 #[doc(hidden)]
 pub mod testing;
-mod yaml;
 
 pub use command::run;
 pub use context::Context;

@@ -1,6 +1,5 @@
 //! What tests and fuzzing judge of the private rooms, besides what the program does; nothing else uses it.
 
-pub use crate::cluster::ProxyAddr;
 pub use crate::report::{Code, Error};
 
 /// What stands in files.
@@ -34,15 +33,4 @@ pub mod release {
 /// What a version on the disk consists of.
 pub mod manifest {
     pub use crate::store::manifest::{DifferenceKind, FileEntry, MANIFEST, Manifest};
-}
-
-/// Sources of versions.
-pub mod sources {
-    pub use crate::cluster::fuzz::{graph, release_file, source, window};
-}
-
-/// YAML as it is read and written.
-pub mod yaml {
-    pub use crate::yaml::scalar::{boolean, duration, duration_text, integer, is_string_without_quotes, time_text};
-    pub use crate::yaml::{Node, Value};
 }

@@ -3,13 +3,16 @@
 use crate::run::record;
 use std::path::Path;
 
+use http_client::{only_certificates, redact};
+use protocol::find::Directive;
+use protocol::{Edition, ParseError, Revision, Version};
+use sources::{ProxyAddr, Source};
+
 use crate::cli::Install;
-use crate::cluster::{self, ProxyAddr, Source};
 use crate::config::credentials::{self, MODE};
 use crate::config::fleet_host::FleetHost;
 use crate::config::{Credentials, GoUpdater, Spec, Updates};
 use crate::context::Context;
-use crate::host::http::{redact, trust};
 use crate::host::layout::{NOT_IN_UNIT, USUAL_LINK_DIR, fits_unit};
 use crate::host::{Layout, durable, lock, machine};
 use crate::inspect::{self, FactsFor, places, upgrader};
@@ -23,8 +26,6 @@ use crate::run::identity;
 use crate::run::network;
 use crate::run::source;
 use crate::run::wanted::{self, Asking, Purpose};
-use protocol::find::Directive;
-use protocol::{Edition, ParseError, Revision, Version};
 
 /// Longest name of a group, bytes.
 const MAX_GROUP: usize = 255;
@@ -243,7 +244,7 @@ fn target(
 fn check_floor_of_file(spec: &Spec, version: &Version) -> Result<()> {
     let source = spec.source.as_deref().map(str::parse).transpose()?;
     let Some(Source::File(path)) = source else { return Ok(()) };
-    match cluster::file_floor(&path)?.filter(|floor| version.precedes(floor)) {
+    match source::floor(&path)?.filter(|floor| version.precedes(floor)) {
         Some(floor) => {
             let what = format!("{version} is below min_version {floor} of the source {}", path.display());
             Err(Error::new(Code::BelowMinVersion, what).advise("give a newer version, or lower min_version there"))
@@ -392,7 +393,7 @@ fn trusted(context: &Context, args: &Install, spec: &mut Spec) -> Result<()> {
     } else if let Some(file) = context.host.var("SSL_CERT_FILE") {
         // What worked by hand works from the timer, which has no such variable; and what was given before goes on to.
         let given = network::authorities(file.as_ref()).map_err(|error| error.during("SSL_CERT_FILE"))?;
-        spec.ca = Some(trust::only_certificates(&(spec.ca.take().unwrap_or_default() + "\n" + &given))?);
+        spec.ca = Some(only_certificates(&(spec.ca.take().unwrap_or_default() + "\n" + &given))?);
     }
     if let Some(file) = &args.public_key {
         let text = network::pem(file)?;

@@ -10,7 +10,6 @@ use protocol::handover::PROTOCOL;
 use crate::cli::Update;
 use crate::config::{Status, Updates};
 use crate::context::Context;
-use crate::host::http;
 use crate::inspect;
 use crate::plan::facts::{is_linked, is_updater_name, lacks};
 use crate::report::{Code, Error, Result};
@@ -300,7 +299,7 @@ fn wait_for_turn(
     let id = context.host_uuid()?.or(updates.spec().update_id.clone()).unwrap_or_default();
     let seconds = protocol::turn::seconds(&id, target, jitter);
     context.report.info(&format!("{target} is due; waiting {seconds} s (jitter, up to {jitter} s)"));
-    http::pause(Duration::from_secs(seconds.into()), &|| context.signals.cancelled())?;
+    http_client::pause(Duration::from_secs(seconds.into()), &|| context.signals.cancelled())?;
     if seconds <= STALE_AFTER_SECONDS {
         return Ok(Some((wanted, updates)));
     }

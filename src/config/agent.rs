@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use yaml::view::{View, read_document};
+
 use crate::report::Result;
-use crate::yaml::view::{View, read_document};
 
 /// What `teleport.yaml` says of interest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

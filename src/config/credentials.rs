@@ -3,13 +3,14 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::host::http::is_open;
+use http_client::is_open;
+use yaml::Node;
+use yaml::view::{View, read_document};
+
+use crate::config::record::{Field, record};
 use crate::host::layout::CREDENTIALS;
 use crate::host::machine;
 use crate::report::{Code, Result};
-use crate::yaml::Node;
-use crate::yaml::record::{Field, record};
-use crate::yaml::view::{View, read_document};
 
 /// Readable by root alone.
 pub(crate) const MODE: u32 = 0o600;

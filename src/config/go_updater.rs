@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use protocol::{Edition, Revision, Version};
+use yaml::view::{View, read_document};
+
 use crate::host::Layout;
 use crate::report::Result;
-use crate::yaml::view::{View, read_document};
-use protocol::{Edition, Revision, Version};
 
 /// The Go updater's settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

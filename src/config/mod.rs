@@ -5,6 +5,7 @@ pub(crate) mod agent;
 pub(crate) mod credentials;
 pub(crate) mod fleet_host;
 pub(crate) mod go_updater;
+mod record;
 mod spec;
 pub(crate) mod status;
 pub(crate) mod updates;

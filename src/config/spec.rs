@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http_client::{Retry, Timeouts};
+use protocol::report::{MAX_LABEL, MAX_LABELS};
+use protocol::{Edition, Revision, Version};
+use yaml::Node;
+use yaml::view::View;
+
 use super::credentials::{self, Credentials};
-use crate::host::http::{Retry, Timeouts};
+use crate::config::record::{Field, record};
+use crate::host::layout::{NOT_IN_UNIT, fits_unit};
 use crate::release::Limits;
 use crate::report::Result;
 use crate::service::{Commands, HealthSettings};
-use crate::yaml::Node;
-use crate::yaml::record::{Field, record};
-use crate::yaml::view::View;
-use protocol::report::{MAX_LABEL, MAX_LABELS};
-use protocol::{Edition, Revision, Version};
 
 /// How long a window is open by default (RFD 0109).
 const DEFAULT_WINDOW: Duration = Duration::from_secs(3600);
@@ -231,7 +233,11 @@ fn texts(view: &View<'_>) -> Result<Option<Vec<String>>> {
 }
 
 fn path_for_unit(view: &View<'_>) -> Result<Option<Option<PathBuf>>> {
-    view.path_for_unit().map(Some)
+    let path = view.absolute_path()?;
+    match path.as_deref().filter(|path| !fits_unit(path)) {
+        Some(_) => Err(view.wrong(&format!("an absolute path without {NOT_IN_UNIT}"))),
+        None => Ok(Some(path)),
+    }
 }
 
 fn absolute_path(view: &View<'_>) -> Result<Option<Option<PathBuf>>> {

@@ -8,12 +8,12 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
+use yaml::Node;
+use yaml::view::View;
 
+use crate::config::record::{Field, record};
 use crate::plan::facts::Refusal;
 use crate::report::Result;
-use crate::yaml::Node;
-use crate::yaml::record::{Field, record};
-use crate::yaml::view::View;
 use protocol::Revision;
 
 /// What happened on this host. Times have whole seconds in the file.

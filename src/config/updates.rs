@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use yaml::Node;
+use yaml::view::{View, read_document};
+
 use super::spec::Spec;
 use super::status::Status;
+use crate::config::record::Field;
 use crate::host::durable;
 use crate::report::{Code, Error, Result};
-use crate::yaml::Node;
-use crate::yaml::record::Field;
-use crate::yaml::view::{View, read_document};
 
 /// `version` of `updates.yaml` (RFD 0169).
 const FORMAT: &str = "v1";

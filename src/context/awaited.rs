@@ -1,11 +1,11 @@
 //! Since when the lock is not to be had (SPEC §7): a run of the timer that ends with 75 leaves no other trace.
 
 use jiff::{SignedDuration, Timestamp};
+use yaml::scalar::time_text;
 
 use crate::context::Context;
 use crate::host::{durable, lock};
 use crate::report::Error;
-use crate::yaml::scalar::time_text;
 
 /// In the versions directory: the pid of the run that holds the lock, and when another first waited for it in vain.
 const FILE: &str = ".awaited";

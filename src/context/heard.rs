@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use protocol::Version;
 use protocol::report::Rollout;
 
-use crate::host::http::Client;
+use http_client::Client;
 
 /// The talk of one run with the server that it asks.
 #[derive(Debug, Default)]

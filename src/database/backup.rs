@@ -4,15 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use sources::DEFAULT_PORT;
+use yaml::Node;
+use yaml::scalar::time_text;
+use yaml::view::{View, read_document};
 
 use super::snapshot_id::{ABSENT, SnapshotId};
 use super::{digest, sqlite};
-use crate::cluster::proxy_addr::DEFAULT_PORT;
 use crate::host::{durable, ownership};
 use crate::report::{Code, Error, Result};
-use crate::yaml::Node;
-use crate::yaml::scalar::time_text;
-use crate::yaml::view::{View, read_document};
 use protocol::{Digest, Edition, Version};
 
 /// The snapshot's database file.
@@ -267,7 +267,7 @@ pub(super) fn missing(file: &Path) -> Error {
         .advise(NO_DOWNGRADE)
 }
 
-/// Lower-case host and port: how addresses compare (SPEC §3). [`ProxyAddr`](crate::cluster::ProxyAddr) refuses some that a
+/// Lower-case host and port: how addresses compare (SPEC §3). [`ProxyAddr`](sources::ProxyAddr) refuses some that a
 /// description may hold, and takes some for equal that are not here: with it another snapshot would be restored, or none.
 fn address(proxy: &str) -> (String, String) {
     let default = DEFAULT_PORT.to_string();
@@ -289,7 +289,7 @@ fn address(proxy: &str) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::ProxyAddr;
+    use sources::ProxyAddr;
 
     fn backup() -> Backup {
         Backup {

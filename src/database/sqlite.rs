@@ -14,7 +14,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use crate::host::acting::{Acting, HANDLES};
-use crate::host::{durable, path};
+use crate::host::durable;
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Ends of the names of what SQLite keeps beside a database: the log that rows go to, its index, and the journal from which a
@@ -123,7 +123,7 @@ pub(super) fn open_live(db: &Path, wait: Duration) -> Result<Connection> {
 /// Opens a single-file database that nobody else uses, without locks and without making sidecars.
 pub(super) fn open_at_rest(db: &Path) -> Result<Connection> {
     let path = std::path::absolute(db).unwrap_or_else(|_| db.to_owned());
-    let uri = format!("file:{}?immutable=1", path::in_url(&path));
+    let uri = format!("file:{}?immutable=1", http_client::in_url(&path));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     let connection = connect(Path::new(&uri), db, flags)?;
     connection.execute_batch("PRAGMA trusted_schema = OFF").map_err(|error| explain(error, "cannot open", db))?;

@@ -7,9 +7,11 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use http_client::Client;
+use protocol::{Arch, Digest, Revision};
+
 use super::{Site, room};
 use crate::host::command::{Command, Output};
-use crate::host::http::Client;
 use crate::host::{durable, elf};
 use crate::plan::{Plan, seconds};
 use crate::release::{self, BaseUrl, PublicKey};
@@ -17,7 +19,6 @@ use crate::report::{Code, Error, Result, megabytes};
 use crate::store::contents::{AGENT_FILE, UPDATERS};
 use crate::store::manifest::{Manifest, UpdaterInfo};
 use crate::store::{VersionDir, publish};
-use protocol::{Arch, Digest, Revision};
 
 /// What to do about a release that could not be asked.
 const HOSTS_FAULT: &str = "the cause is this host, not the release; the next run tries again";

@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, CString};
 use std::fs::{DirEntry, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,8 @@ use rustix::io::Errno;
 
 use super::{machine, removal};
 use crate::report::{Error, IfPresent, IoContext, Result, code_of_io};
+
+pub(crate) use ::error::read_limited;
 
 /// Most bytes of an attribute, and of all their names (XATTR_SIZE_MAX, XATTR_LIST_MAX).
 const MAX_ATTRIBUTES: usize = 64 * 1024;
@@ -372,29 +374,6 @@ fn copy_attribute(from: &Path, to: &Path, name: &CStr) -> Result<()> {
     })
 }
 
-/// Reads a whole file of at most `limit` bytes; `None` if it is not there.
-pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
-    read(path, limit, rustix::fs::OFlags::empty())
-}
-
-fn read(path: &Path, limit: u64, flags: rustix::fs::OFlags) -> Result<Option<Vec<u8>>> {
-    // A pipe in its place would be waited for.
-    let flags = i32::try_from((flags | rustix::fs::OFlags::NONBLOCK).bits()).unwrap_or_default();
-    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
-    let Some(file) = opened.if_present().at("cannot read", path)? else { return Ok(None) };
-    let known = file.metadata().at("cannot read", path)?;
-    if !known.is_file() {
-        return Err(io::Error::other("not a regular file")).at("cannot read", path);
-    }
-    // Room for all of it and for seeing its end: two reads, not ten that feel their way.
-    let mut bytes = Vec::with_capacity(usize::try_from(known.len().min(limit)).unwrap_or(0) + 1);
-    file.take(limit + 1).read_to_end(&mut bytes).at("cannot read", path)?;
-    if bytes.len() as u64 > limit {
-        return Err(io::Error::other(format!("larger than {limit} bytes"))).at("cannot read", path);
-    }
-    Ok(Some(bytes))
-}
-
 /// Syncs a file that others wrote.
 pub(crate) fn sync_file(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).at("cannot sync", path)
@@ -487,19 +466,6 @@ mod tests {
         assert!(is_dir(dir.path()).unwrap() && !is_dir(&file).unwrap());
         assert_eq!(links_in(dir.path()).unwrap(), [(link.clone(), PathBuf::from("f"))]);
         assert_eq!(real(&link).unwrap(), real(&file).unwrap());
-    }
-
-    #[test]
-    fn a_file_over_the_limit_is_an_error_and_an_absent_one_is_none() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("f");
-        assert_eq!(read_limited(&path, 3).unwrap(), None);
-        write(&path, b"1234", FILE_MODE).unwrap();
-        assert!(read_limited(&path, 3).is_err());
-        let pipe = dir.path().join("pipe");
-        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
-        assert!(read_limited(&pipe, 3).is_err());
-        assert_eq!(read_limited(&path, 4).unwrap().unwrap(), b"1234");
     }
 
     #[test]

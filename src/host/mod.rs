@@ -6,7 +6,6 @@ pub(crate) mod device;
 pub(crate) mod durable;
 pub(crate) mod elf;
 pub(crate) mod fingerprint;
-pub(crate) mod http;
 pub(crate) mod layout;
 pub(crate) mod lock;
 pub(crate) mod machine;

@@ -1,26 +1,15 @@
-//! Where a path leads below a root, link by link, and what it is called in a URL.
+//! Where a path leads below a root, link by link.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_encode};
-
 use super::ownership;
-
-/// What stands in the path of a URL as it is (RFC 3986, unreserved, and the slash).
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_').remove(b'~');
 
 /// Links followed before a path counts as a loop (the kernel's own limit).
 const MAX_LINKS: usize = 40;
 /// A place that is nowhere, for what lies behind too many links: nothing can be there, and nothing can be made there.
 pub(super) const NOWHERE: &str = "/dev/null/behind-too-many-links";
-
-/// `path` as a URL has it.
-pub(crate) fn in_url(path: &Path) -> PercentEncode<'_> {
-    percent_encode(path.as_os_str().as_bytes(), ESCAPED)
-}
 
 /// The name `inside` below `root`: its directory with all links followed, and its last part as it is.
 pub(crate) fn name(root: &Path, inside: &Path) -> PathBuf {

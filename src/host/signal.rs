@@ -11,8 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::report::{IoContext, Result};
 
-/// Asked by all that takes long, between its steps: `true` ends it. What has a result fails with `interrupted` then.
-pub(crate) type Cancelled<'a> = &'a dyn Fn() -> bool;
+pub(crate) use http_client::Cancelled;
 
 /// The signals that this run received. Clones share the same flag.
 #[derive(Debug, Clone, Default)]

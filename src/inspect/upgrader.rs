@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cluster::Source;
+use http_client::redact;
+use sources::Source;
+
 use crate::context::Context;
-use crate::host::http::redact;
 use crate::host::{Layout, durable};
 use crate::inspect::takeover::taken_over;
 use crate::inspect::timers;

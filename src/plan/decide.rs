@@ -1,9 +1,9 @@
 //! Whether the version that the cluster asks for is installed now: window, floor, refusals and their growing waits. Pure.
 
 use jiff::{SignedDuration, Timestamp};
+use sources::FleetReason;
 
 use super::facts::{Facts, Refusal};
-use crate::cluster::FleetReason;
 use crate::report::{Code, Error};
 use protocol::find::Digests;
 use protocol::{Revision, Version};

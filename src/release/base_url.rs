@@ -6,10 +6,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use http_client::has_host;
 use percent_encoding::percent_decode_str;
 use ureq::http::Uri;
 
-use crate::host::http::has_host;
 use crate::host::trust;
 use crate::report::{Code, Error, IoContext, Result};
 
@@ -150,7 +150,7 @@ impl fmt::Display for BaseUrl {
 }
 
 fn refused(text: &str, why: &str) -> Error {
-    Error::new(Code::Usage, format!("--base-url {} cannot be used: {why}", crate::host::http::redact(text)))
+    Error::new(Code::Usage, format!("--base-url {} cannot be used: {why}", http_client::redact(text)))
         .advise("give one like https://mirror.example.com/teleport or file:///srv/teleport")
 }
 

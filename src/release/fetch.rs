@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
+use http_client::{Client, Request, Stream, interrupted, pause, shown};
 use sha2::Digest as _;
 use ureq::http::header;
 
 use super::limits::Limits;
 use super::{BaseUrl, base_url};
-use crate::host::http::{Client, Request, Stream, interrupted, pause, shown};
 use crate::host::signal::Cancelled;
 use crate::report::{Code, Error, IoContext, Result};
 use protocol::Digest;
@@ -372,7 +372,7 @@ impl Download {
             self.idle_resumes += 1;
             if self.idle_resumes > self.limits.resumes {
                 let code = if is_timeout(&failed) { Code::DownloadStalled } else { Code::Network };
-                let why = crate::host::http::redact(&failed.to_string());
+                let why = http_client::redact(&failed.to_string());
                 return Err(Error::new(
                     code,
                     format!("the download of {} stopped after {} bytes: {why}", shown(&self.url), self.position),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
+use yaml::scalar::time_text;
 
 use crate::config::Updates;
 use crate::context::Context;
@@ -11,7 +12,6 @@ use crate::report::{Code, Result};
 use crate::service::readiness::{self, Readiness};
 use crate::service::{Service, Trouble};
 use crate::store::publish;
-use crate::yaml::scalar::time_text;
 
 /// Two times, bytes.
 const LIMIT: u64 = 100;

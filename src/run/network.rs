@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use base64::Engine;
+use http_client::{Client, HttpSettings, Trace, only_certificates};
+use sources::Source;
 
-use crate::cluster::Source;
 use crate::config::{Credentials, Spec};
 use crate::context::Context;
 use crate::host::durable;
 use crate::host::elf::{self, Elf};
-use crate::host::http::{self, Client, HttpSettings, Trace, trust};
 use crate::release::BaseUrl;
 use crate::report::{Code, Error, Report, Result};
 use protocol::Arch;
@@ -18,19 +18,22 @@ use protocol::Arch;
 /// Largest file of certificates that `enable` keeps, bytes: a whole system bundle is 220 kB.
 const MAX_PEM: u64 = 1024 * 1024;
 
+/// What servers see.
+const USER_AGENT: &str = concat!("teleport-update/", env!("CARGO_PKG_VERSION"));
+
 /// The client for this run: persisted settings, with the environment's on top.
 pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
     let insecure = is_insecure(context, spec);
     if insecure {
         context.report.warn("TLS certificates are not verified (--insecure)");
     }
-    let mut settings = HttpSettings::from_env(&context.host);
+    let mut settings = HttpSettings::from_env(USER_AGENT, &|name| context.host.var(name).map(str::to_owned));
     // A bundle that is gone must not stop a host that also knows it by content.
     if spec.ca.is_some() && settings.cert_file.as_ref().is_some_and(|file| !file.exists()) {
         settings.cert_file = None;
     }
     settings.insecure = insecure;
-    settings.ca_pem = spec.ca.clone();
+    (settings.ca_pem, settings.ca_place) = (spec.ca.clone(), "spec.ca in updates.yaml");
     settings.timeouts = spec.network.timeouts.clone();
     settings.retry = spec.network.retry.clone();
     let trace = |say: fn(&Report, &str)| {
@@ -54,7 +57,7 @@ pub(crate) fn client(context: &Context, spec: &Spec) -> Result<Client> {
         .filter_map(|(userinfo, place)| {
             let userinfo = userinfo.as_deref()?.split('?').next().filter(|userinfo| !userinfo.is_empty())?;
             let (header, base_url) = (authorization(userinfo), place.clone()?);
-            Some(http::Credentials { base_url, header })
+            Some(http_client::Credentials { base_url, header })
         })
         .collect();
     Client::new(&settings)
@@ -118,7 +121,7 @@ fn image_arch(context: &Context) -> Option<Arch> {
 
 /// The certificates in a file of authorities. Errors: as [`pem`]; `config_invalid` for one without a certificate.
 pub(crate) fn authorities(path: &std::path::Path) -> Result<String> {
-    trust::only_certificates(&pem(path)?).map_err(|error| error.during(path.display()))
+    only_certificates(&pem(path)?).map_err(|error| error.during(path.display()))
 }
 
 /// A file of certificates or a key, by content.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
+use yaml::scalar::{duration_text, time_text};
 
 use crate::context::Context;
 use crate::host::durable;
 use crate::report::{Code, Result};
 use crate::store::publish;
-use crate::yaml::scalar::{duration_text, time_text};
 
 /// A URL, a version and two times, bytes.
 const LIMIT: u64 = 8 << 10;

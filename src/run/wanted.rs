@@ -3,15 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use http_client::Client;
 use protocol::find::{Directive, Question};
 use protocol::{Edition, Revision};
+use sources::{Choice, FleetReason, Found, ProxyAddr, Said, Source, Timing, Way, Window, Word};
 
-use crate::cluster::{self, Choice, FleetReason, Found, ProxyAddr, Said, Source, Way, Window, Word};
 use crate::config::{Spec, Updates};
 use crate::context::Context;
 use crate::context::heard::Heard;
-use crate::host::http::Client;
 use crate::inspect;
 use crate::plan::decide::Terms;
 use crate::report::{Code, Error, Result};
@@ -135,7 +134,7 @@ fn word(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
     let source = source::named(spec)?;
     let word = match &source {
         Source::Find(server) => return find(context, asking, server),
-        Source::Channel(url) => cluster::ask_channel(url, &way)?,
+        Source::Channel(url) => sources::ask_channel(url, &way)?,
         Source::Graph(url) => {
             let refused: Vec<_> = asking.updates.status().refused.iter().map(|it| &it.revision.version).collect();
             let choice = Choice {
@@ -146,10 +145,11 @@ fn word(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
             let host_uuid = context.host_uuid()?;
             let id = identity::shown(context, spec, host_uuid.as_deref());
             let url = network::whole_url(context, spec, url)?;
-            cluster::ask_graph(&url, &choice, network::arch(context), id.as_deref(), &way)?
+            sources::ask_graph(&url, &choice, network::arch(context), id.as_deref(), &way)?
         }
         Source::File(path) => {
-            let (word, stale_after) = cluster::read_file(path, layout)?;
+            let (file, text) = source::file(path)?;
+            let (word, stale_after) = sources::file_word(&file, &text, &|name| windows::zone(name, layout))?;
             if let Some(since) = stale_after.filter(|since| *since <= context.host.now()) {
                 let what = format!("{source} is out of date since {since} (stale_after)");
                 context.report.warn(&format!("{what}: whatever writes it may have stopped"));
@@ -172,7 +172,7 @@ fn judged(context: &Context, asking: &Asking<'_>, source: &Source, said: Said, w
         keeps_major: matches!(source, Source::Channel(_)),
         ..Terms::default()
     };
-    if let Some(why) = out_of_time(&said, now) {
+    if let Some(why) = said.out_of_time(now) {
         terms.reason = Some(why);
         return Ok(Answer { directive: None, terms });
     }
@@ -182,16 +182,7 @@ fn judged(context: &Context, asking: &Asking<'_>, source: &Source, said: Said, w
     Ok(Answer { directive: Some(Directive { version, edition, in_window, jitter_seconds: 0 }), terms })
 }
 
-fn out_of_time(said: &Said, now: Timestamp) -> Option<String> {
-    let version = &said.version;
-    match (said.not_before, said.not_after) {
-        (Some(from), _) if now < from => Some(format!("{version} is not to be installed before {from}")),
-        (_, Some(to)) if now > to => Some(format!("{version} was not to be installed after {to}")),
-        _ => None,
-    }
-}
-
-/// Whether the version may be installed now, and why: RFD 0109's loop. Critical? Agent unhealthy? Within a window?
+/// Whether the version may be installed now, and why. What makes it urgent, and a schedule that is out of date, is in `terms`.
 fn timing(
     context: &Context,
     asking: &Asking<'_>,
@@ -200,32 +191,16 @@ fn timing(
     way: &Way<'_>,
     terms: &mut Terms,
 ) -> Result<(bool, String)> {
-    let now = context.host.now();
-    let version = &said.version;
-    let is_below = |floor: &protocol::Version| asking.active.is_some_and(|active| active.version.precedes(floor));
-    if said.critical {
-        terms.urgent = true;
-        return Ok((true, format!("{version} is critical")));
-    }
-    if let Some(floor) = said.floor.as_ref().filter(|floor| is_below(floor)) {
-        terms.urgent = true;
-        return Ok((true, format!("this host's version is below the source's min_version {floor}")));
-    }
-    if let Some(complaint) = agent_health::complaint(context, asking.updates, asking.purpose != Purpose::Show)? {
-        terms.urgent = true;
-        return Ok((true, format!("the agent is unhealthy: {complaint}")));
-    }
-    let window = match &said.window {
-        Some(window) => Some(window.clone()),
-        None => window(context, asking.spec, source, way)?,
-    };
-    let Some(window) = window else { return Ok((true, "there is no maintenance window".to_owned())) };
-    terms.stale = windows::stale(&window, now);
-    let is_pending = asking.active.is_none_or(|active| active.version != *version);
-    if let Some(why) = terms.stale.as_ref().filter(|_| !is_pending && asking.purpose != Purpose::Show) {
+    let own = asking.active.map(|active| &active.version);
+    let is_shown = asking.purpose == Purpose::Show;
+    let complaint = || agent_health::complaint(context, asking.updates, !is_shown);
+    let window = || window(context, asking.spec, source, way);
+    let Timing { is_open, urgent, reason, stale } = sources::timing(said, own, context.host.now(), complaint, window)?;
+    if let Some(why) = stale.as_ref().filter(|_| own == Some(&said.version) && !is_shown) {
         context.report.warn(why);
     }
-    Ok((window.is_open(now), window.told(now)))
+    (terms.urgent, terms.stale) = (urgent, stale);
+    Ok((is_open, reason))
 }
 
 /// The window of a source that names none itself: the one that the agent exports or, after it, the operator's, or the server's.
@@ -237,7 +212,8 @@ fn window(context: &Context, spec: &Spec, source: &Source, way: &Way<'_>) -> Res
     match windows::of_settings(context, spec)? {
         Some(window) => Ok(Some(window)),
         None => {
-            let schedule = cluster::schedule(url, spec.group.as_deref(), &context.layout, way)?;
+            let zone_of = |name: &str| windows::zone(name, &context.layout);
+            let schedule = sources::schedule(url, spec.group.as_deref(), &zone_of, way)?;
             Ok(schedule.filter(|window| windows::counts(context, window)))
         }
     }
@@ -251,13 +227,13 @@ fn find(context: &Context, asking: &Asking<'_>, server: &ProxyAddr) -> Result<An
     let update_id = identity::shown(context, spec, host_uuid.as_deref());
     let dry_run = asking.purpose != Purpose::Act;
     let question = Question { host: host_uuid, group: spec.group.clone(), update_id, dry_run };
-    let origin = cluster::origin(server);
+    let origin = sources::origin(server);
     // Only a question by which this host acts is signed.
     let host = question.host.as_deref().filter(|_| !dry_run);
     let signature = host.and_then(|host| fleet::signature(context, &origin, host));
     let signature = signature.as_deref();
     let (client, deadline) = (asking.client, asking.deadline);
-    let found = cluster::find(client, &origin, &question, signature, deadline, &|| context.signals.cancelled());
+    let found = sources::find(client, &origin, &question, signature, deadline, &|| context.signals.cancelled());
     context.talk.is_deaf.set(found.is_err());
     let Found { mut directive, fleet, told, digests } = found?;
     let (version, acts, client) = (directive.version.clone(), !dry_run, client.clone());
@@ -273,7 +249,7 @@ fn find(context: &Context, asking: &Asking<'_>, server: &ProxyAddr) -> Result<An
     if let Some(window) = window.filter(|window| directive.in_window && !window.is_open(now)) {
         directive.in_window = false;
         terms.reason = Some(window.told(now));
-        terms.stale = windows::stale(&window, now);
+        terms.stale = window.stale(now);
     }
     Ok(Answer { directive: Some(directive), terms })
 }

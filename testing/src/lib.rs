@@ -12,5 +12,6 @@ pub mod bench;
 pub mod cluster;
 pub mod crash;
 pub mod faults;
+pub mod loopback;
 pub mod postgres;
 pub mod proxy;

@@ -5,6 +5,7 @@ mod report;
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use http_client::redact;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -14,7 +15,6 @@ use crate::config::Updates;
 use crate::config::status::Status;
 use crate::context::Context;
 use crate::context::awaited;
-use crate::host::http::redact;
 use crate::host::lock;
 use crate::inspect;
 use crate::plan::decide::{self, Decision, Request, Terms};

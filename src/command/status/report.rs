@@ -1,8 +1,8 @@
 //! What `status` says: the keys of its JSON, in their order, and the same for people.
 
 use serde::Serialize;
+use sources::FleetReason;
 
-use crate::cluster::FleetReason;
 use crate::command::rollback::BY_OPERATOR;
 use crate::config::status::{FailedUpdater, KeptDatabase, LastResult};
 use crate::plan::facts::Refusal;

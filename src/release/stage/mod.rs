@@ -10,17 +10,18 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use http_client::{Client, interrupted};
+use protocol::{Arch, Digest, Revision};
+
 use super::fetch::{self, Fetched, Origin, Shared, Small};
 use super::limits::Limits;
 use super::unpack::{Rules, unpack};
 use super::{BaseUrl, PublicKey, check};
-use crate::host::http::{Client, interrupted};
 use crate::host::signal::Cancelled;
 use crate::host::tree::Tree;
 use crate::host::{durable, sandbox};
 use crate::report::{Code, Error, Result};
 use crate::store::manifest::{FileEntry, Manifest};
-use protocol::{Arch, Digest, Revision};
 
 /// How often progress is told and a signal is looked for.
 const SLICE: Duration = Duration::from_millis(100);

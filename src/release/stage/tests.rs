@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use super::*;
-use crate::host::http::HttpSettings;
-use crate::host::http::test_server::{Reply, Request, Server};
-use crate::host::signal::Cancelled;
+use http_client::HttpSettings;
 use protocol::Edition;
 use testing::cluster::Signer;
 use testing::cluster::tarball::Tarball;
+use testing::loopback::{Reply, Request, Server};
+
+use super::*;
+use crate::host::signal::Cancelled;
 
 /// Longer than the buffers that go round, and not compressible.
 const BIG: usize = 3 << 20;

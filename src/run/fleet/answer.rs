@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::report::{GoOn, MAX_NUMBER};
 use serde::Deserialize;
 
-use crate::host::http::{Receipt, said};
+use http_client::{Receipt, said};
 
 /// Longest rest that a server may ask for: a day.
 const LONGEST_REST: Duration = Duration::from_secs(86_400);

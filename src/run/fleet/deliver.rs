@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use http_client::{Client, Request};
 use jiff::{SignedDuration, Timestamp};
 use protocol::report::{
     GoOn, JOIN_HEADER, MAX_BODY, MAX_NUMBER, PATH, Report, SIGNATURE_HEADER, SignedReport, report_message,
@@ -16,7 +17,6 @@ use crate::config::Updates;
 use crate::config::fleet_host::{FleetHost, Server};
 use crate::context::Context;
 use crate::host::durable;
-use crate::host::http::{Client, Request};
 use crate::host::lock::Lock;
 use crate::report::{Code, Result};
 use crate::run::network;

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use protocol::report::{Change, Outcome, Rollout, Wanted};
+use sources::Source;
 
 use super::change;
-use crate::cluster::{self, Source};
 use crate::config::Updates;
 use crate::config::fleet_host::{FleetHost, Highest, Seed, Server, Told};
 use crate::context::Context;
@@ -175,7 +175,7 @@ pub(super) fn is_new_attempt(kept: &FleetHost, told: &Told) -> bool {
 fn keep_the_asked(context: &Context, kept: &mut FleetHost) -> Result<()> {
     let updates = Updates::read(&context.layout.config_file())?;
     let asked = match source::named(updates.spec()) {
-        Ok(Source::Find(server)) => Some(cluster::origin(&server)),
+        Ok(Source::Find(server)) => Some(sources::origin(&server)),
         _ => None,
     };
     if kept.server.as_ref().is_none_or(|server| Some(&server.origin) != asked.as_ref()) {

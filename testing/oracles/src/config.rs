@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use protocol::{Edition, Revision};
 use teleport_update::testing::config::{AgentConfig, GoUpdater, LastResult, Outcome, Spec, Updates};
-use teleport_update::testing::yaml::Node;
 use teleport_update::testing::{Code, Error};
 use tempfile::TempDir;
+use yaml::Node;
 
 use crate::strings::assert_version;
 use crate::tree::is_line;

@@ -1,26 +1,42 @@
 //! Sources of versions: whatever a server or a file says, a host goes nowhere that the rules do not lead to.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use protocol::Version;
 use serde_json::Value;
+use sources::{Choice, Source, Window, Word};
 use teleport_update::testing::Code;
-use teleport_update::testing::sources;
-use tempfile::TempDir;
 
-thread_local! {
-    static DIR: TempDir = crate::sandbox::dir();
+/// A zone with a summer time, beside UTC.
+fn zone_of(name: &str) -> Option<TimeZone> {
+    match name {
+        "" | "UTC" => Some(TimeZone::UTC),
+        "Europe/Berlin" => TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").ok(),
+        _ => None,
+    }
+}
+
+fn version_of(word: Word) -> Option<Version> {
+    match word {
+        Word::Version(said) => Some(said.version),
+        Word::Nothing(_) => None,
+    }
 }
 
 /// Any text as a source: what is accepted is shown as something that means the same, and an error tells no password.
 pub fn source(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    match sources::source(text) {
-        Ok((shown, origin)) => {
-            assert_eq!(sources::source(&shown).unwrap().0, shown, "{text:?}");
-            assert!(origin.is_none_or(|origin| origin.starts_with("https://") || origin.starts_with("http://")));
+    match text.parse::<Source>() {
+        Ok(source) => {
+            let shown = source.to_string();
+            assert_eq!(shown.parse::<Source>().unwrap().to_string(), shown, "{text:?}");
+            assert!(
+                source.origin().is_none_or(|origin| origin.starts_with("https://") || origin.starts_with("http://"))
+            );
             assert!(!shown.contains(['#', '\n', '\u{1b}']), "{shown:?}");
         }
         Err(error) => assert_eq!(error.code, Code::Usage),
@@ -36,10 +52,10 @@ pub fn calendar(bytes: &[u8]) {
     }
     let now: Timestamp = "2026-11-24T03:59:30Z".parse().unwrap();
     let hour = Duration::from_secs(3600);
-    let Ok((_, next)) = sources::window(text, hour, now) else { return };
-    if let Some(next) = next {
+    let Ok(window) = Window::parse(text, hour, &zone_of) else { return };
+    if let Some(next) = window.next(now) {
         assert!(next > now, "{text:?}: {next}");
-        assert!(sources::window(text, hour, next).unwrap().0, "{text:?} is not open at its beginning {next}");
+        assert!(window.is_open(next), "{text:?} is not open at its beginning {next}");
     }
 }
 
@@ -48,7 +64,8 @@ pub fn update_graph(bytes: &[u8]) {
     let Ok(body) = std::str::from_utf8(bytes) else { return };
     let own: Version = "1.0.0".parse().unwrap();
     let refused: Version = "1.2.0".parse().unwrap();
-    let Ok(Some(chosen)) = sources::graph(body, &own, &[&refused], false) else { return };
+    let choice = Choice { own: Some(&own), refused: &[&refused], downwards: false };
+    let Some(chosen) = sources::choose(body, &choice).ok().and_then(version_of) else { return };
     assert!(own.precedes(&chosen) && chosen != refused, "{chosen}");
     let value: Value = serde_json::from_str(body).unwrap();
     let version = |index: &Value| -> Version {
@@ -65,13 +82,8 @@ pub fn update_graph(bytes: &[u8]) {
 
 /// Any bytes as `release.yaml`: a version that can be named in paths, or an error that names the file.
 pub fn release_yaml(bytes: &[u8]) {
-    DIR.with(|dir| {
-        let file = dir.path().join("release.yaml");
-        std::fs::write(&file, bytes).unwrap();
-        match sources::release_file(&file) {
-            Ok(Some(version)) => crate::strings::assert_version(&version),
-            Ok(None) => {}
-            Err(error) => assert!(error.what.contains("release.yaml"), "{error}"),
-        }
-    });
+    match sources::file_word(Path::new("release.yaml"), bytes, &zone_of) {
+        Ok((word, _)) => version_of(word).iter().for_each(crate::strings::assert_version),
+        Err(error) => assert!(error.what.contains("release.yaml"), "{error}"),
+    }
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use protocol::{Arch, Edition, Revision, Version};
-use teleport_update::testing::ProxyAddr;
+use sources::ProxyAddr;
 use teleport_update::testing::config::{join, split};
 use teleport_update::testing::release::BaseUrl;
-use teleport_update::testing::yaml::{Node, Value};
-use teleport_update::testing::yaml::{boolean, duration, duration_text, integer, is_string_without_quotes, time_text};
+use yaml::scalar::{boolean, duration, duration_text, integer, is_string_without_quotes, time_text};
+use yaml::{Node, Value};
 
 /// Any text as each of them.
 pub fn strings(bytes: &[u8]) {

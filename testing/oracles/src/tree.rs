@@ -1,6 +1,6 @@
 //! The YAML tree: what is written is read back equal, and errors name a line that is there.
 
-use teleport_update::testing::yaml::{Node, Value};
+use yaml::{Node, Value};
 
 /// Any text as a document.
 pub fn yaml(bytes: &[u8]) {

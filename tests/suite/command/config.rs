@@ -15,7 +15,7 @@ fn keys_that_others_own_survive_every_rewrite_at_any_depth() {
                 health:\n    newer_wait: 7s\n  future_list:\n    - name: a\n      deep: [x, y]\nstatus:\n  newer_note: \"yes\"\n";
     std::fs::write(image.versions().join("updates.yaml"), text).unwrap();
     let survives = |after: &str| {
-        let config = teleport_update::testing::yaml::Node::parse(&image.config()).unwrap();
+        let config = yaml::Node::parse(&image.config()).unwrap();
         let at = |path: &[&str]| config.at(path).and_then(|node| node.as_str()).map(str::to_owned);
         assert_eq!(at(&["spec", "future_spec"]).as_deref(), Some("1.10"), "{after}: {}", image.config());
         assert_eq!(at(&["spec", "health", "newer_wait"]).as_deref(), Some("7s"), "{after}");
