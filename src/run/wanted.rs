@@ -1,4 +1,4 @@
-//! Which version is wanted, and who says so: the one door for a new source of versions (`cluster/` asks). `update` and `plan`
+//! Which version is wanted, and who says so: the one door for a new source of versions (`crates/sources` asks). `update` and `plan`
 //! take the whole answer; `enable` and `status` take what was said, for a version may be forced or the proxy be missing.
 
 use std::time::{Duration, Instant};

@@ -161,13 +161,12 @@ mod tests {
     #[test]
     fn a_schedule_is_stale_a_day_after_the_end_of_its_last_window() {
         let now: Timestamp = "2026-11-24T12:00:00Z".parse().unwrap();
-        let hour = Duration::from_secs(3600);
         let ended = |hours: i64| {
             let second = |hours: i64| (now.as_second() - hours * 3600).to_string();
             let line = format!("{} {}", second(hours + 1), second(hours));
             Window::listed(&["1000 2000", &line]).unwrap()
         };
-        let calendar = |text: &str| Window::parse(text, hour, &|_| Some(TimeZone::UTC)).unwrap();
+        let calendar = |text: &str| Window::parse(text, Duration::from_secs(3600), &|_| Some(TimeZone::UTC)).unwrap();
         for (window, is_stale) in [
             (ended(23), false),
             (ended(24), true),

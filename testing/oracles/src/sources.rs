@@ -11,20 +11,9 @@ use serde_json::Value;
 use sources::{Choice, Source, Window, Word};
 use teleport_update::testing::Code;
 
-/// A zone with a summer time, beside UTC.
+/// A zone's rules are its name (POSIX's TZ): so there are zones of any kind.
 fn zone_of(name: &str) -> Option<TimeZone> {
-    match name {
-        "" | "UTC" => Some(TimeZone::UTC),
-        "Europe/Berlin" => TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").ok(),
-        _ => None,
-    }
-}
-
-fn version_of(word: Word) -> Option<Version> {
-    match word {
-        Word::Version(said) => Some(said.version),
-        Word::Nothing(_) => None,
-    }
+    TimeZone::posix(if ["", "UTC"].contains(&name) { "UTC0" } else { name }).ok()
 }
 
 /// Any text as a source: what is accepted is shown as something that means the same, and an error tells no password.
@@ -34,9 +23,8 @@ pub fn source(bytes: &[u8]) {
         Ok(source) => {
             let shown = source.to_string();
             assert_eq!(shown.parse::<Source>().unwrap().to_string(), shown, "{text:?}");
-            assert!(
-                source.origin().is_none_or(|origin| origin.starts_with("https://") || origin.starts_with("http://"))
-            );
+            let is_of_http = |origin: String| origin.starts_with("https://") || origin.starts_with("http://");
+            assert!(source.origin().is_none_or(is_of_http));
             assert!(!shown.contains(['#', '\n', '\u{1b}']), "{shown:?}");
         }
         Err(error) => assert_eq!(error.code, Code::Usage),
@@ -51,8 +39,7 @@ pub fn calendar(bytes: &[u8]) {
         return;
     }
     let now: Timestamp = "2026-11-24T03:59:30Z".parse().unwrap();
-    let hour = Duration::from_secs(3600);
-    let Ok(window) = Window::parse(text, hour, &zone_of) else { return };
+    let Ok(window) = Window::parse(text, Duration::from_secs(3600), &zone_of) else { return };
     if let Some(next) = window.next(now) {
         assert!(next > now, "{text:?}: {next}");
         assert!(window.is_open(next), "{text:?} is not open at its beginning {next}");
@@ -65,7 +52,8 @@ pub fn update_graph(bytes: &[u8]) {
     let own: Version = "1.0.0".parse().unwrap();
     let refused: Version = "1.2.0".parse().unwrap();
     let choice = Choice { own: Some(&own), refused: &[&refused], downwards: false };
-    let Some(chosen) = sources::choose(body, &choice).ok().and_then(version_of) else { return };
+    let Ok(Word::Version(said)) = sources::choose(body, &choice) else { return };
+    let chosen = said.version;
     assert!(own.precedes(&chosen) && chosen != refused, "{chosen}");
     let value: Value = serde_json::from_str(body).unwrap();
     let version = |index: &Value| -> Version {
@@ -83,7 +71,8 @@ pub fn update_graph(bytes: &[u8]) {
 /// Any bytes as `release.yaml`: a version that can be named in paths, or an error that names the file.
 pub fn release_yaml(bytes: &[u8]) {
     match sources::file_word(Path::new("release.yaml"), bytes, &zone_of) {
-        Ok((word, _)) => version_of(word).iter().for_each(crate::strings::assert_version),
+        Ok((Word::Version(said), _)) => crate::strings::assert_version(&said.version),
+        Ok((Word::Nothing(_), _)) => {}
         Err(error) => assert!(error.what.contains("release.yaml"), "{error}"),
     }
 }
