@@ -1,0 +1,56 @@
+//! The narrow door to HTTP.
+
+/// A GET or HEAD.
+#[derive(Debug, Clone, Copy)]
+pub struct TransportCall<'a> {
+    /// HEAD in place of GET.
+    pub is_head: bool,
+    /// The whole URL.
+    pub url: &'a str,
+    /// Header fields, lower-case names.
+    pub headers: &'a [(&'static str, String)],
+    /// Certificates are not checked, `http://` is allowed.
+    pub is_insecure: bool,
+    /// Most bytes of the body.
+    pub most: u64,
+}
+
+/// An answer of any status.
+#[derive(Debug, Clone, Default)]
+pub struct TransportReply {
+    /// HTTP status.
+    pub status: u16,
+    /// Header fields that are text.
+    pub headers: Vec<(String, String)>,
+    /// The body, not decoded.
+    pub body: Vec<u8>,
+}
+
+impl TransportReply {
+    /// The first field of this name.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields(name).next()
+    }
+
+    /// All fields of this name.
+    pub(crate) fn fields(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.headers.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransportFault {
+    /// No connection, no TLS, no answer in time: one line, without secrets.
+    Away(String),
+    /// The body has more bytes than were allowed, or no end.
+    TooLarge,
+}
+
+/// Sends requests.
+pub trait Transport: Send + Sync {
+    /// Sends once, to that address alone: follows no redirect and adds no credentials. Header and body together have a longest time.
+    ///
+    /// Errors: no whole answer of at most `call.most` bytes.
+    fn send(&self, call: &TransportCall<'_>) -> Result<TransportReply, TransportFault>;
+}
