@@ -2,25 +2,25 @@
 
 use std::fmt;
 
-/// What kind of failure it is; its text is the code of `status` and of reports.
+/// What kind of failure it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegistryCode {
-    /// `image_absent`: the registry has no such image, or not all of it. It may come.
+    /// The registry has no such image, or not all of it. It may come.
     ImageAbsent,
-    /// `registry_unreachable`: no answer, or one that says "later" (429, 5xx). It may pass.
+    /// No answer, or one that says "later" (429, 5xx). It may pass.
     RegistryUnreachable,
-    /// `registry_denied`: the registry wants other credentials. Many say this of a repository that is not there.
+    /// The registry wants other credentials. Many say this of a repository that is not there.
     RegistryDenied,
-    /// `registry_answer`: an answer that is no use: other bytes than were asked for, too many, not JSON, a bad redirect.
+    /// An answer that is no use: other bytes than were asked for, too many, no manifest, a bad redirect.
     RegistryAnswer,
-    /// `signature`: no signature by one of the keys, or not with the required annotations.
+    /// No signature by one of the keys, or not with the required annotations.
     Signature,
-    /// `config_invalid`: a file of the operator cannot be used.
+    /// Something that the operator wrote cannot be used.
     ConfigInvalid,
 }
 
 impl RegistryCode {
-    /// The code's text.
+    /// The code as `status` and reports have it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ImageAbsent => "image_absent",
@@ -33,12 +33,6 @@ impl RegistryCode {
     }
 }
 
-impl fmt::Display for RegistryCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// One line with what, where and what to do. What a registry said stands in it quoted and shortened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryError {
@@ -46,35 +40,24 @@ pub struct RegistryError {
     pub code: RegistryCode,
     /// What happened, and where.
     pub what: String,
-    /// What to do, where we know it.
-    pub advice: Option<&'static str>,
+    /// What to do.
+    pub advice: &'static str,
 }
 
 impl RegistryError {
-    /// Without advice.
-    pub fn new(code: RegistryCode, what: impl Into<String>) -> Self {
-        Self { code, what: what.into(), advice: None }
+    /// `advice`: what a person can do.
+    pub fn new(code: RegistryCode, what: impl Into<String>, advice: &'static str) -> Self {
+        Self { code, what: what.into(), advice }
     }
 
     pub(crate) fn answer(what: impl Into<String>) -> Self {
-        Self::new(RegistryCode::RegistryAnswer, what)
-    }
-
-    pub(crate) fn config(what: impl Into<String>, advice: &'static str) -> Self {
-        Self::new(RegistryCode::ConfigInvalid, what).advise(advice)
-    }
-
-    /// With what to do.
-    #[must_use]
-    pub fn advise(self, advice: &'static str) -> Self {
-        Self { advice: Some(advice), ..self }
+        Self::new(RegistryCode::RegistryAnswer, what, "check the registry, and what stands before it")
     }
 }
 
 impl fmt::Display for RegistryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
-        self.advice.map_or(Ok(()), |advice| write!(f, "; {advice}"))
+        write!(f, "{}; {}", self.what, self.advice)
     }
 }
 

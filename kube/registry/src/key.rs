@@ -1,17 +1,16 @@
 //! The operator's public keys.
 
-use std::fmt;
-
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use p256::ecdsa::signature::Verifier as _;
 use p256::ecdsa::{Signature, VerifyingKey};
 use p256::pkcs8::DecodePublicKey as _;
 
-use crate::error::{RegistryError, quoted};
+use crate::Result;
+use crate::error::{RegistryCode, RegistryError, quoted};
 
 /// A public key that `cosign generate-key-pair` makes: ECDSA P-256.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct CosignKey {
     name: String,
     key: VerifyingKey,
@@ -21,10 +20,11 @@ impl CosignKey {
     /// Reads PEM (`-----BEGIN PUBLIC KEY-----`). `name`: the file, as people are told.
     ///
     /// Errors: `config_invalid` for another key, or several.
-    pub fn from_pem(name: &str, pem: &str) -> Result<Self, RegistryError> {
+    pub fn from_pem(name: &str, pem: &str) -> Result<Self> {
         let key = VerifyingKey::from_public_key_pem(pem.trim()).map_err(|_| {
             let what = format!("{} is not an ECDSA P-256 public key", quoted(name));
-            RegistryError::config(what, "give one PEM file for each key (-----BEGIN PUBLIC KEY-----), as cosign.pub is")
+            let advice = "give one PEM file for each key (-----BEGIN PUBLIC KEY-----), as cosign.pub is";
+            RegistryError::new(RegistryCode::ConfigInvalid, what, advice)
         })?;
         Ok(Self { name: name.to_owned(), key })
     }
@@ -39,11 +39,5 @@ impl CosignKey {
         let der = BASE64_STANDARD.decode(signature).ok();
         let signature = der.and_then(|der| Signature::from_der(&der).ok());
         signature.is_some_and(|signature| self.key.verify(message, &signature).is_ok())
-    }
-}
-
-impl fmt::Debug for CosignKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
     }
 }

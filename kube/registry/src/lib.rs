@@ -17,7 +17,7 @@ mod verify;
 mod version;
 
 pub use auths::DockerAuths;
-pub use challenge::{Challenge, challenges};
+pub use challenge::challenge;
 pub use client::Registry;
 pub use error::{RegistryCode, RegistryError};
 pub use key::CosignKey;

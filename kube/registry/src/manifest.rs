@@ -1,17 +1,23 @@
-//! Manifests, indexes and configurations: read, with nothing ambiguous left.
+//! Manifests and indexes: read, with nothing ambiguous left.
 
 use std::collections::BTreeMap;
 
 use protocol::Digest;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::error::quoted;
 use crate::reference::sha256;
 
-/// Most entries of an index that are looked at: the largest official images have a dozen platforms, each with an attestation.
-const MAX_ENTRIES: usize = 256;
-/// Most layers of a manifest: runtimes take 127.
-const MAX_LAYERS: usize = 256;
+/// Most entries of an index, most layers of a manifest: the largest official images have a dozen platforms, each with an
+/// attestation; runtimes take 127 layers.
+const MAX_PARTS: usize = 256;
+
+/// What an index may be.
+const INDEX: [&str; 2] =
+    ["application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json"];
+/// What a manifest of one platform's image may be.
+const SINGLE: [&str; 2] =
+    ["application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json"];
 
 /// Where other bytes are, and what somebody says of them.
 #[derive(Debug, Clone, Deserialize)]
@@ -19,8 +25,6 @@ pub(crate) struct Descriptor {
     #[serde(rename = "mediaType", default)]
     pub media_type: String,
     pub digest: String,
-    #[serde(default)]
-    pub size: u64,
     pub platform: Option<PlatformEntry>,
     #[serde(default, deserialize_with = "or_default")]
     pub annotations: BTreeMap<String, String>,
@@ -34,33 +38,14 @@ impl Descriptor {
 }
 
 /// What an image runs on, as an index and a configuration write it.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 pub(crate) struct PlatformEntry {
-    #[serde(default)]
     pub os: String,
-    #[serde(default)]
     pub architecture: String,
     #[serde(default, deserialize_with = "or_default")]
     pub variant: String,
 }
 
-/// An image's configuration: the parts that we read.
-#[derive(Debug, Deserialize)]
-pub(crate) struct ImageConfig {
-    #[serde(flatten)]
-    pub platform: PlatformEntry,
-    #[serde(default, deserialize_with = "or_default")]
-    pub config: ContainerConfig,
-}
-
-/// What a container gets.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct ContainerConfig {
-    #[serde(rename = "Labels", default, deserialize_with = "or_default")]
-    pub labels: BTreeMap<String, String>,
-}
-
-/// A manifest's or an index's text.
 #[derive(Deserialize)]
 struct ManifestText {
     #[serde(rename = "mediaType", default)]
@@ -77,58 +62,38 @@ pub struct Manifest {
     pub digest: Digest,
     /// How many these are.
     pub size: u64,
-    /// As the registry says, or the document where it does not.
+    /// As the document says, or the registry where it does not.
     pub media_type: String,
-    pub(crate) kind: ManifestKind,
-}
-
-/// What a document is.
-#[derive(Debug, Clone)]
-pub(crate) enum ManifestKind {
-    /// One platform's image, or an artefact.
-    Single { config: Descriptor, layers: Vec<Descriptor> },
-    /// Several manifests.
-    Index(Vec<Descriptor>),
+    pub(crate) is_index: bool,
+    /// The entries of an index; else configuration and layers.
+    pub(crate) parts: Vec<Descriptor>,
 }
 
 impl Manifest {
-    /// Reads `bytes`, whose digest is `digest`, sent as `media_type`.
+    /// Reads `bytes`, which were sent as `sent` (a media type, or empty).
     ///
     /// Errors, for a person: what is no manifest, or one to a runtime and another to us.
-    pub fn read(bytes: &[u8], digest: Digest, media_type: &str) -> Result<Self, String> {
-        let text: ManifestText =
-            serde_json::from_slice(bytes).map_err(|_| "what was sent is no manifest".to_owned())?;
-        let sent = media_type.split(';').next().unwrap_or_default().trim();
-        // Runtimes go by the type, readers by the keys: both at once is a known trick (GHSA-77vh-xpmg-72qh).
-        let kind = match (text.config, text.layers, text.manifests) {
-            (Some(config), Some(layers), None) if layers.len() <= MAX_LAYERS => ManifestKind::Single { config, layers },
-            (None, None, Some(entries)) if entries.len() <= MAX_ENTRIES => ManifestKind::Index(entries),
-            _ => return Err("what was sent is neither a manifest nor an index, or too large a one".to_owned()),
+    pub fn read(bytes: &[u8], sent: &str) -> Result<Self, String> {
+        let text: ManifestText = serde_json::from_slice(bytes).map_err(|_| "what was sent is no manifest")?;
+        // Runtimes go by the type, readers by the keys: a text with both was a hole (GHSA-77vh-xpmg-72qh).
+        let (parts, types) = match (text.config, text.layers, text.manifests) {
+            (Some(config), Some(layers), None) => ([vec![config], layers].concat(), SINGLE),
+            (None, None, Some(entries)) => (entries, INDEX),
+            _ => return Err("what was sent is neither a manifest nor an index".to_owned()),
         };
-        let is_index = matches!(kind, ManifestKind::Index(_));
-        let fits =
-            |name: &str| match name {
-                "application/vnd.oci.image.index.v1+json"
-                | "application/vnd.docker.distribution.manifest.list.v2+json" => is_index,
-                "application/vnd.oci.image.manifest.v1+json"
-                | "application/vnd.docker.distribution.manifest.v2+json" => !is_index,
-                // Registries send artefacts' manifests as plain JSON now and then.
-                "" | "application/json" => true,
-                _ => false,
-            };
-        let is_one =
-            sent.is_empty() || text.media_type.is_empty() || sent == "application/json" || sent == text.media_type;
-        if !is_one || !fits(sent) || !fits(&text.media_type) {
-            let what =
-                format!("the manifest has the type {}, its text another: {}", quoted(sent), quoted(&text.media_type));
-            return Err(what);
+        let sent = sent.split(';').next().unwrap_or_default().trim();
+        let media_type = if text.media_type.is_empty() { sent } else { &text.media_type };
+        let is_one = sent.is_empty() || sent == media_type;
+        if !is_one || !(media_type.is_empty() || types.contains(&media_type)) || parts.len() > MAX_PARTS {
+            let what = format!("the manifest was sent as {}, and is {}", quoted(sent), quoted(&text.media_type));
+            return Err(format!("{what}, with {} parts", parts.len()));
         }
-        let media_type = if text.media_type.is_empty() { sent.to_owned() } else { text.media_type };
-        Ok(Self { digest, size: bytes.len() as u64, media_type, kind })
+        let (digest, size, media_type) = (Digest::of(bytes), bytes.len() as u64, media_type.to_owned());
+        Ok(Self { digest, size, media_type, is_index: types == INDEX, parts })
     }
 }
 
 /// `null`, which Go writes for an empty map, is nothing.
-fn or_default<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
-    Option::<T>::deserialize(from).map(Option::unwrap_or_default)
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
 }

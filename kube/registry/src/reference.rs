@@ -1,11 +1,13 @@
 //! The name of an image: `[HOST[:PORT]/]PATH[:TAG][@sha256:HEX]`, read as container runtimes do.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use protocol::Digest;
 
-use crate::error::{RegistryError, quoted};
+use crate::Result;
+use crate::error::{RegistryCode, RegistryError, quoted};
 
 /// Longest name without tag and digest, bytes: the limit of the distribution project.
 const MAX_NAME: usize = 255;
@@ -69,12 +71,10 @@ impl ImageReference {
         self.digest
     }
 
-    /// With another tag, and without digest: it was the old tag's. Errors: a tag with other characters than `[A-Za-z0-9_.-]`.
-    pub fn with_tag(&self, tag: &str) -> Result<Self, RegistryError> {
-        if !is_tag(tag) {
-            return Err(refused(tag, "a tag has letters, digits, '_', '.' and '-', at most 128"));
-        }
-        Ok(Self { name: self.name.clone(), tag: Some(tag.to_owned()), digest: None })
+    /// With another tag, and without digest: it was the old tag's. Errors: `config_invalid` for what is no tag.
+    pub fn with_tag(&self, tag: &str) -> Result<Self> {
+        let name = self.name.clone();
+        is_tag(tag).then(|| Self { name, tag: Some(tag.to_owned()), digest: None }).ok_or_else(|| refused(tag))
     }
 
     /// With a digest in place of the one it has.
@@ -94,31 +94,22 @@ impl FromStr for ImageReference {
     type Err = RegistryError;
 
     /// Errors: `config_invalid` for anything that a container runtime would refuse, and for digests other than SHA-256.
-    fn from_str(text: &str) -> Result<Self, RegistryError> {
-        let (rest, digest) = match text.split_once('@') {
-            Some((rest, digest)) => {
-                let digest = sha256(digest);
-                (rest, Some(digest.ok_or_else(|| refused(text, "a digest is sha256: and 64 lower-case hex digits"))?))
-            }
-            None => (text, None),
-        };
+    fn from_str(text: &str) -> Result<Self> {
+        let (rest, digest) = text.split_once('@').map_or((text, None), |(rest, digest)| (rest, Some(sha256(digest))));
         // A colon before the last slash is a port's.
         let (name, tag) = match rest.rsplit_once(':') {
             Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
             _ => (rest, None),
         };
-        if tag.is_some_and(|tag| !is_tag(tag)) {
-            return Err(refused(text, "a tag has letters, digits, '_', '.' and '-', at most 128"));
-        }
+        let (host, path) = name.split_once('/').filter(|(first, _)| is_host(first)).unwrap_or(("", name));
+        let is_name =
+            name.len() <= MAX_NAME && (host.is_empty() || is_authority(host)) && path.split('/').all(is_path_part);
         // Runtimes take 64 hex digits alone for the identity of a local image.
-        let is_identity = tag.is_none() && sha256(&format!("sha256:{name}")).is_some();
-        let path = name.split_once('/').filter(|(first, _)| is_host(first)).map_or(name, |(_, path)| path);
-        let hosts = name.len() - path.len();
-        let is_host_good = hosts == 0 || is_authority(&name[..hosts - 1]);
-        if name.len() > MAX_NAME || is_identity || !is_host_good || !path.split('/').all(is_path_part) {
-            return Err(refused(text, "give it as HOST/PATH:TAG, in lower case"));
+        let is_identity = sha256(&format!("sha256:{rest}")).is_some();
+        if !is_name || is_identity || !tag.is_none_or(is_tag) || digest == Some(None) {
+            return Err(refused(text));
         }
-        Ok(Self { name: name.to_owned(), tag: tag.map(str::to_owned), digest })
+        Ok(Self { name: name.to_owned(), tag: tag.map(str::to_owned), digest: digest.flatten() })
     }
 }
 
@@ -130,8 +121,9 @@ impl fmt::Display for ImageReference {
     }
 }
 
-fn refused(text: &str, advice: &'static str) -> RegistryError {
-    RegistryError::config(format!("{} is not the name of an image", quoted(text)), advice)
+fn refused(text: &str) -> RegistryError {
+    let advice = "give it as HOST/PATH:TAG or HOST/PATH@sha256:DIGEST, the path in lower case";
+    RegistryError::new(RegistryCode::ConfigInvalid, format!("{} is not the name of an image", quoted(text)), advice)
 }
 
 /// A digest as OCI documents write it: `sha256:` and 64 lower-case hex digits.
@@ -148,22 +140,17 @@ fn is_host(first: &str) -> bool {
 
 /// `HOST[:PORT]` with a DNS name or an IPv4 address, or `[IPV6][:PORT]`.
 fn is_authority(text: &str) -> bool {
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => match rest.split_once(']') {
-            Some((address, port)) if address.parse::<std::net::Ipv6Addr>().is_ok() => ("v6", port),
-            _ => return false,
-        },
-        None => text.find(':').map_or((text, ""), |at| text.split_at(at)),
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port),
+        _ => (text, "443"),
     };
-    let is_port =
-        |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_edge = |char: char| char.is_ascii_alphanumeric();
     let is_label = |label: &str| {
-        !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        label.starts_with(is_edge) && label.ends_with(is_edge) && label.chars().all(|char| is_edge(char) || char == '-')
     };
-    (port.is_empty() || port.strip_prefix(':').is_some_and(is_port)) && host.split('.').all(is_label)
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let is_host = bare.map_or_else(|| host.split('.').all(is_label), |bare| bare.parse::<Ipv6Addr>().is_ok());
+    is_host && !port.starts_with('+') && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 fn is_tag(tag: &str) -> bool {

@@ -1,22 +1,23 @@
 //! What a tag names: digest, platforms, and whether all of it is there (KUBE §4, point 1).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use protocol::Digest;
+use serde_json::Value;
 
 use crate::Result;
 use crate::client::{MAX_MANIFEST, Registry};
 use crate::error::{RegistryCode, RegistryError, quoted};
-use crate::manifest::{Descriptor, ImageConfig, Manifest, ManifestKind, PlatformEntry};
+use crate::manifest::{Descriptor, Manifest, PlatformEntry};
 use crate::reference::ImageReference;
 
 /// Most platforms of an image, each of which costs two questions.
 const MAX_PLATFORMS: usize = 64;
 /// Longest part of a platform's name, bytes.
-const MAX_PLATFORM_WORD: usize = 32;
-/// The label that binds an image to a version (OCI image specification, annotations).
-const VERSION_LABEL: &str = "org.opencontainers.image.version";
+const MAX_WORD: usize = 32;
+/// Where a configuration has the label that binds it to a version (OCI image specification, annotations).
+const VERSION_LABEL: &str = "/config/Labels/org.opencontainers.image.version";
 
 /// What a reference names now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub struct ImagePlatform {
     pub os: String,
     /// As Go names it: `amd64`, `arm64`.
     pub arch: String,
-    /// `v7`, or empty. `v8` of arm64, which is the only one, is empty.
+    /// `v7`, or empty; `v8` of arm64, which has no other, is empty.
     pub variant: String,
     /// Of this platform's manifest.
     pub manifest: Digest,
@@ -48,16 +49,9 @@ pub struct ImagePlatform {
     blobs: Vec<Digest>,
 }
 
-impl ImagePlatform {
-    fn is_like(&self, other: &Self) -> bool {
-        (&self.os, &self.arch, &self.variant) == (&other.os, &other.arch, &other.variant)
-    }
-}
-
 impl fmt::Display for ImagePlatform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.os, self.arch)?;
-        if self.variant.is_empty() { Ok(()) } else { write!(f, "/{}", self.variant) }
+        write!(f, "{}/{}{}{}", self.os, self.arch, if self.variant.is_empty() { "" } else { "/" }, self.variant)
     }
 }
 
@@ -67,52 +61,45 @@ impl Registry {
     /// Errors: `image_absent`, `registry_unreachable`, `registry_denied`, `registry_answer`.
     pub fn resolve(&self, image: &ImageReference) -> Result<ImageFacts> {
         let found = self.manifest(image)?;
-        let platforms = match &found.kind {
-            ManifestKind::Single { .. } => vec![self.platform(image, &found, None)?],
-            ManifestKind::Index(entries) => self.platforms(image, entries)?,
-        };
-        if platforms.is_empty() {
-            return Err(RegistryError::answer(format!("{image} is an index without a platform")));
-        }
+        let platforms =
+            if found.is_index { self.platforms(image, &found)? } else { vec![self.platform(image, &found, None)?] };
         let Manifest { digest, size, media_type, .. } = found;
         Ok(ImageFacts { digest, size, media_type, platforms })
     }
 
-    /// Whether `facts` has each platform of `present` (of the image that runs now; none: not known, so all of its own), each with
+    /// Whether `facts` has each platform of `present` (of the image that runs now; empty: not known, so all of its own), each with
     /// configuration and layers.
     ///
     /// Errors: `image_absent` with what is not there; else as [`Registry::resolve`].
     pub fn check_content(&self, image: &ImageReference, facts: &ImageFacts, present: &[ImagePlatform]) -> Result<()> {
         let absent = |what: String| {
-            RegistryError::new(RegistryCode::ImageAbsent, format!("{image} {what}"))
-                .advise("it was pushed in part, or not for all platforms: push it again")
+            let advice = "it was pushed in part, or not for all platforms: push it again";
+            RegistryError::new(RegistryCode::ImageAbsent, format!("{image} {what}"), advice)
         };
-        let wanted = if present.is_empty() { &facts.platforms[..] } else { present };
-        let mut blobs = BTreeSet::new();
-        for platform in wanted {
-            let Some(found) = facts.platforms.iter().find(|found| found.is_like(platform)) else {
-                return Err(absent(format!("has no {platform}, which the image that runs now has")));
-            };
-            blobs.extend(found.blobs.iter().map(|blob| (blob.0, found.to_string())));
+        let mut blobs = BTreeMap::new();
+        for wanted in if present.is_empty() { &facts.platforms } else { present } {
+            let name = wanted.to_string();
+            let found = facts.platforms.iter().find(|found| found.to_string() == name);
+            let found = found.ok_or_else(|| absent(format!("has no {name}, which the image that runs now has")))?;
+            blobs.extend(found.blobs.iter().map(|blob| (blob.0, found)));
         }
-        let mut seen = BTreeSet::new();
         for (blob, platform) in blobs {
-            if seen.insert(blob) && !self.has_blob(image, Digest(blob))? {
-                return Err(absent(format!("lacks the layer or configuration sha256:{} of {platform}", Digest(blob))));
+            let digest = Digest(blob);
+            if !self.has_blob(image, digest)? {
+                return Err(absent(format!("lacks the layer or configuration sha256:{digest} of {platform}")));
             }
         }
         Ok(())
     }
 
-    fn platforms(&self, image: &ImageReference, entries: &[Descriptor]) -> Result<Vec<ImagePlatform>> {
+    fn platforms(&self, image: &ImageReference, index: &Manifest) -> Result<Vec<ImagePlatform>> {
+        let named = index.parts.iter().filter_map(|entry| Some((entry, entry.platform.as_ref()?)));
         // Attestations of BuildKit stand among the platforms, as unknown/unknown.
-        let named = entries.iter().filter_map(|entry| entry.platform.as_ref().map(|platform| (entry, platform)));
-        let real: Vec<_> =
-            named.filter(|(_, platform)| platform.os != "unknown" && platform.architecture != "unknown").collect();
-        if real.len() > MAX_PLATFORMS {
-            return Err(RegistryError::answer(format!("{image} has more than {MAX_PLATFORMS} platforms")));
+        let real: Vec<_> = named.filter(|(_, platform)| platform.os != "unknown").collect();
+        if real.is_empty() || real.len() > MAX_PLATFORMS {
+            return Err(RegistryError::answer(format!("{image} is an index with {} platforms", real.len())));
         }
-        let one = |(entry, platform): (&Descriptor, &PlatformEntry)| {
+        let one = |(entry, platform): (&Descriptor, _)| {
             let digest = entry.digest().map_err(|what| RegistryError::answer(format!("{image}: {what}")))?;
             let part = image.with_digest(digest);
             self.platform(&part, &self.manifest(&part)?, Some(platform))
@@ -127,25 +114,25 @@ impl Registry {
         found: &Manifest,
         named: Option<&PlatformEntry>,
     ) -> Result<ImagePlatform> {
-        let bad = |what: String| RegistryError::answer(format!("{image}: {what}"));
-        let ManifestKind::Single { config, layers } = &found.kind else {
-            return Err(bad("an index within an index is not supported".to_owned()));
-        };
-        let digests = [config].into_iter().chain(layers).map(Descriptor::digest);
-        let blobs = digests.collect::<Result<Vec<_>, _>>().map_err(bad)?;
-        let text = self.blob(image, blobs[0], MAX_MANIFEST)?;
-        let config: ImageConfig =
-            serde_json::from_slice(&text).map_err(|_| bad("its configuration cannot be read".to_owned()))?;
-        let PlatformEntry { os, architecture: arch, variant } = named.cloned().unwrap_or(config.platform);
-        let is_word = |word: &String| {
-            word.len() <= MAX_PLATFORM_WORD
-                && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
-        };
-        if os.is_empty() || arch.is_empty() || ![&os, &arch, &variant].into_iter().all(is_word) {
-            return Err(bad(format!("{} is no platform", quoted(&format!("{os}/{arch}/{variant}")))));
+        let bad = |what: &str| RegistryError::answer(format!("{image}: {what}"));
+        if found.is_index {
+            return Err(bad("an index within an index is not supported"));
         }
-        let variant = if arch == "arm64" && variant == "v8" { String::new() } else { variant };
-        let version_label = config.config.labels.get(VERSION_LABEL).cloned();
+        let blobs =
+            found.parts.iter().map(Descriptor::digest).collect::<Result<Vec<_>, _>>().map_err(|what| bad(&what))?;
+        let text = self.blob(image, blobs[0], MAX_MANIFEST)?;
+        let config: Value = serde_json::from_slice(&text).map_err(|_| bad("its configuration is not JSON"))?;
+        let version_label = config.pointer(VERSION_LABEL).and_then(Value::as_str).map(str::to_owned);
+        let own = || serde_json::from_value(config).map_err(|_| bad("its configuration has no platform"));
+        let PlatformEntry { os, architecture: arch, mut variant } = named.cloned().map_or_else(own, Ok)?;
+        let is_plain = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
+        let is_word = |word: &&String| word.len() <= MAX_WORD && word.chars().all(is_plain);
+        if os.is_empty() || arch.is_empty() || [&os, &arch, &variant].iter().filter(|word| is_word(word)).count() < 3 {
+            return Err(bad(&format!("{} is no platform", quoted(&format!("{os}/{arch}/{variant}")))));
+        }
+        if arch == "arm64" && variant == "v8" {
+            variant.clear();
+        }
         Ok(ImagePlatform { os, arch, variant, manifest: found.digest, version_label, blobs })
     }
 }

@@ -3,16 +3,16 @@
 /// A GET or HEAD.
 #[derive(Debug, Clone, Copy)]
 pub struct TransportCall<'a> {
-    /// HEAD in place of GET.
-    pub is_head: bool,
     /// The whole URL.
     pub url: &'a str,
-    /// Header fields, lower-case names.
-    pub headers: &'a [(&'static str, String)],
+    /// `Accept`, or empty.
+    pub accept: &'a str,
+    /// `Authorization`: for this address alone.
+    pub authorization: Option<&'a str>,
     /// Certificates are not checked, `http://` is allowed.
     pub is_insecure: bool,
-    /// Most bytes of the body.
-    pub most: u64,
+    /// Most bytes of the body; `None`: HEAD in place of GET.
+    pub most: Option<u64>,
 }
 
 /// An answer of any status.
@@ -27,13 +27,8 @@ pub struct TransportReply {
 }
 
 impl TransportReply {
-    /// The first field of this name.
-    pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields(name).next()
-    }
-
-    /// All fields of this name.
-    pub(crate) fn fields(&self, name: &str) -> impl Iterator<Item = &str> {
+    /// The fields of this name.
+    pub fn fields(&self, name: &str) -> impl Iterator<Item = &str> {
         self.headers.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 }
@@ -41,7 +36,7 @@ impl TransportReply {
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportFault {
-    /// No connection, no TLS, no answer in time: one line, without secrets.
+    /// No connection, no TLS, no whole answer in time: one line, without secrets.
     Away(String),
     /// The body has more bytes than were allowed, or no end.
     TooLarge,

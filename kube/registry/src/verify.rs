@@ -9,21 +9,20 @@ use crate::Result;
 use crate::client::Registry;
 use crate::error::{RegistryCode, RegistryError, quoted};
 use crate::key::CosignKey;
-use crate::manifest::{Descriptor, Manifest, ManifestKind};
+use crate::manifest::{Descriptor, Manifest};
 use crate::reference::ImageReference;
-use crate::signature::{SignedClaim, bundle, simple_signing};
+use crate::signature::{BUNDLE, SignedClaim, bundle, simple_signing};
 
 /// Most candidates of an image, over all places: each costs requests.
 const MAX_CANDIDATES: usize = 20;
-/// Largest candidate, bytes: one has a few hundred, with certificates and log entries some ten thousand.
+/// Largest candidate, bytes: a signature has a few hundred, with certificates and log entries some ten thousand.
 const MAX_CANDIDATE: u64 = 1 << 20;
 /// Most reasons that an error tells.
 const MAX_REASONS: usize = 3;
-/// A layer of simple signing, and its signature.
+/// A layer of simple signing.
 const SIMPLE_LAYER: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signature";
-/// A layer that is a bundle.
-const BUNDLE_LAYER: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+/// The annotation with its signature.
+const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 
 /// Where a signature was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,21 +57,23 @@ pub struct SignatureProof {
 }
 
 /// A look through the three places.
-struct Search<'a> {
+struct SignatureSearch<'a> {
     registry: &'a Registry,
+    /// With the digest whose signature is looked for.
     image: ImageReference,
     digest: Digest,
     keys: &'a [CosignKey],
-    require: &'a BTreeMap<String, String>,
-    left: usize,
-    /// Why candidates do not count.
+    required: &'a BTreeMap<String, String>,
+    /// Candidates that were opened.
+    count: usize,
+    /// Why they do not count.
     reasons: Vec<String>,
-    /// A place that could not be read now: another look may find it.
+    /// What could not be read now: another look may find a signature there.
     passing: Option<RegistryError>,
 }
 
 impl Registry {
-    /// Looks for a signature over `digest`, in the repository of `image`, by one of `keys`, with all annotations of `require`
+    /// Looks for a signature over `digest`, in the repository of `image`, by one of `keys`, with all annotations of `required`
     /// signed. One suffices.
     ///
     /// Errors: `signature`; `registry_unreachable` where there is none but not all places could be read.
@@ -81,11 +82,11 @@ impl Registry {
         image: &ImageReference,
         digest: Digest,
         keys: &[CosignKey],
-        require: &BTreeMap<String, String>,
+        required: &BTreeMap<String, String>,
     ) -> Result<SignatureProof> {
-        let (image, left) = (image.with_digest(digest), MAX_CANDIDATES);
+        let (image, reasons) = (image.with_digest(digest), Vec::new());
         let mut search =
-            Search { registry: self, image, digest, keys, require, left, reasons: Vec::new(), passing: None };
+            SignatureSearch { registry: self, image, digest, keys, required, count: 0, reasons, passing: None };
         let proof = match search.sig_tag() {
             None => search.bundles(),
             proof => proof,
@@ -94,80 +95,71 @@ impl Registry {
     }
 }
 
-impl Search<'_> {
+impl SignatureSearch<'_> {
     fn sig_tag(&mut self) -> Option<SignatureProof> {
-        let ManifestKind::Single { layers, .. } = self.tag(&format!("sha256-{}.sig", self.digest))?.kind else {
-            return None;
-        };
-        for layer in layers.iter().filter(|layer| layer.media_type == SIMPLE_LAYER) {
-            let Some(signature) = layer.annotations.get(SIGNATURE_ANNOTATION) else { continue };
-            if !self.may_go_on() {
-                return None;
-            }
-            let payload = self.content(layer);
-            let claim = payload.and_then(|payload| simple_signing(&payload, signature, self.digest, self.keys));
-            if let Some(proof) = self.proof(claim, SignaturePlace::SigTag) {
-                return Some(proof);
-            }
-        }
-        None
+        let found = self.tag(&format!("sha256-{}.sig", self.digest))?;
+        self.first(SignaturePlace::SigTag, if found.is_index { &[] } else { &found.parts[1..] })
     }
 
     /// Referrers; where the registry does not serve them, what cosign writes in their place.
     fn bundles(&mut self) -> Option<SignatureProof> {
-        let (place, found) = match self.registry.referrers(&self.image, self.digest) {
-            Ok(Some(found)) => (SignaturePlace::Referrers, found),
-            Ok(None) => (SignaturePlace::FallbackTag, self.tag(&format!("sha256-{}", self.digest))?),
-            Err(error) => {
-                self.passing = Some(error);
-                return None;
-            }
+        let found = self.registry.referrers(&self.image, self.digest);
+        let (place, found) = match found.map_err(|error| self.told(error)).ok()? {
+            Some(found) => (SignaturePlace::Referrers, found),
+            None => (SignaturePlace::FallbackTag, self.tag(&format!("sha256-{}", self.digest))?),
         };
-        let ManifestKind::Index(entries) = found.kind else { return None };
-        for entry in &entries {
-            if !self.may_go_on() {
+        self.first(place, if found.is_index { &found.parts } else { &[] })
+    }
+
+    /// The first of the candidates that counts.
+    fn first(&mut self, place: SignaturePlace, candidates: &[Descriptor]) -> Option<SignatureProof> {
+        for candidate in candidates {
+            self.count += 1;
+            if self.count > MAX_CANDIDATES {
+                self.reasons.insert(0, format!("only the first {MAX_CANDIDATES} candidates are read"));
                 return None;
             }
-            // Opened, whatever the entry says it is: cosign 3 writes the type of its empty configuration there.
-            let claim = match self.bundle_bytes(entry) {
-                Ok(None) => continue,
-                Ok(Some(bytes)) => bundle(&bytes, self.digest, self.keys),
-                Err(why) => Err(why),
+            let claim = match place {
+                SignaturePlace::SigTag => self.simple(candidate),
+                _ => self.bundle(candidate),
             };
-            if let Some(proof) = self.proof(claim, place) {
-                return Some(proof);
+            match claim.and_then(|claim| self.with_required(claim)) {
+                Ok(claim) => return Some(SignatureProof { claim, place, required: self.required.clone() }),
+                Err(why) => self.reasons.push(format!("{place}: {why}")),
             }
         }
         None
     }
 
-    /// The bundle in an artefact; `None`: it is something else, an SBOM or an attestation of another kind.
-    fn bundle_bytes(&mut self, entry: &Descriptor) -> Result<Option<Vec<u8>>, String> {
-        let part = self.image.with_digest(entry.digest()?);
-        let found = self.registry.manifest(&part).map_err(|error| self.told(error))?;
-        let ManifestKind::Single { layers, .. } = found.kind else { return Ok(None) };
-        let layer = layers.iter().find(|layer| layer.media_type == BUNDLE_LAYER);
-        layer.map(|layer| self.content(layer)).transpose()
+    fn simple(&mut self, layer: &Descriptor) -> Result<SignedClaim, String> {
+        let signature = layer.annotations.get(SIGNATURE).filter(|_| layer.media_type == SIMPLE_LAYER);
+        let signature = signature.ok_or("a layer is no signature")?;
+        simple_signing(&self.content(layer)?, signature, self.digest, self.keys)
+    }
+
+    /// Opens an artefact, whatever the entry says it is: cosign 3 writes the type of its empty configuration there.
+    fn bundle(&mut self, entry: &Descriptor) -> Result<SignedClaim, String> {
+        let artefact = self.image.with_digest(entry.digest()?);
+        let found = self.registry.manifest(&artefact).map_err(|error| self.told(error))?;
+        let layer = found.parts.iter().find(|layer| layer.media_type == BUNDLE).ok_or("an artefact is no signature")?;
+        bundle(&self.content(layer)?, self.digest, self.keys)
     }
 
     fn content(&mut self, layer: &Descriptor) -> Result<Vec<u8>, String> {
         let digest = layer.digest()?;
-        if layer.size > MAX_CANDIDATE {
-            return Err(format!("it has {} bytes, more than {MAX_CANDIDATE}", layer.size));
-        }
         self.registry.blob(&self.image, digest, MAX_CANDIDATE).map_err(|error| self.told(error))
     }
 
     /// The manifest at a tag, where there is one.
     fn tag(&mut self, tag: &str) -> Option<Manifest> {
         let found = self.image.with_tag(tag).and_then(|image| self.registry.manifest(&image));
-        match found {
+        let error = match found {
             Ok(found) => return Some(found),
-            Err(error) if error.code == RegistryCode::ImageAbsent => {}
-            Err(error) => {
-                let why = self.told(error);
-                self.reasons.push(why);
-            }
+            Err(error) => error,
+        };
+        if error.code != RegistryCode::ImageAbsent {
+            let why = self.told(error);
+            self.reasons.push(why);
         }
         None
     }
@@ -181,45 +173,23 @@ impl Search<'_> {
         what
     }
 
-    fn may_go_on(&mut self) -> bool {
-        if self.left == 0 {
-            self.reasons.insert(0, format!("only the first {MAX_CANDIDATES} candidates are read"));
-            return false;
-        }
-        self.left -= 1;
-        true
-    }
-
-    /// The proof that a claim is, if it has what is required.
-    fn proof(&mut self, claim: Result<SignedClaim, String>, place: SignaturePlace) -> Option<SignatureProof> {
-        let lacks = |claim: &SignedClaim| {
-            let (name, value) =
-                self.require.iter().find(|(name, value)| claim.annotations.get(*name) != Some(*value))?;
-            let signed = claim.annotations.get(name).map_or_else(|| "nothing".to_owned(), |signed| quoted(signed));
-            Some(format!("its annotation {} is {signed}, required is {}", quoted(name), quoted(value)))
+    fn with_required(&self, claim: SignedClaim) -> Result<SignedClaim, String> {
+        let signed = |name| claim.annotations.get(name);
+        let Some((name, value)) = self.required.iter().find(|(name, value)| signed(*name) != Some(*value)) else {
+            return Ok(claim);
         };
-        match claim.and_then(|claim| lacks(&claim).map_or(Ok(claim), Err)) {
-            Ok(claim) => Some(SignatureProof { claim, place, required: self.require.clone() }),
-            Err(why) => {
-                self.reasons.push(format!("{place}: {why}"));
-                None
-            }
-        }
+        let found = signed(name).map_or_else(|| "not there".to_owned(), |found| quoted(found));
+        Err(format!("its annotation {} is {found}, required is {}", quoted(name), quoted(value)))
     }
 
-    fn failure(self) -> RegistryError {
+    fn failure(mut self) -> RegistryError {
         if let Some(error) = self.passing {
             return error;
         }
-        let Self { image, digest, mut reasons, .. } = self;
-        let count = reasons.len();
-        reasons.dedup();
-        reasons.truncate(MAX_REASONS);
-        let what = if count == 0 {
-            format!("{}@sha256:{digest} has no signature", image.name())
-        } else {
-            format!("{}@sha256:{digest} has no signature that counts: {}", image.name(), reasons.join("; "))
-        };
-        RegistryError::new(RegistryCode::Signature, what).advise("sign it with cosign, or correct spec.verify")
+        self.reasons.dedup();
+        self.reasons.truncate(MAX_REASONS);
+        let why = if self.reasons.is_empty() { "there is none".to_owned() } else { self.reasons.join("; ") };
+        let what = format!("{}@sha256:{} has no signature that counts: {why}", self.image.name(), self.digest);
+        RegistryError::new(RegistryCode::Signature, what, "sign it with cosign, or correct spec.verify")
     }
 }

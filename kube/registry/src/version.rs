@@ -2,7 +2,6 @@
 
 use protocol::{Digest, Version};
 
-use crate::error::quoted;
 use crate::resolve::ImageFacts;
 use crate::verify::SignatureProof;
 
@@ -18,26 +17,25 @@ pub enum VersionBinding {
 }
 
 impl VersionBinding {
-    /// Asks the three witnesses of `version`: the label of each platform's configuration, a signed annotation of `proof` (where
-    /// its value was required, as `{version}`), and the digest that the rollout server gave.
+    /// Asks the three witnesses of `version`: the label of each platform's configuration, a signed annotation that was required
+    /// to be the version, and the digest that the rollout server gave.
     pub fn of(version: &Version, facts: &ImageFacts, proof: Option<&SignatureProof>, told: Option<Digest>) -> Self {
-        // A base image leaves its own label behind (`24.04`): only what is a version is the agent's.
-        let labels = facts.platforms.iter().map(|platform| (platform, platform.version_label.as_deref()));
-        let labels: Vec<_> =
-            labels.map(|(platform, label)| (platform, label.and_then(|text| text.parse::<Version>().ok()))).collect();
-        if let Some((platform, label)) =
-            labels.iter().find(|(_, label)| label.as_ref().is_some_and(|label| label != version))
-        {
-            let label = label.as_ref().map(Version::to_string).unwrap_or_default();
-            return Self::Mismatch(format!("the label of {platform} says version {}, not {version}", quoted(&label)));
+        // A base image leaves its own label behind (`24.04`): only a version is the agent's.
+        let label = |label: &String| label.parse::<Version>().ok();
+        let labels = facts.platforms.iter().map(|platform| (platform, platform.version_label.as_ref().and_then(label)));
+        let mut is_labelled = true;
+        for (platform, label) in labels {
+            match label {
+                Some(label) if label != *version => {
+                    return Self::Mismatch(format!("the label of {platform} says version {label}, not {version}"));
+                }
+                label => is_labelled &= label.is_some(),
+            }
         }
         if let Some(told) = told.filter(|told| *told != facts.digest) {
-            return Self::Mismatch(format!(
-                "the rollout server names sha256:{told}, the registry has sha256:{}",
-                facts.digest
-            ));
+            let digest = facts.digest;
+            return Self::Mismatch(format!("the rollout server names sha256:{told}, the registry has sha256:{digest}"));
         }
-        let is_labelled = labels.iter().all(|(_, label)| label.is_some());
         let text = version.to_string();
         let is_signed = proof.is_some_and(|proof| proof.required.values().any(|value| *value == text));
         if is_labelled || is_signed || told.is_some() { Self::Bound } else { Self::Unbound }
