@@ -15,3 +15,4 @@ pub mod faults;
 pub mod loopback;
 pub mod postgres;
 pub mod proxy;
+pub mod registry;
