@@ -170,6 +170,18 @@ impl StandInRegistry {
         digest
     }
 
+    /// Puts the tag `new` on what `tag` names.
+    pub fn retag(&self, repository: &str, tag: &str, new: &str) {
+        let found = self
+            .shelf()
+            .manifests
+            .iter()
+            .find(|(there, name, ..)| (there.as_str(), name.as_str()) == (repository, tag))
+            .cloned();
+        let (.., media_type, bytes) = found.expect("a tag that is there");
+        self.push_manifest(repository, Some(new), &media_type, &bytes);
+    }
+
     /// Takes a manifest's name away: a tag, or `sha256:HEX`.
     pub fn drop_manifest(&self, repository: &str, name: &str) {
         self.shelf().manifests.retain(|(there, known, ..)| (there.as_str(), known.as_str()) != (repository, name));
