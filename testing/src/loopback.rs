@@ -47,6 +47,7 @@ enum Framing {
     Length(usize),
     Chunked,
     Close,
+    Endless,
 }
 
 impl Reply {
@@ -94,6 +95,11 @@ impl Reply {
         Self { framing: Framing::Chunked, ..self }
     }
 
+    /// Chunks of blanks until the client goes away.
+    pub fn endless() -> Self {
+        Self { framing: Framing::Endless, ..Self::ok(b"") }
+    }
+
     /// Its end is the end of the connection.
     pub fn without_length(self) -> Self {
         Self { framing: Framing::Close, ..self }
@@ -114,13 +120,16 @@ impl Reply {
         }
         match self.framing {
             Framing::Length(length) => head += &format!("Content-Length: {length}\r\n"),
-            Framing::Chunked => head += "Transfer-Encoding: chunked\r\n",
+            Framing::Chunked | Framing::Endless => head += "Transfer-Encoding: chunked\r\n",
             Framing::Close => {}
         }
         head += "\r\n";
         stream.write_all(head.as_bytes())?;
         if head_only {
             return Ok(());
+        }
+        while self.framing == Framing::Endless {
+            stream.write_all(format!("8000\r\n{:32768}\r\n", "").as_bytes())?;
         }
         if self.framing == Framing::Chunked {
             for chunk in self.body.chunks(1000) {

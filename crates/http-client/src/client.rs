@@ -82,6 +82,16 @@ impl Client {
         self.with_retries(ask, cancelled, |stream, _| Ok(stream))
     }
 
+    /// Asks once, that address alone, and gives the answer of whatever status as soon as its header is there. All of it, the body
+    /// too, is over by the request's deadline.
+    ///
+    /// Errors: [`Code::Network`] when there is no answer; [`Code::Interrupted`].
+    pub fn once(&self, ask: &Request, cancelled: Cancelled<'_>) -> Result<Stream> {
+        let (ask, begun) = (Request { is_alone: true, ..ask.clone() }, Instant::now());
+        let end = begun + ask.deadline.unwrap_or(self.agents.settings.timeouts.question);
+        self.attempt(&ask, begun, Some(end), cancelled, |stream, _| Ok(stream)).map_err(|failure| failure.error)
+    }
+
     fn with_retries<T: Send + 'static>(
         &self,
         ask: &Request,
@@ -144,7 +154,7 @@ impl Client {
         for _ in 0..=MAX_REDIRECTS {
             let (response, uri) = self.call(ask, &url, is_at_home, end)?;
             let status = response.status().as_u16();
-            if ask.json.is_some() {
+            if ask.is_alone || ask.json.is_some() {
                 let (parts, body) = response.into_parts();
                 return Ok(Stream { status, headers: parts.headers, body: Box::new(body.into_reader()) });
             }
@@ -289,6 +299,24 @@ mod tests {
         assert_eq!(ask(|| Reply::ok(b"2.0.10").chunked()).unwrap().body, b"2.0.10");
         assert_eq!(ask(|| Reply::ok(b"2.0.10")).unwrap().body, b"2.0.10");
         assert_eq!(ask(|| Reply::status(404).without_length()).unwrap().status, 404);
+    }
+
+    #[test]
+    fn what_is_asked_once_follows_no_redirect_and_its_body_ends_by_the_deadline() {
+        let server = Server::start(|request| match request.path.as_str() {
+            "/away" => Reply::status(302).header("Location", "/elsewhere"),
+            "/busy" => Reply::status(503).header("Retry-After", "7"),
+            _ => Reply::ok(b"the beginning").cut_after(3).then_silence(),
+        });
+        let ask = |path: &str| {
+            let ask = Request::get(server.url(path)).within(Some(Duration::from_millis(300)));
+            client(|_| ()).once(&ask, &never).unwrap()
+        };
+        assert_eq!((ask("/away").status, ask("/busy").field(header::RETRY_AFTER)), (302, Some("7")));
+        assert_eq!(server.requests().len(), 2);
+        let start = Instant::now();
+        ask("/slow").body.read_to_end(&mut Vec::new()).unwrap_err();
+        assert!(start.elapsed() < HttpSettings::default().timeouts.read, "the client's own limit");
     }
 
     #[test]

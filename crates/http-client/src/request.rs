@@ -24,6 +24,8 @@ pub struct Request {
     pub signature: Option<(&'static str, String)>,
     /// JSON to be sent by POST, in place of GET: to this address alone, whatever it answers.
     pub json: Option<Vec<u8>>,
+    /// To this address alone, whatever it answers.
+    pub is_alone: bool,
     /// Longest time for everything, tries and waits and small bodies included.
     pub deadline: Option<Duration>,
 }
@@ -31,7 +33,8 @@ pub struct Request {
 impl Request {
     /// A plain GET.
     pub fn get(url: impl Into<String>) -> Self {
-        Self { url: url.into(), head: false, headers: Vec::new(), signature: None, json: None, deadline: None }
+        let (url, headers) = (url.into(), Vec::new());
+        Self { url, head: false, headers, signature: None, json: None, is_alone: false, deadline: None }
     }
 
     /// A plain HEAD.

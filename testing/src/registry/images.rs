@@ -20,8 +20,10 @@ impl StandInRegistry {
             json!({"mediaType": MANIFEST, "digest": format!("sha256:{digest}"), "size": bytes.len(), "platform": platform})
         };
         let mut entries: Vec<Value> = platforms.iter().map(|name| platform(name)).collect();
-        let attestation = Digest::of(b"an attestation that nobody opens");
-        entries.push(json!({"mediaType": MANIFEST, "digest": format!("sha256:{attestation}"), "size": 1,
+        // BuildKit's attestation of a platform: a manifest like others.
+        let bytes = self.manifest_of(repository, tag, None, "unknown/unknown");
+        let digest = self.push_manifest(repository, None, MANIFEST, &bytes);
+        entries.push(json!({"mediaType": MANIFEST, "digest": format!("sha256:{digest}"), "size": bytes.len(),
             "annotations": {"vnd.docker.reference.type": "attestation-manifest"},
             "platform": {"os": "unknown", "architecture": "unknown"}}));
         let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": entries});

@@ -13,7 +13,6 @@ use base64::prelude::BASE64_STANDARD;
 use protocol::Digest;
 use serde_json::json;
 
-pub use served::ServedRegistry;
 pub use signatures::{bundle, simple_payload, statement};
 
 /// The type of an index.
@@ -172,14 +171,21 @@ impl StandInRegistry {
 
     /// Puts the tag `new` on what `tag` names.
     pub fn retag(&self, repository: &str, tag: &str, new: &str) {
-        let found = self
-            .shelf()
-            .manifests
-            .iter()
-            .find(|(there, name, ..)| (there.as_str(), name.as_str()) == (repository, tag))
-            .cloned();
-        let (.., media_type, bytes) = found.expect("a tag that is there");
+        let (media_type, bytes) = self.found(repository, tag).expect("a tag that is there");
         self.push_manifest(repository, Some(new), &media_type, &bytes);
+    }
+
+    /// A manifest's type and bytes.
+    fn found(&self, repository: &str, name: &str) -> Option<(String, Vec<u8>)> {
+        let shelf = self.shelf();
+        let mut all = shelf.manifests.iter();
+        let (.., media_type, bytes) =
+            all.find(|(there, known, ..)| (there.as_str(), known.as_str()) == (repository, name))?;
+        Some((media_type.clone(), bytes.clone()))
+    }
+
+    fn blob(&self, hex: &str) -> Option<Vec<u8>> {
+        self.shelf().blobs.get(hex).cloned()
     }
 
     /// Takes a manifest's name away: a tag, or `sha256:HEX`.

@@ -5,5 +5,6 @@ mod binding;
 mod forgeries;
 mod images;
 mod lies;
+mod loopback;
 mod support;
 mod vectors;
