@@ -1,6 +1,6 @@
 //! Finishing or undoing an interrupted run from its journal alone (SPEC §8).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::journal::{self, Journal, Record};
 use super::{Site, steps};
@@ -108,8 +108,9 @@ pub(crate) fn run(site: &Site<'_>, mut journal: Journal, on_undone: &mut dyn FnM
 /// Temporary links and files that the killed run left beside what it was placing.
 fn sweep_temps(plan: &Plan) -> Result<()> {
     let steps = plan.switch.iter().chain(&plan.after);
-    let mut dirs: Vec<&Path> = steps.flat_map(Step::placements).map(|place| durable::parent(&place.path)).collect();
+    let dirs = steps.flat_map(Step::placements).map(|place| durable::parent(&place.path).to_owned());
+    let mut dirs: Vec<PathBuf> = dirs.collect();
     dirs.sort();
     dirs.dedup();
-    dirs.into_iter().try_for_each(durable::sweep_temps)
+    dirs.iter().try_for_each(|dir| durable::sweep_temps(dir))
 }

@@ -1,5 +1,6 @@
 //! The links to versions: what they lead to, and what stands where they go.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -65,7 +66,8 @@ pub(crate) fn replaced(context: &Context) -> Option<String> {
 /// Every name in the link directory that is a link of ours, or that an installed version would need.
 pub(super) fn names(context: &Context, installed: &[Installed], versions: &Path) -> Result<Vec<Name>> {
     let link_dir = &context.layout.link_dir;
-    let mut wanted: Vec<String> = ["teleport", "tsh", "tctl", "tbot", "teleport-update"].map(str::to_owned).to_vec();
+    let mut wanted = BTreeSet::new();
+    wanted.extend(["teleport", "tsh", "tctl", "tbot", "teleport-update"].map(str::to_owned));
     wanted.extend(installed.iter().flat_map(|installed| installed.binaries.iter().cloned()));
     let its_versions = context.layout.path_inside(durable::parent(&GoUpdater::file(&context.layout))).join("versions");
     for (path, target) in durable::links_in(link_dir)? {
@@ -73,8 +75,6 @@ pub(super) fn names(context: &Context, installed: &[Installed], versions: &Path)
             wanted.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
         }
     }
-    wanted.sort();
-    wanted.dedup();
     let unmanaged = context.layout.versions.join(UNMANAGED);
     wanted
         .into_iter()

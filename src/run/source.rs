@@ -43,7 +43,7 @@ pub(crate) fn file(path: &Path) -> Result<(PathBuf, Vec<u8>)> {
     }
 }
 
-/// The floor in the source `path`, whatever version it names. Errors: as of [`file`]; `config_invalid` with the line.
+/// The floor in the source `path`, whatever version it names. Errors: as of [`file()`]; `config_invalid` with the line.
 pub(crate) fn floor(path: &Path) -> Result<Option<Version>> {
     let (file, text) = file(path)?;
     sources::file_floor(&file, &text)

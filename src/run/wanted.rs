@@ -16,6 +16,9 @@ use crate::plan::decide::Terms;
 use crate::report::{Code, Error, Result};
 use crate::run::{agent_health, fleet, identity, network, source, source_age, windows};
 
+/// Who is meant, in the reasons of sources.
+const WHO: &str = "this host";
+
 /// What becomes of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -138,6 +141,7 @@ fn word(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
         Source::Graph(url) => {
             let refused: Vec<_> = asking.updates.status().refused.iter().map(|it| &it.revision.version).collect();
             let choice = Choice {
+                who: WHO,
                 own: asking.active.map(|active| &active.version),
                 refused: if asking.force { &[] } else { &refused },
                 downwards: spec.allow_downgrade,
@@ -195,7 +199,8 @@ fn timing(
     let is_shown = asking.purpose == Purpose::Show;
     let complaint = || agent_health::complaint(context, asking.updates, !is_shown);
     let window = || window(context, asking.spec, source, way);
-    let Timing { is_open, urgent, reason, stale } = sources::timing(said, own, context.host.now(), complaint, window)?;
+    let Timing { is_open, urgent, reason, stale } =
+        sources::timing(said, WHO, own, context.host.now(), complaint, window)?;
     if let Some(why) = stale.as_ref().filter(|_| own == Some(&said.version) && !is_shown) {
         context.report.warn(why);
     }

@@ -3,7 +3,7 @@
 //! The agent is what the service manager runs, and who has **this** database open for writing. Neither a name, nor a path, nor a
 //! control group makes a process the agent. A look that fails is an error, never an empty one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -134,11 +134,11 @@ impl StopProof {
         if running.is_empty() {
             return Ok(false);
         }
-        let parents: BTreeMap<u32, u32> =
-            process::all()?.into_iter().map(|process| (process.pid, process.ppid)).collect();
+        let all = process::all()?;
+        let parent = |pid: &u32| all.iter().find(|process| process.pid == *pid).map(|process| process.ppid);
         for first in process::parent_and_session()? {
             // A list that was read while processes came and went may go round in a circle.
-            let line = std::iter::successors(Some(first), |pid| parents.get(pid).copied()).take(parents.len() + 1);
+            let line = std::iter::successors(Some(first), parent).take(all.len() + 1);
             if line.into_iter().any(|pid| running.iter().any(|process| process.pid == pid)) {
                 return Ok(true);
             }

@@ -128,8 +128,10 @@ impl Reply {
         if head_only {
             return Ok(());
         }
-        while self.framing == Framing::Endless {
-            stream.write_all(format!("8000\r\n{:32768}\r\n", "").as_bytes())?;
+        if self.framing == Framing::Endless {
+            loop {
+                stream.write_all(format!("8000\r\n{:32768}\r\n", "").as_bytes())?;
+            }
         }
         if self.framing == Framing::Chunked {
             for chunk in self.body.chunks(1000) {

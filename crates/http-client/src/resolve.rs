@@ -82,12 +82,13 @@ impl Resolver for Names {
         // As RFC 6724 has it in short: what can be reached first, and IPv6 before IPv4.
         let is_choice = found.len() > 1;
         let place = |address: IpAddr| ((is_choice && !can_be_reached(address), address.is_ipv4()), address);
-        let mut found: Vec<_> = found.into_iter().map(place).collect();
-        found.sort_by_key(|(rank, _)| *rank);
+        let found: Vec<_> = found.into_iter().map(place).collect();
         let mut addresses = self.empty();
-        for (_, address) in found {
-            // More than there is room for are never tried.
-            let _ = addresses.try_push(SocketAddr::new(address, port));
+        for rank in [(false, false), (false, true), (true, false), (true, true)] {
+            for (_, address) in found.iter().filter(|(its, _)| *its == rank) {
+                // More than there is room for are never tried.
+                let _ = addresses.try_push(SocketAddr::new(*address, port));
+            }
         }
         Ok(addresses)
     }

@@ -19,9 +19,11 @@ const DIGEST: &str = "fleet.digest.";
 
 /// What has a say in which version is chosen.
 pub struct Choice<'a> {
-    /// The version that this host runs.
+    /// Who chooses, for a reason: `this host`.
+    pub who: &'a str,
+    /// The version that it runs.
     pub own: Option<&'a Version>,
-    /// Versions that failed here.
+    /// Versions that failed there.
     pub refused: &'a [&'a Version],
     /// Edges to lower versions count (`spec.allow_downgrade`).
     pub downwards: bool,
@@ -74,14 +76,14 @@ pub fn choose(body: &str, choice: &Choice<'_>) -> Result<Word, String> {
     }
     let successors = graph.edges.iter().filter(|(from, _)| *from == at).map(|(_, to)| &graph.nodes[*to]);
     let mut best: Option<&Node> = None;
-    let mut held = "no update leads from it";
+    let mut held = "no update leads from it".to_owned();
     let barrier = graph.barrier_above(own);
     for node in successors.filter(|node| !barrier.is_some_and(|barrier| barrier.precedes(&node.version))) {
         let version = &node.version;
         if !own.precedes(version) && !choice.downwards {
-            held = "its updates lead to lower versions only, which allow_downgrade would have to allow";
+            held = "its updates lead to lower versions only, which allow_downgrade would have to allow".to_owned();
         } else if choice.refused.contains(&version) {
-            held = "the versions to which its updates lead failed on this host";
+            held = format!("the versions to which its updates lead failed on {}", choice.who);
         } else if best.is_none_or(|best| best.version.precedes(version)) {
             best = Some(node);
         }
@@ -206,7 +208,7 @@ mod tests {
     fn chosen(body: &str, own: &str, refused: &[&str], downwards: bool) -> Result<Option<String>, String> {
         let (own, refused) = (version(own), refused.iter().map(|text| version(text)).collect::<Vec<_>>());
         let refused: Vec<&Version> = refused.iter().collect();
-        let word = choose(body, &Choice { own: Some(&own), refused: &refused, downwards })?;
+        let word = choose(body, &Choice { who: "this host", own: Some(&own), refused: &refused, downwards })?;
         Ok(match word {
             Word::Version(said) => Some(said.version.to_string()),
             Word::Nothing(_) => None,

@@ -22,12 +22,13 @@ pub struct Timing {
     pub stale: Option<String>,
 }
 
-/// What follows at `now` from what is `said` for who runs `own`. `complaint`: what an unhealthy agent has; `window`: that which
-/// counts where the source names none. Each is asked only where it has a say.
+/// What follows at `now` from what is `said` for `who` (`this host`), where `own` runs. `complaint`: what is wrong with the agent;
+/// `window`: that which counts where the source names none. Each is asked only where it has a say.
 ///
 /// Errors: those of `complaint` and `window`.
 pub fn timing<S: Display>(
     said: &Said,
+    who: &str,
     own: Option<&Version>,
     now: Timestamp,
     complaint: impl FnOnce() -> Result<Option<S>>,
@@ -38,7 +39,7 @@ pub fn timing<S: Display>(
         return at_once(format!("{} is critical", said.version));
     }
     if let Some(floor) = said.floor.as_ref().filter(|floor| own.is_some_and(|own| own.precedes(floor))) {
-        return at_once(format!("this host's version is below the source's min_version {floor}"));
+        return at_once(format!("{who}'s version is below the source's min_version {floor}"));
     }
     if let Some(complaint) = complaint()? {
         return at_once(format!("the agent is unhealthy: {complaint}"));

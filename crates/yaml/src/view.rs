@@ -85,6 +85,22 @@ impl<'a> View<'a> {
         Ok(here)
     }
 
+    /// Makes sure that it is a mapping, if it is there, and has no other key than `known`.
+    pub fn only_keys(&self, known: &[&str]) -> Result<()> {
+        let Some(node) = self.node else { return Ok(()) };
+        let pairs = node.pairs().ok_or_else(|| self.wrong("a mapping"))?;
+        let is_known = |key: &Node| key.as_str().is_some_and(|key| known.contains(&key));
+        let Some((key, _)) = pairs.iter().find(|(key, _)| !is_known(key)) else { return Ok(()) };
+        let dot = if self.name.is_empty() { "" } else { "." };
+        let name = format!("{}{dot}{}", self.name, key.as_str().unwrap_or("(no text)"));
+        Err(Self { line: key.line, name, ..self.clone() }.wrong(&format!("one of {}", known.join(", "))))
+    }
+
+    /// Whether it is this text.
+    pub fn is_word(&self, word: &str) -> bool {
+        self.node.and_then(Node::as_str) == Some(word)
+    }
+
     /// True if there is a value.
     pub fn is_there(&self) -> bool {
         self.node.is_some()

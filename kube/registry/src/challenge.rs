@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-/// The parameters of the challenge of that scheme, by names in lower case. What does not fit the grammar is passed over.
-pub fn challenge(field: &str, scheme: &str) -> Option<BTreeMap<String, String>> {
-    let (mut found, mut is_quoted): (Option<BTreeMap<_, _>>, bool) = (None, false);
+/// The parameters of a challenge, by names in lower case.
+pub type Challenge = BTreeMap<String, String>;
+
+/// The challenge of that scheme. What does not fit the grammar is passed over.
+pub fn challenge(field: &str, scheme: &str) -> Option<Challenge> {
+    let (mut found, mut is_quoted): (Option<Challenge>, bool) = (None, false);
     let pieces = field.split(|char| {
         is_quoted ^= char == '"';
         char == ',' && !is_quoted
@@ -16,7 +19,7 @@ pub fn challenge(field: &str, scheme: &str) -> Option<BTreeMap<String, String>> 
             break;
         }
         if is_scheme && word.eq_ignore_ascii_case(scheme) {
-            found = Some(BTreeMap::new());
+            found = Some(Challenge::new());
         }
         let pair = if is_scheme { rest } else { piece }.split_once('=');
         if let (Some(params), Some((name, value))) = (&mut found, pair) {
@@ -24,4 +27,33 @@ pub fn challenge(field: &str, scheme: &str) -> Option<BTreeMap<String, String>> 
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(field: &str, scheme: &str) -> Option<Vec<(String, String)>> {
+        challenge(field, scheme).map(|params| params.into_iter().collect())
+    }
+
+    #[test]
+    fn a_challenge_is_found_among_others_with_its_own_parameters() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let hub = r#"Bearer realm="https://auth.docker.io/token",service="registry.docker.io",scope="repository:a:pull,push""#;
+        let expected = [
+            pair("realm", "https://auth.docker.io/token"),
+            pair("scope", "repository:a:pull,push"),
+            pair("service", "registry.docker.io"),
+        ];
+        assert_eq!(found(hub, "bearer").unwrap(), expected);
+        assert_eq!(found(hub, "basic"), None);
+        let both = r#"Basic realm="x", BEARER Realm=https://a/t , service="a, b", Negotiate abc=="#;
+        assert_eq!(found(both, "bearer").unwrap(), [pair("realm", "https://a/t"), pair("service", "a, b")]);
+        assert_eq!(found(both, "basic").unwrap(), [pair("realm", "x")]);
+        assert_eq!(found("Basic", "basic").unwrap(), []);
+        for none in ["", ",", "realm=x", "\"Bearer\"", "BearerX realm=y"] {
+            assert_eq!(found(none, "bearer"), None, "{none}");
+        }
+    }
 }

@@ -50,8 +50,19 @@ impl RegistryError {
         Self { code, what: what.into(), advice }
     }
 
-    pub(crate) fn answer(what: impl Into<String>) -> Self {
-        Self::new(RegistryCode::RegistryAnswer, what, "check the registry, and what stands before it")
+    /// No whole answer: one line, without secrets.
+    pub fn unreachable(what: impl Into<String>) -> Self {
+        Self::new(RegistryCode::RegistryUnreachable, what, "it is asked again later")
+    }
+
+    /// The body of `url` has more bytes than were allowed, or no end.
+    pub fn too_large(url: &str) -> Self {
+        Self::answer(url.split('?').next().unwrap_or_default(), "it sent too many bytes")
+    }
+
+    /// An answer about `what` (an image, an address) is no use.
+    pub(crate) fn answer(of: impl fmt::Display, what: impl fmt::Display) -> Self {
+        Self::new(RegistryCode::RegistryAnswer, format!("{of}: {what}"), "check the registry, and what is before it")
     }
 }
 

@@ -7,7 +7,7 @@ use http_client::{Client, HttpSettings, Request};
 
 use crate::Result;
 use crate::error::{RegistryCode, RegistryError};
-use crate::transport::{Transport, TransportCall, TransportFault, TransportReply};
+use crate::transport::{Transport, TransportCall, TransportReply};
 
 /// Longest time of a request with its body: 4 MiB over a bad line.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -33,18 +33,19 @@ impl HttpTransport {
 }
 
 impl Transport for HttpTransport {
-    fn send(&self, call: &TransportCall<'_>) -> Result<TransportReply, TransportFault> {
+    fn send(&self, call: &TransportCall<'_>) -> Result<TransportReply> {
         let mut ask = Request { head: call.most.is_none(), ..Request::get(call.url) }.within(Some(LONGEST));
-        let accept = Some(call.accept).filter(|accept| !accept.is_empty());
-        let fields = [("accept", accept), ("authorization", call.authorization)];
+        let fields = [("accept", Some(call.accept)), ("authorization", call.authorization)];
         ask.headers = fields.into_iter().filter_map(|(name, value)| Some((name, value?.to_owned()))).collect();
         let client = if call.is_insecure { &self.unchecked } else { &self.checked };
-        let stream = client.once(&ask, &|| false).map_err(|error| TransportFault::Away(error.what))?;
+        let stream = client.once(&ask, &|| false).map_err(|error| RegistryError::unreachable(error.what))?;
         let (most, mut body) = (call.most.unwrap_or_default(), Vec::new());
         let read = if ask.head { Ok(0) } else { stream.body.take(most + 1).read_to_end(&mut body) };
-        read.map_err(|_| TransportFault::Away(format!("the answer of {} was cut", http_client::shown(call.url))))?;
+        read.map_err(|_| {
+            RegistryError::unreachable(format!("the answer of {} was cut", http_client::shown(call.url)))
+        })?;
         if body.len() as u64 > most {
-            return Err(TransportFault::TooLarge);
+            return Err(RegistryError::too_large(call.url));
         }
         let fields = stream.headers.iter();
         let text = fields.filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())));

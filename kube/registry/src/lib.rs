@@ -8,7 +8,6 @@ mod challenge;
 mod client;
 mod error;
 mod http;
-mod key;
 mod manifest;
 mod reference;
 mod resolve;
@@ -18,17 +17,16 @@ mod verify;
 mod version;
 
 pub use auths::DockerAuths;
-pub use challenge::challenge;
+pub use challenge::{Challenge, challenge};
 pub use client::Registry;
 pub use error::{RegistryCode, RegistryError};
 pub use http::HttpTransport;
-pub use key::CosignKey;
-pub use manifest::Manifest;
+pub use manifest::OciManifest;
 pub use reference::ImageReference;
 pub use resolve::{ImageFacts, ImagePlatform};
-pub use signature::{SignedClaim, bundle, simple_signing};
-pub use transport::{Transport, TransportCall, TransportFault, TransportReply};
-pub use verify::{SignaturePlace, SignatureProof};
+pub use signature::{CosignKey, SignedClaim, bundle, simple_signing};
+pub use transport::{Transport, TransportCall, TransportReply};
+pub use verify::{FALLBACK_TAG, REFERRERS, SIG_TAG, SignatureProof};
 pub use version::VersionBinding;
 
 /// What this crate's functions give.

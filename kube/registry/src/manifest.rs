@@ -13,10 +13,10 @@ use crate::reference::sha256;
 const MAX_PARTS: usize = 256;
 
 /// What an index may be.
-const INDEX: [&str; 2] =
+pub(crate) const INDEX: [&str; 2] =
     ["application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json"];
 /// What a manifest of one platform's image may be.
-const SINGLE: [&str; 2] =
+pub(crate) const SINGLE: [&str; 2] =
     ["application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json"];
 
 /// Where other bytes are, and what somebody says of them.
@@ -25,7 +25,7 @@ pub(crate) struct Descriptor {
     #[serde(rename = "mediaType", default)]
     pub media_type: String,
     pub digest: String,
-    pub platform: Option<PlatformEntry>,
+    pub platform: Option<Platform>,
     #[serde(default, deserialize_with = "or_default")]
     pub annotations: BTreeMap<String, String>,
 }
@@ -39,7 +39,7 @@ impl Descriptor {
 
 /// What an image runs on, as an index and a configuration write it.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct PlatformEntry {
+pub(crate) struct Platform {
     pub os: String,
     pub architecture: String,
     #[serde(default, deserialize_with = "or_default")]
@@ -57,7 +57,7 @@ struct ManifestText {
 
 /// A manifest or an index that can be read in one way only.
 #[derive(Debug, Clone)]
-pub struct Manifest {
+pub struct OciManifest {
     /// Of exactly the bytes that were read.
     pub digest: Digest,
     /// How many these are.
@@ -69,7 +69,7 @@ pub struct Manifest {
     pub(crate) parts: Vec<Descriptor>,
 }
 
-impl Manifest {
+impl OciManifest {
     /// Reads `bytes`, which were sent as `sent` (a media type, or empty).
     ///
     /// Errors, for a person: what is no manifest, or one to a runtime and another to us.

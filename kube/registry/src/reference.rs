@@ -23,6 +23,8 @@ const DOCKER_HUB_API: &str = "registry-1.docker.io";
 pub struct ImageReference {
     /// As written, without tag and digest.
     name: String,
+    host: String,
+    path: String,
     tag: Option<String>,
     digest: Option<Digest>,
 }
@@ -35,25 +37,17 @@ impl ImageReference {
 
     /// The registry, with its port; `docker.io` where none is written.
     pub fn host(&self) -> &str {
-        self.name.split_once('/').map_or(DOCKER_HUB, |(first, _)| match first {
-            "index.docker.io" | DOCKER_HUB_API => DOCKER_HUB,
-            _ if is_host(first) => first,
-            _ => DOCKER_HUB,
-        })
+        &self.host
     }
 
     /// The host to connect to, with its port.
     pub(crate) fn api_host(&self) -> &str {
-        if self.host() == DOCKER_HUB { DOCKER_HUB_API } else { self.host() }
+        if self.host == DOCKER_HUB { DOCKER_HUB_API } else { &self.host }
     }
 
     /// The repository within the registry; `library/NAME` for the official images of Docker Hub.
-    pub fn path(&self) -> String {
-        let path = match self.name.split_once('/') {
-            Some((first, rest)) if is_host(first) => rest,
-            _ => &self.name,
-        };
-        if self.host() == DOCKER_HUB && !path.contains('/') { format!("library/{path}") } else { path.to_owned() }
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// The last part of the path: the repository's name in a rollout server's `image_digests`.
@@ -73,8 +67,8 @@ impl ImageReference {
 
     /// With another tag, and without digest: it was the old tag's. Errors: `config_invalid` for what is no tag.
     pub fn with_tag(&self, tag: &str) -> Result<Self> {
-        let name = self.name.clone();
-        is_tag(tag).then(|| Self { name, tag: Some(tag.to_owned()), digest: None }).ok_or_else(|| refused(tag))
+        let new = || Self { tag: Some(tag.to_owned()), digest: None, ..self.clone() };
+        is_tag(tag).then(new).ok_or_else(|| refused(tag))
     }
 
     /// With a digest in place of the one it has.
@@ -85,8 +79,8 @@ impl ImageReference {
 
     /// What a manifest is asked for by: the digest, else the tag, else `latest`.
     pub(crate) fn wanted(&self) -> String {
-        self.digest
-            .map_or_else(|| self.tag.clone().unwrap_or_else(|| "latest".to_owned()), |hex| format!("sha256:{hex}"))
+        let tag = || self.tag.as_deref().unwrap_or("latest").to_owned();
+        self.digest.map_or_else(tag, |hex| format!("sha256:{hex}"))
     }
 }
 
@@ -109,7 +103,10 @@ impl FromStr for ImageReference {
         if !is_name || is_identity || !tag.is_none_or(is_tag) || digest == Some(None) {
             return Err(refused(text));
         }
-        Ok(Self { name: name.to_owned(), tag: tag.map(str::to_owned), digest: digest.flatten() })
+        let host = if matches!(host, "" | "index.docker.io" | DOCKER_HUB_API) { DOCKER_HUB } else { host };
+        let official = if host == DOCKER_HUB && !path.contains('/') { "library/" } else { "" };
+        let (name, tag, digest) = (name.to_owned(), tag.map(str::to_owned), digest.flatten());
+        Ok(Self { name, host: host.to_owned(), path: format!("{official}{path}"), tag, digest })
     }
 }
 
@@ -128,9 +125,8 @@ fn refused(text: &str) -> RegistryError {
 
 /// A digest as OCI documents write it: `sha256:` and 64 lower-case hex digits.
 pub(crate) fn sha256(text: &str) -> Option<Digest> {
-    let hex = text.strip_prefix("sha256:")?;
-    let is_lower = hex.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    hex.parse().ok().filter(|_| is_lower)
+    let digest: Digest = text.strip_prefix("sha256:")?.parse().ok()?;
+    text.ends_with(&digest.to_string()).then_some(digest)
 }
 
 /// Whether the first part of a name is a host: runtimes look for a dot, a colon, an upper-case letter, or `localhost`.
@@ -153,7 +149,8 @@ fn is_authority(text: &str) -> bool {
     is_host && !port.starts_with('+') && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
-fn is_tag(tag: &str) -> bool {
+/// Letters, digits and `_`; behind the first one also `.` and `-`.
+pub(crate) fn is_tag(tag: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     tag.len() <= MAX_TAG
         && tag.bytes().next().is_some_and(is_word)
@@ -165,4 +162,140 @@ fn is_path_part(part: &str) -> bool {
     let is_plain = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit();
     let is_separator = |text: &str| matches!(text, "" | "." | "_" | "__") || text.bytes().all(|byte| byte == b'-');
     part.starts_with(is_plain) && part.ends_with(is_plain) && part.split(is_plain).all(is_separator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Host, path, tag, digest.
+    fn parts(text: &str) -> (String, String, Option<String>, bool) {
+        let image: ImageReference = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(image.to_string(), text);
+        (image.host.clone(), image.path.clone(), image.tag.clone(), image.digest.is_some())
+    }
+
+    #[test]
+    fn a_name_is_read_as_runtimes_read_it() {
+        let hex = "0123456789abcdef".repeat(4);
+        for (text, host, path, tag, has_digest) in [
+            ("agent", "docker.io", "library/agent", None, false),
+            ("agent:1.0", "docker.io", "library/agent", Some("1.0"), false),
+            ("team/agent", "docker.io", "team/agent", None, false),
+            ("docker.io/agent", "docker.io", "library/agent", None, false),
+            ("index.docker.io/team/agent", "docker.io", "team/agent", None, false),
+            ("localhost/agent", "localhost", "agent", None, false),
+            ("localhost:5000/agent:a", "localhost:5000", "agent", Some("a"), false),
+            ("Registry/agent", "Registry", "agent", None, false),
+            ("127.0.0.1:5000/a/b/c", "127.0.0.1:5000", "a/b/c", None, false),
+            ("[::1]:5000/a", "[::1]:5000", "a", None, false),
+            ("[2001:db8::1]/a", "[2001:db8::1]", "a", None, false),
+            ("r.example/a-b--c/d.e_f__g:_T.a-G", "r.example", "a-b--c/d.e_f__g", Some("_T.a-G"), false),
+            (&format!("r.example/a:1@sha256:{hex}"), "r.example", "a", Some("1"), true),
+            (&format!("a@sha256:{hex}"), "docker.io", "library/a", None, true),
+            (&format!("library/{hex}"), "docker.io", &format!("library/{hex}"), None, false),
+        ] {
+            assert_eq!(parts(text), (host.into(), path.into(), tag.map(str::to_owned), has_digest), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_runtime_refuses_is_refused() {
+        let hex = "0123456789abcdef".repeat(4);
+        let (upper, long_tag, long_name) = (hex.to_uppercase(), "t".repeat(129), "a".repeat(256));
+        for text in [
+            "",
+            "/",
+            "a/",
+            "/a",
+            "a//b",
+            "A",
+            "team/Agent",
+            "a.",
+            ".a",
+            "a..b",
+            "a___b",
+            "a-",
+            "_a",
+            "a._b",
+            "a b",
+            "a\n",
+            "ä",
+            "a:",
+            "a:.b",
+            "a:-b",
+            "a:b c",
+            "a:b:c",
+            ":a",
+            "https://r.example/a",
+            "r.example:/a",
+            "r.example:0/a",
+            "r.example:65536/a",
+            "r.example:+1/a",
+            "r.example:a/b",
+            "-r.example/a",
+            "r-.example/a",
+            "r..example/a",
+            ".example/a",
+            "r.example./a",
+            "[::1/a",
+            "[::g]/a",
+            "::1/a",
+            "r_x.example/a",
+            "../a",
+            "r.example/../a",
+            "r.example/a?b",
+            "r.example/a%2f",
+            "me@r.example/a",
+            "a@",
+            "a@sha256:",
+            "a@sha512:00",
+            "a@sha256:00",
+            &hex,
+            &format!("a@sha256:{upper}"),
+            &format!("a@sha256:{hex}0"),
+            &format!("a@sha256:{hex}@sha256:{hex}"),
+            &format!("a:{long_tag}"),
+            &long_name,
+        ] {
+            let error = text.parse::<ImageReference>().expect_err(text);
+            assert_eq!(error.code, RegistryCode::ConfigInvalid, "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_are_replaced() {
+        let (digest, image) = (Digest::of(b""), "r.example/team/agent:1.0.0".parse::<ImageReference>().unwrap());
+        let signed = image.with_digest(digest);
+        assert_eq!(signed.to_string(), format!("r.example/team/agent:1.0.0@sha256:{digest}"));
+        assert_eq!(signed.with_tag("2.0.0").unwrap().to_string(), "r.example/team/agent:2.0.0");
+        assert_eq!((image.wanted(), signed.wanted()), ("1.0.0".to_owned(), format!("sha256:{digest}")));
+        assert_eq!((image.short_name(), image.name()), ("agent", "r.example/team/agent"));
+        for bad in ["", "a/b", "..", "a@b", "{version}"] {
+            assert_eq!(image.with_tag(bad).unwrap_err().code, RegistryCode::ConfigInvalid, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_built_from_good_parts_is_read_and_printed_again(
+            host in "([a-z0-9]{1,8}\\.[a-z]{2,5}(:[1-9][0-9]{0,3})?|team|localhost)/",
+            path in "[a-z0-9]{1,9}((\\.|_|__|-{1,3})[a-z0-9]{1,9}){0,3}(/[a-z0-9]{1,9}){0,3}",
+            tag in "(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?",
+            digest in "(@sha256:[0-9a-f]{64})?",
+        ) {
+            let text = format!("{host}{path}{tag}{digest}");
+            let image: ImageReference = text.parse().unwrap();
+            prop_assert_eq!(image.to_string(), text);
+            prop_assert_eq!(image.tag().unwrap_or_default(), tag.trim_start_matches(':'));
+        }
+
+        #[test]
+        fn any_text_is_refused_or_printed_as_it_was(text in "[a-zA-Z0-9:/@._\\[\\]-]{0,40}") {
+            if let Ok(image) = text.parse::<ImageReference>() {
+                prop_assert_eq!(image.to_string(), text);
+            }
+        }
+    }
 }

@@ -9,13 +9,11 @@ use serde_json::Value;
 use crate::Result;
 use crate::client::{MAX_MANIFEST, Registry};
 use crate::error::{RegistryCode, RegistryError, quoted};
-use crate::manifest::{Descriptor, Manifest, PlatformEntry};
-use crate::reference::ImageReference;
+use crate::manifest::{Descriptor, OciManifest, Platform};
+use crate::reference::{ImageReference, is_tag};
 
 /// Most platforms of an image, each of which costs two questions.
 const MAX_PLATFORMS: usize = 64;
-/// Longest part of a platform's name, bytes.
-const MAX_WORD: usize = 32;
 /// Where a configuration has the label that binds it to a version (OCI image specification, annotations).
 const VERSION_LABEL: &str = "/config/Labels/org.opencontainers.image.version";
 
@@ -63,8 +61,7 @@ impl Registry {
         let found = self.manifest(image)?;
         let platforms =
             if found.is_index { self.platforms(image, &found)? } else { vec![self.platform(image, &found, None)?] };
-        let Manifest { digest, size, media_type, .. } = found;
-        Ok(ImageFacts { digest, size, media_type, platforms })
+        Ok(ImageFacts { digest: found.digest, size: found.size, media_type: found.media_type, platforms })
     }
 
     /// Whether `facts` has each platform of `present` (of the image that runs now; empty: not known, so all of its own), each with
@@ -72,49 +69,40 @@ impl Registry {
     ///
     /// Errors: `image_absent` with what is not there; else as [`Registry::resolve`].
     pub fn check_content(&self, image: &ImageReference, facts: &ImageFacts, present: &[ImagePlatform]) -> Result<()> {
-        let absent = |what: String| {
-            let advice = "it was pushed in part, or not for all platforms: push it again";
-            RegistryError::new(RegistryCode::ImageAbsent, format!("{image} {what}"), advice)
-        };
         let mut blobs = BTreeMap::new();
         for wanted in if present.is_empty() { &facts.platforms } else { present } {
             let name = wanted.to_string();
             let found = facts.platforms.iter().find(|found| found.to_string() == name);
-            let found = found.ok_or_else(|| absent(format!("has no {name}, which the image that runs now has")))?;
+            let what = || format!("{image} has no {name}, which the image that runs now has");
+            let found =
+                found.ok_or_else(|| RegistryError::new(RegistryCode::ImageAbsent, what(), "push that platform"))?;
             blobs.extend(found.blobs.iter().map(|blob| (blob.0, found)));
         }
         for (blob, platform) in blobs {
-            let digest = Digest(blob);
-            if !self.has_blob(image, digest)? {
-                return Err(absent(format!("lacks the layer or configuration sha256:{digest} of {platform}")));
-            }
+            let there = self.ask(image, &format!("blobs/sha256:{}", Digest(blob)), "*/*", None);
+            there
+                .map_err(|error| RegistryError { what: format!("{platform} is not whole: {}", error.what), ..error })?;
         }
         Ok(())
     }
 
-    fn platforms(&self, image: &ImageReference, index: &Manifest) -> Result<Vec<ImagePlatform>> {
+    fn platforms(&self, image: &ImageReference, index: &OciManifest) -> Result<Vec<ImagePlatform>> {
         let named = index.parts.iter().filter_map(|entry| Some((entry, entry.platform.as_ref()?)));
         // Attestations of BuildKit stand among the platforms, as unknown/unknown.
         let real: Vec<_> = named.filter(|(_, platform)| platform.os != "unknown").collect();
         if real.is_empty() || real.len() > MAX_PLATFORMS {
-            return Err(RegistryError::answer(format!("{image} is an index with {} platforms", real.len())));
+            return Err(RegistryError::answer(image, format!("it is an index with {} platforms", real.len())));
         }
         let one = |(entry, platform): (&Descriptor, _)| {
-            let digest = entry.digest().map_err(|what| RegistryError::answer(format!("{image}: {what}")))?;
-            let part = image.with_digest(digest);
+            let part = image.with_digest(entry.digest().map_err(|what| RegistryError::answer(image, what))?);
             self.platform(&part, &self.manifest(&part)?, Some(platform))
         };
         real.into_iter().map(one).collect()
     }
 
-    /// `named`: what the index says of it, by which runtimes choose.
-    fn platform(
-        &self,
-        image: &ImageReference,
-        found: &Manifest,
-        named: Option<&PlatformEntry>,
-    ) -> Result<ImagePlatform> {
-        let bad = |what: &str| RegistryError::answer(format!("{image}: {what}"));
+    /// `name`: what the index says of it, by which runtimes choose.
+    fn platform(&self, image: &ImageReference, found: &OciManifest, name: Option<&Platform>) -> Result<ImagePlatform> {
+        let bad = |what: &str| RegistryError::answer(image, what);
         if found.is_index {
             return Err(bad("an index within an index is not supported"));
         }
@@ -124,10 +112,8 @@ impl Registry {
         let config: Value = serde_json::from_slice(&text).map_err(|_| bad("its configuration is not JSON"))?;
         let version_label = config.pointer(VERSION_LABEL).and_then(Value::as_str).map(str::to_owned);
         let own = || serde_json::from_value(config).map_err(|_| bad("its configuration has no platform"));
-        let PlatformEntry { os, architecture: arch, mut variant } = named.cloned().map_or_else(own, Ok)?;
-        let is_plain = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
-        let is_word = |word: &&String| word.len() <= MAX_WORD && word.chars().all(is_plain);
-        if os.is_empty() || arch.is_empty() || [&os, &arch, &variant].iter().filter(|word| is_word(word)).count() < 3 {
+        let Platform { os, architecture: arch, mut variant } = name.cloned().map_or_else(own, Ok)?;
+        if !is_tag(&os) || !is_tag(&arch) || !(variant.is_empty() || is_tag(&variant)) {
             return Err(bad(&format!("{} is no platform", quoted(&format!("{os}/{arch}/{variant}")))));
         }
         if arch == "arm64" && variant == "v8" {

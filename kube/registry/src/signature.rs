@@ -1,14 +1,17 @@
-//! What a signature covers: the two formats of cosign. Pure. A signature is checked before what it covers is read.
+//! The operator's keys and what their signatures cover: the two formats of cosign. Pure. A signature is checked before what it covers is read.
 
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use p256::ecdsa::signature::Verifier as _;
+use p256::ecdsa::{Signature, VerifyingKey};
+use p256::pkcs8::DecodePublicKey as _;
 use protocol::Digest;
 use serde_json::Value;
 
-use crate::error::quoted;
-use crate::key::CosignKey;
+use crate::Result;
+use crate::error::{RegistryCode, RegistryError, quoted};
 
 /// What simple signing says it is.
 const SIMPLE_SIGNING: &str = "cosign container image signature";
@@ -20,6 +23,35 @@ const IN_TOTO: &str = "application/vnd.in-toto+json";
 const SIGN: &str = "https://sigstore.dev/cosign/sign/v1";
 /// Most signatures of one envelope that are tried, each with each key.
 const MAX_SIGNATURES: usize = 4;
+
+/// A public key that `cosign generate-key-pair` makes: ECDSA P-256.
+#[derive(Clone, Debug)]
+pub struct CosignKey {
+    /// The file, as people are told.
+    pub name: String,
+    key: VerifyingKey,
+}
+
+impl CosignKey {
+    /// Reads PEM (`-----BEGIN PUBLIC KEY-----`). `name`: the file, as people are told.
+    ///
+    /// Errors: `config_invalid` for another key, or several.
+    pub fn from_pem(name: &str, pem: &str) -> Result<Self> {
+        let key = VerifyingKey::from_public_key_pem(pem.trim()).map_err(|_| {
+            let what = format!("{} is not an ECDSA P-256 public key", quoted(name));
+            let advice = "give one PEM file for each key (-----BEGIN PUBLIC KEY-----), as cosign.pub is";
+            RegistryError::new(RegistryCode::ConfigInvalid, what, advice)
+        })?;
+        Ok(Self { name: name.to_owned(), key })
+    }
+
+    /// Whether `signature`, base64 of DER, is this key's over `message`.
+    pub(crate) fn has_signed(&self, message: &[u8], signature: &str) -> bool {
+        let der = BASE64_STANDARD.decode(signature).ok();
+        let signature = der.and_then(|der| Signature::from_der(&der).ok());
+        signature.is_some_and(|signature| self.key.verify(message, &signature).is_ok())
+    }
+}
 
 /// What one of the keys has signed of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,13 +101,14 @@ pub fn bundle(bytes: &[u8], image: Digest, keys: &[CosignKey]) -> Result<SignedC
     let subject =
         subjects.clone().find(|subject| subject.pointer("/digest/sha256").is_some_and(|found| *found == hex.as_str()));
     let subject = subject.ok_or("it is another image's")?;
+    // `cosign sign -a` writes to the subject; the first versions 3 signed no annotations at all (sigstore/cosign#4508).
     Ok(SignedClaim { key, annotations: texts(subject.get("annotations")) })
 }
 
 /// The name of the key that made one of `signatures` over `message`.
 fn signer(message: &[u8], signatures: &[&str], keys: &[CosignKey]) -> Result<String, String> {
     let key = keys.iter().find(|key| signatures.iter().any(|signature| key.has_signed(message, signature)));
-    key.map(|key| key.name().to_owned()).ok_or_else(|| "none of the keys has made it".to_owned())
+    key.map(|key| key.name.clone()).ok_or_else(|| "none of the keys has made it".to_owned())
 }
 
 fn must_be(found: Option<&Value>, wanted: &str, what: &str) -> Result<(), String> {

@@ -1,11 +1,15 @@
 //! The narrow door to HTTP.
 
+#[cfg(doc)]
+use crate::RegistryError;
+use crate::Result;
+
 /// A GET or HEAD.
 #[derive(Debug, Clone, Copy)]
 pub struct TransportCall<'a> {
     /// The whole URL.
     pub url: &'a str,
-    /// `Accept`, or empty.
+    /// `Accept`.
     pub accept: &'a str,
     /// `Authorization`: for this address alone.
     pub authorization: Option<&'a str>,
@@ -33,19 +37,10 @@ impl TransportReply {
     }
 }
 
-/// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TransportFault {
-    /// No connection, no TLS, no whole answer in time: one line, without secrets.
-    Away(String),
-    /// The body has more bytes than were allowed, or no end.
-    TooLarge,
-}
-
 /// Sends requests.
 pub trait Transport: Send + Sync {
     /// Sends once, to that address alone: follows no redirect and adds no credentials. Header and body together have a longest time.
     ///
-    /// Errors: no whole answer of at most `call.most` bytes.
-    fn send(&self, call: &TransportCall<'_>) -> Result<TransportReply, TransportFault>;
+    /// Errors: `registry_unreachable` without a whole answer, [`RegistryError::too_large`] for one of more than `call.most` bytes.
+    fn send(&self, call: &TransportCall<'_>) -> Result<TransportReply>;
 }

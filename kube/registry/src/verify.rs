@@ -1,17 +1,15 @@
 //! Where signatures are, and which one counts (KUBE §4, point 2).
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use protocol::Digest;
 
 use crate::Result;
 use crate::client::Registry;
-use crate::error::{RegistryCode, RegistryError, quoted};
-use crate::key::CosignKey;
-use crate::manifest::{Descriptor, Manifest};
+use crate::error::{RegistryCode, RegistryError};
+use crate::manifest::{Descriptor, OciManifest};
 use crate::reference::ImageReference;
-use crate::signature::{BUNDLE, SignedClaim, bundle, simple_signing};
+use crate::signature::{BUNDLE, CosignKey, SignedClaim, bundle, simple_signing};
 
 /// Most candidates of an image, over all places: each costs requests.
 const MAX_CANDIDATES: usize = 20;
@@ -24,34 +22,20 @@ const SIMPLE_LAYER: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 /// The annotation with its signature.
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 
-/// Where a signature was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SignaturePlace {
-    /// The tag `sha256-HEX.sig`: cosign 2, and 3 in the old format.
-    SigTag,
-    /// The registry's referrers API: cosign 3.
-    Referrers,
-    /// The tag `sha256-HEX`: cosign 3, where the registry does not serve that API.
-    FallbackTag,
-}
-
-impl fmt::Display for SignaturePlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SigTag => "the tag sha256-….sig",
-            Self::Referrers => "the referrers API",
-            Self::FallbackTag => "the tag sha256-…",
-        })
-    }
-}
+/// The tag of cosign 2, and of cosign 3 in the old format.
+pub const SIG_TAG: &str = "sha256-HEX.sig";
+/// The registry's referrers API: cosign 3.
+pub const REFERRERS: &str = "referrers";
+/// The tag of cosign 3 where the registry does not serve that API.
+pub const FALLBACK_TAG: &str = "sha256-HEX";
 
 /// The signature that counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureProof {
     /// Who signed what.
     pub claim: SignedClaim,
-    /// Where it was.
-    pub place: SignaturePlace,
+    /// Where it was: [`SIG_TAG`], [`REFERRERS`] or [`FALLBACK_TAG`].
+    pub place: &'static str,
     /// The annotations that had to be signed, and are.
     pub required: BTreeMap<String, String>,
 }
@@ -69,14 +53,14 @@ struct SignatureSearch<'a> {
     /// Why they do not count.
     reasons: Vec<String>,
     /// What could not be read now: another look may find a signature there.
-    passing: Option<RegistryError>,
+    unread: Option<RegistryError>,
 }
 
 impl Registry {
     /// Looks for a signature over `digest`, in the repository of `image`, by one of `keys`, with all annotations of `required`
     /// signed. One suffices.
     ///
-    /// Errors: `signature`; `registry_unreachable` where there is none but not all places could be read.
+    /// Errors: `signature`; `registry_unreachable` or `registry_denied` where there is none but not all could be read.
     pub fn verify(
         &self,
         image: &ImageReference,
@@ -86,33 +70,29 @@ impl Registry {
     ) -> Result<SignatureProof> {
         let (image, reasons) = (image.with_digest(digest), Vec::new());
         let mut search =
-            SignatureSearch { registry: self, image, digest, keys, required, count: 0, reasons, passing: None };
-        let proof = match search.sig_tag() {
-            None => search.bundles(),
-            proof => proof,
-        };
-        proof.ok_or_else(|| search.failure())
+            SignatureSearch { registry: self, image, digest, keys, required, count: 0, reasons, unread: None };
+        search.sig_tag().or_else(|| search.bundles()).ok_or_else(|| search.failure())
     }
 }
 
 impl SignatureSearch<'_> {
     fn sig_tag(&mut self) -> Option<SignatureProof> {
         let found = self.tag(&format!("sha256-{}.sig", self.digest))?;
-        self.first(SignaturePlace::SigTag, if found.is_index { &[] } else { &found.parts[1..] })
+        self.first(SIG_TAG, if found.is_index { &[] } else { &found.parts[1..] })
     }
 
     /// Referrers; where the registry does not serve them, what cosign writes in their place.
     fn bundles(&mut self) -> Option<SignatureProof> {
         let found = self.registry.referrers(&self.image, self.digest);
         let (place, found) = match found.map_err(|error| self.told(error)).ok()? {
-            Some(found) => (SignaturePlace::Referrers, found),
-            None => (SignaturePlace::FallbackTag, self.tag(&format!("sha256-{}", self.digest))?),
+            Some(found) => (REFERRERS, found),
+            None => (FALLBACK_TAG, self.tag(&format!("sha256-{}", self.digest))?),
         };
         self.first(place, if found.is_index { &found.parts } else { &[] })
     }
 
     /// The first of the candidates that counts.
-    fn first(&mut self, place: SignaturePlace, candidates: &[Descriptor]) -> Option<SignatureProof> {
+    fn first(&mut self, place: &'static str, candidates: &[Descriptor]) -> Option<SignatureProof> {
         for candidate in candidates {
             self.count += 1;
             if self.count > MAX_CANDIDATES {
@@ -120,7 +100,7 @@ impl SignatureSearch<'_> {
                 return None;
             }
             let claim = match place {
-                SignaturePlace::SigTag => self.simple(candidate),
+                SIG_TAG => self.simple(candidate),
                 _ => self.bundle(candidate),
             };
             match claim.and_then(|claim| self.with_required(claim)) {
@@ -151,45 +131,32 @@ impl SignatureSearch<'_> {
     }
 
     /// The manifest at a tag, where there is one.
-    fn tag(&mut self, tag: &str) -> Option<Manifest> {
+    fn tag(&mut self, tag: &str) -> Option<OciManifest> {
         let found = self.image.with_tag(tag).and_then(|image| self.registry.manifest(&image));
-        let error = match found {
-            Ok(found) => return Some(found),
-            Err(error) => error,
-        };
-        if error.code != RegistryCode::ImageAbsent {
-            let why = self.told(error);
-            self.reasons.push(why);
-        }
-        None
+        found.map_err(|error| self.told(error)).ok()
     }
 
     /// An error's text; one that may pass is kept.
     fn told(&mut self, error: RegistryError) -> String {
         let what = error.what.clone();
-        if error.code == RegistryCode::RegistryUnreachable {
-            self.passing = Some(error);
+        if matches!(error.code, RegistryCode::RegistryUnreachable | RegistryCode::RegistryDenied) {
+            self.unread = Some(error);
         }
         what
     }
 
     fn with_required(&self, claim: SignedClaim) -> Result<SignedClaim, String> {
-        let signed = |name| claim.annotations.get(name);
-        let Some((name, value)) = self.required.iter().find(|(name, value)| signed(*name) != Some(*value)) else {
-            return Ok(claim);
-        };
-        let found = signed(name).map_or_else(|| "not there".to_owned(), |found| quoted(found));
-        Err(format!("its annotation {} is {found}, required is {}", quoted(name), quoted(value)))
+        let lack = self.required.iter().find(|(name, value)| claim.annotations.get(*name) != Some(*value));
+        lack.map_or(Ok(claim), |(name, value)| Err(format!("{name:?}: {value:?} is not among its signed annotations")))
     }
 
     fn failure(mut self) -> RegistryError {
-        if let Some(error) = self.passing {
+        if let Some(error) = self.unread {
             return error;
         }
         self.reasons.dedup();
-        self.reasons.truncate(MAX_REASONS);
-        let why = if self.reasons.is_empty() { "there is none".to_owned() } else { self.reasons.join("; ") };
-        let what = format!("{}@sha256:{} has no signature that counts: {why}", self.image.name(), self.digest);
+        let why = self.reasons.iter().take(MAX_REASONS).fold(String::new(), |all, why| all + "; " + why);
+        let what = format!("{}@sha256:{} has no signature that counts{why}", self.image.name(), self.digest);
         RegistryError::new(RegistryCode::Signature, what, "sign it with cosign, or correct spec.verify")
     }
 }

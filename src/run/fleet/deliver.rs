@@ -2,23 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use http_client::{Client, Request};
+use http_client::Client;
 use jiff::{SignedDuration, Timestamp};
-use protocol::report::{
-    GoOn, JOIN_HEADER, MAX_BODY, MAX_NUMBER, PATH, Report, SIGNATURE_HEADER, SignedReport, report_message,
-};
+use protocol::report::{GoOn, MAX_NUMBER, Report};
+use sources::{HostKey, ReportVerdict, new_seed, send_report};
 
-use super::answer::{Verdict, judge};
 use super::commands;
 use super::content;
-use super::key::{self, HostKey};
 use super::talked::{self, Talked};
 use crate::config::Updates;
-use crate::config::fleet_host::{FleetHost, Server};
+use crate::config::fleet_host::{FleetHost, Seed, Server};
 use crate::context::Context;
 use crate::host::durable;
 use crate::host::lock::Lock;
-use crate::report::{Code, Result};
+use crate::report::Result;
 use crate::run::network;
 
 /// How long the end of a run waits for the lock, to write down what a report came to: another run has its own to say.
@@ -84,18 +81,18 @@ pub(super) fn deliver(context: &Context, updates: &Updates, mut talked: Talked, 
         report.sequence = talked.kept.sequence;
         let verdict = send(context, &client, &talked, &report, occasion.end)?;
         let Some(verdict) = verdict else { return Ok(()) };
-        if let Verdict::GoOn(GoOn { epoch, sequence }) = verdict {
+        if let ReportVerdict::GoOn(GoOn { epoch, sequence }) = verdict {
             report.epoch = epoch;
             least = Some(sequence + 1);
         }
         note(context, &mut talked, &verdict, report.epoch);
         keep(context, &talked, occasion.locking)?;
-        if verdict == Verdict::Taken {
+        if verdict == ReportVerdict::Taken {
             // It has served; it may be good for others.
             context.talk.token.take();
             durable::remove_file(&FleetHost::token_file(&context.layout.versions))?;
         }
-        if !matches!(verdict, Verdict::GoOn(_)) {
+        if !matches!(verdict, ReportVerdict::GoOn(_)) {
             return Ok(());
         }
     }
@@ -122,7 +119,7 @@ fn is_due(server: &Server, kept: &FleetHost, always: bool, now: Timestamp) -> bo
 fn number(context: &Context, talked: &mut Talked, least: Option<u64>, locking: Locking) -> Result<()> {
     let _lock = locking.lock(context)?;
     if talked.kept.seed.is_none() {
-        talked.kept.seed = Some(talked::seed(context)?.map_or_else(key::new_seed, Ok)?);
+        talked.kept.seed = Some(talked::seed(context)?.map_or_else(|| new_seed().map(Seed), Ok)?);
     }
     talked.kept.sequence = next(context, talked.kept.sequence).max(least.unwrap_or_default()).min(MAX_NUMBER);
     talked.kept.write(&context.layout.versions)
@@ -149,44 +146,39 @@ fn client(context: &Context, updates: &Updates) -> Result<Client> {
 }
 
 /// `None`: a signal has ended this run.
-fn send(context: &Context, client: &Client, talked: &Talked, report: &Report, end: Instant) -> Result<Option<Verdict>> {
+fn send(
+    context: &Context,
+    client: &Client,
+    talked: &Talked,
+    report: &Report,
+    end: Instant,
+) -> Result<Option<ReportVerdict>> {
     let (Some(server), Some(seed)) = (&talked.kept.server, &talked.kept.seed) else { return Ok(None) };
-    let body = serde_json::to_vec(report).unwrap_or_default();
-    if body.len() > MAX_BODY {
-        return Ok(Some(Verdict::Refused(format!("the report has more than {MAX_BODY} bytes"), Duration::ZERO)));
-    }
-    let key = HostKey::of(seed)?;
-    let signed = SignedReport { key: key.public(), signature: key.sign(&report_message(&body)) };
-    let left = end.saturating_duration_since(Instant::now());
-    let mut post = Request::post(format!("{}{PATH}", server.origin), body).within(Some(left));
-    post.headers.push((SIGNATURE_HEADER, signed.to_string()));
+    let key = HostKey::of(&seed.0)?;
     let given = context.talk.token.borrow().clone();
     let kept = || FleetHost::token(&FleetHost::token_file(&context.layout.versions));
     // A token that cannot be read is as good as none: the server says that one is needed.
-    post.headers.extend(given.or_else(|| kept().ok().flatten()).map(|token| (JOIN_HEADER, token)));
-    Ok(match client.send(&post, &|| context.signals.cancelled()) {
-        Ok(receipt) => Some(judge(&receipt)),
-        Err(error) if error.code == Code::Interrupted => None,
-        Err(error) => Some(Verdict::Refused(error.what, Duration::ZERO)),
-    })
+    let token = given.or_else(|| kept().ok().flatten());
+    let left = end.saturating_duration_since(Instant::now());
+    Ok(send_report(client, &server.origin, &key, report, token, left, &|| context.signals.cancelled()))
 }
 
 /// Takes over what the server answered.
-fn note(context: &Context, talked: &mut Talked, verdict: &Verdict, epoch: u64) {
+fn note(context: &Context, talked: &mut Talked, verdict: &ReportVerdict, epoch: u64) {
     let now = context.host.now();
     let after = |rest: Duration| now.saturating_add(SignedDuration::try_from(rest).unwrap_or_default()).ok();
     let Some(server) = &mut talked.kept.server else { return };
     let interval = Duration::from_secs(server.wanted.map_or(0, |wanted| wanted.interval_seconds).into());
     match verdict {
-        Verdict::GoOn(_) => {}
+        ReportVerdict::GoOn(_) => {}
         // As a find answer without the wish, which a host that is pinned or disabled does not ask for.
-        Verdict::Unwanted => server.wanted = None,
-        Verdict::Taken => {
+        ReportVerdict::Unwanted => server.wanted = None,
+        ReportVerdict::Taken => {
             (server.epoch, server.taken, server.refusal) = (Some(epoch), Some(now), None);
             (server.next, server.hold) = (after(interval), None);
             server.said.clone_from(&talked.kept.last);
         }
-        Verdict::Waits => {
+        ReportVerdict::Waits => {
             server.refusal = Some("waits for approval".to_owned());
             (server.next, server.hold) = (after(interval), None);
             server.said.clone_from(&talked.kept.last);
@@ -196,12 +188,12 @@ fn note(context: &Context, talked: &mut Talked, verdict: &Verdict, epoch: u64) {
                     .info("this host's reports wait until an operator of the rollout server approves of this host");
             }
         }
-        Verdict::Conflict(told) => {
+        ReportVerdict::Conflict(told) => {
             server.refusal = Some(format!("refused: {told}"));
             server.hold = after(interval);
             tell(context, told);
         }
-        Verdict::Refused(told, rest) => {
+        ReportVerdict::Refused(told, rest) => {
             server.refusal = Some(format!("refused: {told}"));
             server.hold = Some(*rest).filter(|rest| !rest.is_zero()).and_then(after);
             // A rest is no fault: the next run after it says all there is to say.

@@ -1,18 +1,17 @@
 //! What this host says to a rollout server that asks for it: signed reports (SPEC §11). Nothing here fails or changes a run: a
 //! server that is down, slow or hostile costs a line and a few seconds, never while the agent is stopped.
 
-mod answer;
 mod change;
 mod commands;
 mod content;
 mod deliver;
-mod key;
 mod talked;
 
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use protocol::report::{Outcome, SignedQuestion, question_message};
+use sources::HostKey;
 
 use crate::cli::Command;
 use crate::config::Updates;
@@ -23,7 +22,6 @@ use crate::host::fingerprint::HostFingerprint;
 use crate::plan::Plan;
 use crate::report::Result;
 use deliver::{Locking, Occasion};
-use key::HostKey;
 use talked::Talked;
 
 /// Longest time of all reports that a run sends while it holds its lock.
@@ -114,7 +112,7 @@ pub(crate) fn signature(context: &Context, origin: &str, host: &str) -> Option<S
     if HostFingerprint::parse(&kept.host).is_of_another(&now) {
         return None;
     }
-    let (epoch, key) = (server.epoch?, HostKey::of(&kept.seed?).ok()?);
+    let (epoch, key) = (server.epoch?, HostKey::of(&kept.seed?.0).ok()?);
     let number = deliver::next(context, kept.sequence);
     context.talk.number.set(number);
     let signature = key.sign(&question_message(host, epoch, number));

@@ -19,6 +19,7 @@ mod fleet;
 mod journal;
 mod manifest;
 mod names;
+mod registries;
 mod sandbox;
 mod signature;
 mod sources;
@@ -35,6 +36,9 @@ pub use fleet::{
 pub use journal::{journal, journal_records};
 pub use manifest::manifest;
 pub use names::archive_path;
+pub use registries::{
+    cosign_signature, docker_config, image_manifest, image_reference, registry_answers, registry_challenge,
+};
 pub use signature::{digest, public_key, signature};
 pub use sources::{calendar, release_yaml, source, update_graph};
 pub use strings::strings;
@@ -54,7 +58,9 @@ pub const TARGETS: &[Target] = &[
     ("archive_path", archive_path),
     ("backup_yaml", backup_yaml),
     ("calendar", calendar),
+    ("cosign_signature", cosign_signature),
     ("digest", digest),
+    ("docker_config", docker_config),
     ("entries", entries),
     ("find", find),
     ("fleet_admin", fleet_admin),
@@ -66,10 +72,14 @@ pub const TARGETS: &[Target] = &[
     ("fleet_resources", fleet_resources),
     ("fleet_script", fleet_script),
     ("go_updater_yaml", go_updater_yaml),
+    ("image_manifest", image_manifest),
+    ("image_reference", image_reference),
     ("journal", journal),
     ("journal_records", journal_records),
     ("manifest", manifest),
     ("public_key", public_key),
+    ("registry_answers", registry_answers),
+    ("registry_challenge", registry_challenge),
     ("release_yaml", release_yaml),
     ("signature", signature),
     ("source", source),

@@ -51,7 +51,7 @@ pub fn update_graph(bytes: &[u8]) {
     let Ok(body) = std::str::from_utf8(bytes) else { return };
     let own: Version = "1.0.0".parse().unwrap();
     let refused: Version = "1.2.0".parse().unwrap();
-    let choice = Choice { own: Some(&own), refused: &[&refused], downwards: false };
+    let choice = Choice { who: "this host", own: Some(&own), refused: &[&refused], downwards: false };
     let Ok(Word::Version(said)) = sources::choose(body, &choice) else { return };
     let chosen = said.version;
     assert!(own.precedes(&chosen) && chosen != refused, "{chosen}");

@@ -62,10 +62,10 @@ pub enum BodyEnd {
 pub enum RegistryLie {
     /// `Docker-Content-Digest` of other bytes.
     OtherDigest,
-    /// Other bytes, the header as it was.
+    /// Other bytes, and no `Docker-Content-Digest`.
     OtherBytes,
-    /// So many bytes.
-    Bytes(usize),
+    /// This body.
+    Body(Vec<u8>),
     /// A body without an end.
     Endless,
     /// 307 to that address.
@@ -299,8 +299,11 @@ fn told(lie: &RegistryLie, mut truth: RegistryReply) -> RegistryReply {
             truth.headers.retain(|(name, _)| name != "Docker-Content-Digest");
             truth.headers.push(("Docker-Content-Digest".into(), format!("sha256:{}", Digest::of(b"another"))));
         }
-        RegistryLie::OtherBytes => truth.body.push(b' '),
-        RegistryLie::Bytes(count) => truth.body = vec![b' '; *count],
+        RegistryLie::OtherBytes => {
+            truth.headers.retain(|(name, _)| name != "Docker-Content-Digest");
+            truth.body.push(b' ');
+        }
+        RegistryLie::Body(bytes) => truth.body.clone_from(bytes),
         RegistryLie::Endless => truth.end = BodyEnd::Endless,
         RegistryLie::Redirect(to) => {
             truth = status(307);

@@ -12,11 +12,16 @@ use crate::loopback::{Reply, Request, Server};
 impl StandInRegistry {
     /// Listens on a free port of loopback, as long as the process lives. Gives its `HOST:PORT`, as images name it.
     pub fn serve(&self) -> String {
+        self.serve_through(|_, reply| reply)
+    }
+
+    /// The same; each answer goes `through` this before it is sent.
+    pub fn serve_through(&self, through: impl Fn(&Request, Reply) -> Reply + Send + Sync + 'static) -> String {
         let registry = self.clone();
         let server = Server::start(move |request: &Request| {
             let (method, path) = (request.method.clone(), request.path.clone());
             let authorization = request.field("authorization").map(str::to_owned);
-            sent(registry.answer(&RegistryQuestion { method, path, authorization }))
+            through(request, sent(registry.answer(&RegistryQuestion { method, path, authorization })))
         });
         server.url("").replace("http://", "")
     }

@@ -95,7 +95,8 @@ impl StandInRegistry {
         self.push_manifest(repository, Some(&tag), INDEX, &serde_json::to_vec(&index).unwrap());
     }
 
-    fn there(&self, repository: &str, tag: &str) -> Option<Value> {
+    /// What a tag's manifest says, where there is one.
+    pub fn there(&self, repository: &str, tag: &str) -> Option<Value> {
         let reply = self.shelf().manifest(repository, tag)?;
         Some(serde_json::from_slice(&reply.body).unwrap())
     }

@@ -7,6 +7,9 @@ use serde::Deserialize;
 use crate::error::{Kind, ParseError};
 use crate::{Arch, Digest, Edition};
 
+/// Before the name of an image's repository, in place of edition and architecture (KUBE §4).
+pub const IMAGE: &str = "image/";
+
 /// What an archive's digest must be, beside what its mirror says; by edition and architecture.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Digests {
@@ -47,6 +50,11 @@ impl Digests {
         let archives = object.iter().filter_map(|(key, text)| Some((key.strip_prefix(prefix)?, text)));
         let pairs = archives.map(|(archive, text)| Ok((archive.to_owned(), digest(text)?)));
         Ok(Self { any: None, by_archive: pairs.collect::<Result<_, _>>()? })
+    }
+
+    /// That of the image in the repository whose name's last part this is.
+    pub fn of_image(&self, repository: &str) -> Option<Digest> {
+        self.by_archive.get(&format!("{IMAGE}{repository}")).copied()
     }
 
     /// That of the archive of `edition` for `arch`.

@@ -5,7 +5,7 @@ mod directive;
 mod keys;
 mod question;
 
-pub use digests::Digests;
+pub use digests::{Digests, IMAGE};
 pub use directive::{Dialect, Directive, MAX_JITTER_SECONDS};
 pub use question::Question;
 

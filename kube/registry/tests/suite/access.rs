@@ -76,6 +76,15 @@ fn basic_is_sent_where_it_is_asked_for_and_no_further() {
 }
 
 #[test]
+fn a_refusal_that_asks_for_nothing_gets_nothing() {
+    let registry = bed(RegistryAuth::Open);
+    registry.lie("/manifests/", RegistryLie::Status(401));
+    let network = Network::of(&registry);
+    assert_eq!(code(network.client(CONFIG, &[]).resolve(&agent("2.0.0"))), RegistryCode::RegistryDenied);
+    assert!(network.trusted().is_empty());
+}
+
+#[test]
 fn nothing_is_sent_before_it_is_asked_for() {
     let registry = bed(RegistryAuth::Open);
     let network = Network::of(&registry);
@@ -105,7 +114,7 @@ fn a_token_server_that_fails_is_not_an_absent_image() {
     for (status, expected) in [
         (404, RegistryCode::RegistryDenied),
         (403, RegistryCode::RegistryDenied),
-        (307, RegistryCode::RegistryDenied),
+        (307, RegistryCode::RegistryAnswer),
         (429, RegistryCode::RegistryUnreachable),
         (500, RegistryCode::RegistryUnreachable),
     ] {
@@ -114,8 +123,11 @@ fn a_token_server_that_fails_is_not_an_absent_image() {
         assert_eq!(code(Network::of(&registry).client(CONFIG, &[]).resolve(&agent("2.0.0"))), expected, "{status}");
     }
     let registry = bed(RegistryAuth::Token("https://registry.example/token".into(), Some(ME)));
-    registry.lie("/token", RegistryLie::Bytes(10));
-    assert_eq!(code(Network::of(&registry).client(CONFIG, &[]).resolve(&agent("2.0.0"))), RegistryCode::RegistryAnswer);
+    for body in ["", "{}", r#"{"token": ""}"#, r#"{"token": 1}"#, r#"{"token": "a b"}"#, r#"{"token": "a\r\nx: y"}"#] {
+        registry.lie_times("/token", RegistryLie::Body(body.into()), 1);
+        let found = Network::of(&registry).client(CONFIG, &[]).resolve(&agent("2.0.0"));
+        assert_eq!(code(found), RegistryCode::RegistryAnswer, "{body}");
+    }
 }
 
 #[test]

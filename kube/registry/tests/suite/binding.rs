@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use protocol::Digest;
-use registry::{ImageFacts, SignaturePlace, SignatureProof, SignedClaim, VersionBinding};
+use registry::{ImageFacts, SIG_TAG, SignatureProof, SignedClaim, VersionBinding};
 use testing::registry::StandInRegistry;
 
 use crate::support::{agent, open};
@@ -24,7 +24,7 @@ fn proof(required: &[(&str, &str)]) -> SignatureProof {
     let required: BTreeMap<_, _> =
         required.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let claim = SignedClaim { key: "cosign.pub".into(), annotations: required.clone() };
-    SignatureProof { claim, place: SignaturePlace::SigTag, required }
+    SignatureProof { claim, place: SIG_TAG, required }
 }
 
 fn binding(facts: &ImageFacts, proof: Option<&SignatureProof>, told: Option<Digest>) -> VersionBinding {

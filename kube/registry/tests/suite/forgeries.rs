@@ -6,7 +6,7 @@ use protocol::Digest;
 use registry::{ImageReference, Registry, RegistryCode, VersionBinding};
 use serde_json::{Value, json};
 use testing::cluster::Signer;
-use testing::registry::{StandInRegistry, bundle, simple_payload, statement};
+use testing::registry::{MANIFEST, StandInRegistry, bundle, simple_payload, statement};
 
 use crate::support::{agent, key, open};
 
@@ -119,6 +119,24 @@ const FORGERIES: &[Forgery] = &[
     ("a bundle that says something else of the image", |bed| {
         let found = statement(bed.image, "https://cosign.sigstore.dev/attestation/vuln/v1", &json!({}));
         bed.bundle(&bundle(&bed.signer, IN_TOTO, &found));
+    }),
+    ("a bundle of another version", |bed| {
+        let mut other = bundle(&bed.signer, IN_TOTO, &statement(bed.image, SIGN, &json!({})));
+        other["mediaType"] = json!("application/vnd.dev.sigstore.bundle.v0.9+json");
+        bed.bundle(&other);
+    }),
+    ("a statement of another version", |bed| {
+        let payload =
+            String::from_utf8(statement(bed.image, SIGN, &json!({}))).unwrap().replace("Statement/v1", "Statement/v9");
+        bed.bundle(&bundle(&bed.signer, IN_TOTO, payload.as_bytes()));
+    }),
+    ("a layer of another type", |bed| {
+        let (payload, signature) = bed.good();
+        bed.simple(&payload, &signature);
+        let tag = format!("sha256-{}.sig", bed.image);
+        let mut manifest = bed.registry.there(REPOSITORY, &tag).unwrap();
+        manifest["layers"][0]["mediaType"] = json!("application/json");
+        bed.registry.push_manifest(REPOSITORY, Some(&tag), MANIFEST, &serde_json::to_vec(&manifest).unwrap());
     }),
     ("a bundle with a mutated subject", |bed| {
         let good = bundle(&bed.signer, IN_TOTO, &statement(bed.old, SIGN, &json!({})));

@@ -4,16 +4,21 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use http_client::HttpSettings;
-use registry::{DockerAuths, HttpTransport, ImageReference, Registry, RegistryCode, SignaturePlace};
+use registry::{
+    DockerAuths, FALLBACK_TAG, HttpTransport, ImageReference, Registry, RegistryCode, SIG_TAG, Transport, TransportCall,
+};
 use serde_json::Value;
 use testing::cluster::Signer;
 use testing::registry::{RegistryAuth, RegistryLie, StandInRegistry};
 
 use crate::support::{code, image, key};
 
+fn settings() -> HttpSettings {
+    HttpSettings { user_agent: "registry-test", ..HttpSettings::default() }
+}
+
 fn client(host: &str, config: &str) -> Registry {
-    let settings = HttpSettings { user_agent: "registry-test", ..HttpSettings::default() };
-    let transport = HttpTransport::new(&settings).unwrap();
+    let transport = HttpTransport::new(&settings()).unwrap();
     Registry::new(Box::new(transport), DockerAuths::from_json(config.as_bytes()).unwrap(), vec![host.to_owned()])
 }
 
@@ -37,14 +42,14 @@ fn an_image_with_token_and_signature_is_read_over_http() {
     assert_eq!(client.announced(&agent).unwrap(), Some(facts.digest));
     registry.sign_bundle("team/agent", facts.digest, &Signer::fixed(1), &Value::Null);
     let proof = client.verify(&agent, facts.digest, &[key(&Signer::fixed(1))], &Default::default()).unwrap();
-    assert_eq!(proof.place, SignaturePlace::FallbackTag);
+    assert_eq!(proof.place, FALLBACK_TAG);
 }
 
 #[test]
 fn bodies_without_end_or_cut_and_other_statuses_are_told_as_what_they_are() {
     for (lie, expected) in [
         (RegistryLie::Endless, RegistryCode::RegistryAnswer),
-        (RegistryLie::Bytes((4 << 20) + 1), RegistryCode::RegistryAnswer),
+        (RegistryLie::Body(vec![b' '; (4 << 20) + 1]), RegistryCode::RegistryAnswer),
         (RegistryLie::Cut, RegistryCode::RegistryUnreachable),
         (RegistryLie::Status(429), RegistryCode::RegistryUnreachable),
         (RegistryLie::Status(500), RegistryCode::RegistryUnreachable),
@@ -53,7 +58,10 @@ fn bodies_without_end_or_cut_and_other_statuses_are_told_as_what_they_are() {
     ] {
         let (registry, host, agent) = bed();
         registry.lie("/manifests/2.0.0", lie.clone());
-        assert_eq!(code(client(&host, "{}").resolve(&agent)), expected, "{lie:?}");
+        let error = client(&host, "{}").resolve(&agent).unwrap_err();
+        assert_eq!(error.code, expected, "{lie:?}");
+        let is_large = matches!(lie, RegistryLie::Endless | RegistryLie::Body(_));
+        assert_eq!(error.what.ends_with("it sent too many bytes"), is_large, "{error}");
         assert!(registry.questions().len() < 4, "asked again: {lie:?}");
     }
 }
@@ -77,6 +85,23 @@ fn nobody_there_is_told_at_once_and_without_credentials() {
     let error = client("", "{}").resolve(&image(&format!("{free}/team/agent:2.0.0"))).unwrap_err();
     assert_eq!(error.code, RegistryCode::RegistryUnreachable);
     assert!(error.what.starts_with(&format!("cannot reach https://{free}/v2/team/agent/manifests/2.0.0")), "{error}");
+}
+
+#[test]
+fn certificates_are_checked_unless_the_call_is_insecure() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = testing::cluster::Cluster::start(folder.path());
+    let (transport, url) = (HttpTransport::new(&settings()).unwrap(), format!("{}/v2/", server.base_url()));
+    let send = |url: &str, is_insecure| {
+        transport.send(&TransportCall { url, accept: "*/*", authorization: None, is_insecure, most: Some(1 << 20) })
+    };
+    assert_eq!(code(send(&url, false)), RegistryCode::RegistryUnreachable);
+    send(&url, true).unwrap();
+    assert_eq!(code(send(&server.plain_base_url(), false)), RegistryCode::RegistryUnreachable);
+    let ca_pem = Some(server.ca_pem().to_owned());
+    let transport = HttpTransport::new(&HttpSettings { ca_pem, ..settings() }).unwrap();
+    let call = TransportCall { url: &url, accept: "*/*", authorization: None, is_insecure: false, most: Some(1 << 20) };
+    transport.send(&call).unwrap();
 }
 
 /// Debian's `docker-registry`, until it is dropped.
@@ -134,9 +159,9 @@ fn debians_registry_holds_what_the_stand_in_holds() {
     stand_in.sign_bundle("team/agent", digest, &Signer::fixed(1), &Value::Null);
     stand_in.copy_to(&host, "team/agent", &format!("sha256-{digest}"));
     let proof = client.verify(&image, digest, &keys, &Default::default()).unwrap();
-    assert_eq!(proof.place, SignaturePlace::FallbackTag);
+    assert_eq!(proof.place, FALLBACK_TAG);
     stand_in.sign_simple("team/agent", digest, &Signer::fixed(1), &Value::Null);
     stand_in.copy_to(&host, "team/agent", &format!("sha256-{digest}.sig"));
     let proof = client.verify(&image, digest, &keys, &Default::default()).unwrap();
-    assert_eq!(proof.place, SignaturePlace::SigTag);
+    assert_eq!(proof.place, SIG_TAG);
 }

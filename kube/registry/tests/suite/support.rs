@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use registry::{
     CosignKey, DockerAuths, ImageReference, Registry, RegistryCode, RegistryError, Transport, TransportCall,
-    TransportFault, TransportReply,
+    TransportReply,
 };
 use testing::cluster::Signer;
 use testing::registry::{BodyEnd, RegistryQuestion, StandInRegistry};
@@ -13,12 +13,15 @@ use testing::registry::{BodyEnd, RegistryQuestion, StandInRegistry};
 /// Where the tests' images are.
 pub(crate) const HOST: &str = "registry.example";
 
+/// URL, `Authorization`.
+type Call = (String, Option<String>);
+
 /// What answers, by `SCHEME://HOST`; anything else is away.
 #[derive(Clone, Default)]
 pub(crate) struct Network {
     places: BTreeMap<String, StandInRegistry>,
-    /// Every call: URL, `Authorization`.
-    pub(crate) calls: Arc<Mutex<Vec<(String, Option<String>)>>>,
+    /// Every one.
+    pub(crate) calls: Arc<Mutex<Vec<Call>>>,
 }
 
 impl Network {
@@ -50,21 +53,21 @@ impl Network {
 }
 
 impl Transport for Network {
-    fn send(&self, call: &TransportCall<'_>) -> Result<TransportReply, TransportFault> {
+    fn send(&self, call: &TransportCall<'_>) -> Result<TransportReply, RegistryError> {
         let authorization = call.authorization.map(str::to_owned);
         self.calls.lock().unwrap().push((call.url.to_owned(), authorization.clone()));
         let (scheme, rest) = call.url.split_once("://").unwrap();
         assert!(scheme == "https" || call.is_insecure, "{} is asked without being insecure", call.url);
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let away = || TransportFault::Away(format!("cannot reach {host}"));
+        let away = || RegistryError::unreachable(format!("cannot reach {host}"));
         let place = self.places.get(&format!("{scheme}://{host}")).ok_or_else(away)?;
         let method = if call.most.is_some() { "GET" } else { "HEAD" }.to_owned();
         let reply = place.answer(&RegistryQuestion { method, path: format!("/{path}"), authorization });
         match reply.end {
             BodyEnd::Cut | BodyEnd::Silence => return Err(away()),
-            BodyEnd::Endless => return Err(TransportFault::TooLarge),
+            BodyEnd::Endless => return Err(RegistryError::too_large(call.url)),
             BodyEnd::Whole if reply.body.len() as u64 > call.most.unwrap_or_default() => {
-                return Err(TransportFault::TooLarge);
+                return Err(RegistryError::too_large(call.url));
             }
             BodyEnd::Whole => {}
         }

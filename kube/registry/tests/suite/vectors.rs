@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use protocol::Digest;
-use registry::{CosignKey, ImageReference, SignaturePlace, SignatureProof};
+use registry::{CosignKey, FALLBACK_TAG, ImageReference, REFERRERS, SIG_TAG, SignatureProof};
 use testing::registry::{INDEX, MANIFEST, StandInRegistry};
 
 use crate::support::{image, open};
@@ -35,7 +35,7 @@ fn cosign_2_is_accepted() {
     registry.push_blob(vector!("cosign2.payload.json"));
     registry.push_manifest("im", Some(&format!("sha256-{SIGNED}.sig")), MANIFEST, vector!("cosign2.manifest.json"));
     let proof = found(&registry);
-    assert_eq!((proof.place, proof.claim.key.as_str()), (SignaturePlace::SigTag, "cosign.pub"));
+    assert_eq!((proof.place, proof.claim.key.as_str()), (SIG_TAG, "cosign.pub"));
     assert!(proof.claim.annotations.is_empty());
 }
 
@@ -44,7 +44,7 @@ fn cosign_3_in_the_old_format_is_accepted() {
     let registry = StandInRegistry::default();
     registry.push_blob(vector!("cosign3-old.payload.json"));
     registry.push_manifest("im", Some(&format!("sha256-{SIGNED}.sig")), MANIFEST, vector!("cosign3-old.manifest.json"));
-    assert_eq!(found(&registry).place, SignaturePlace::SigTag);
+    assert_eq!(found(&registry).place, SIG_TAG);
 }
 
 fn with_bundle() -> StandInRegistry {
@@ -58,14 +58,14 @@ fn with_bundle() -> StandInRegistry {
 fn cosign_3_is_accepted_by_the_fallback_tag() {
     let registry = with_bundle();
     registry.push_manifest("im", Some(&format!("sha256-{SIGNED}")), INDEX, vector!("cosign3.fallback-index.json"));
-    assert_eq!(found(&registry).place, SignaturePlace::FallbackTag);
+    assert_eq!(found(&registry).place, FALLBACK_TAG);
 }
 
 #[test]
 fn cosign_3_is_accepted_by_referrers_and_then_the_fallback_tag_is_not_asked() {
     let registry = with_bundle();
     registry.serve_referrers();
-    assert_eq!(found(&registry).place, SignaturePlace::Referrers);
+    assert_eq!(found(&registry).place, REFERRERS);
     let asked = registry.questions();
     assert!(!asked.iter().any(|question| question.path.ends_with(&format!("/manifests/sha256-{SIGNED}"))), "{asked:?}");
 }

@@ -1,49 +1,48 @@
-//! This host's Ed25519 key.
+//! A host's Ed25519 key (FLEET §5).
 
 use protocol::report::{KEY_BYTES, Key, SIGNATURE_BYTES};
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 
-use crate::config::fleet_host::Seed;
-use crate::report::{Code, Error, Result};
+use error::{Code, Error, Result};
 
 /// Bytes of a seed (RFC 8032, 5.1.5).
 const SEED_BYTES: usize = 32;
 
-/// What signs.
-pub(super) struct HostKey(Ed25519KeyPair);
+/// What signs questions and reports.
+pub struct HostKey(Ed25519KeyPair);
 
 impl HostKey {
-    /// The key of `seed`. Errors: `config_invalid` where it is none.
-    pub(super) fn of(seed: &Seed) -> Result<Self> {
-        let invalid = || Error::new(Code::ConfigInvalid, "the key in .fleet-host is damaged");
+    /// The key of `seed`, in lower-case hex. Errors: `config_invalid` where it is none.
+    pub fn of(seed: &str) -> Result<Self> {
+        let invalid = || Error::new(Code::ConfigInvalid, "the key is damaged");
         let mut bytes = [0; SEED_BYTES];
-        let decoded = base16ct::lower::decode(&seed.0, &mut bytes).map_err(|_| invalid())?;
+        let decoded = base16ct::lower::decode(seed, &mut bytes).map_err(|_| invalid())?;
         Ed25519KeyPair::from_seed_unchecked(decoded).map(Self).map_err(|_| invalid())
     }
 
     /// The public key.
-    pub(super) fn public(&self) -> Key {
+    pub fn public(&self) -> Key {
         let mut bytes = [0; KEY_BYTES];
         bytes.copy_from_slice(self.0.public_key().as_ref());
         Key(bytes)
     }
 
     /// The signature over `message`.
-    pub(super) fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_BYTES] {
+    pub fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_BYTES] {
         let mut bytes = [0; SIGNATURE_BYTES];
         bytes.copy_from_slice(self.0.sign(message).as_ref());
         bytes
     }
 }
 
-/// A new key's seed. Errors: `io` where the kernel gives no random bytes.
-pub(super) fn new_seed() -> Result<Seed> {
+/// A new key's seed, in lower-case hex. Errors: `io` where the kernel gives no random bytes.
+pub fn new_seed() -> Result<String> {
     let mut bytes = [0; SEED_BYTES];
     SystemRandom::new()
         .fill(&mut bytes)
         .map_err(|_| Error::new(Code::Io, "cannot make a key: the kernel gives no random bytes"))?;
-    Ok(Seed(base16ct::lower::encode_string(&bytes)))
+    Ok(base16ct::lower::encode_string(&bytes))
 }
 
 #[cfg(test)]
@@ -67,7 +66,7 @@ mod tests {
                 "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00",
             ),
         ] {
-            let key = HostKey::of(&Seed(seed.into())).unwrap();
+            let key = HostKey::of(seed).unwrap();
             assert_eq!(key.public().to_string(), public);
             assert_eq!(base16ct::lower::encode_string(&key.sign(message)), signature);
         }
@@ -78,7 +77,7 @@ mod tests {
         let [one, two] = [new_seed().unwrap(), new_seed().unwrap()];
         assert!(one != two && HostKey::of(&one).is_ok());
         for odd in ["", "00", "zz"] {
-            assert!(HostKey::of(&Seed(odd.into())).is_err());
+            assert!(HostKey::of(odd).is_err());
         }
     }
 }
