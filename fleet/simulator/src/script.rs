@@ -339,7 +339,9 @@ impl World {
         self.book.meet(&mut self.fleet, &question, now);
         self.step(now);
         let answer = self.book.ask(&mut self.fleet, &question, now).ok_or_else(no_rollout)?;
-        Ok(json!({ "at": text::second(now), "find": find::Flat::of(&answer, &find::Cluster::default(), &[]) }))
+        Ok(
+            json!({ "at": text::second(now), "find": find::Flat::of(&answer, &find::Cluster::default(), find::ReleaseDigests::default()) }),
+        )
     }
 
     fn graph(&mut self, question: &Value, now: Timestamp) -> Result<Value, LineRefusal> {

@@ -338,6 +338,9 @@ RELEASE = "`fleet_release`: `spec`" {
     rollout: Mapping(&PHASED), "none";
     /// SHA-256 of its archives by edition and architecture, such as `oss/amd64`; hosts install no other archive of it
     digests: Map("digests", ITEMS, &Sha256), "none";
+    /// SHA-256 of its container images, by the last part of their repository's name, such as `teleport-distroless`;
+    /// Kubernetes agents get no other image of it. A multi-platform image: the digest of its index
+    image_digests: Map("digests", ITEMS, &Sha256), "none";
 }
 BLOCKED = "`fleet_release`: `spec.blocked`" {
     /// shown to those who ask

@@ -9,6 +9,9 @@ use super::keys;
 use super::reader::ResourceReader;
 use super::shown::escaped;
 
+/// Longest name of a repository, bytes: registries take no more.
+const LONGEST_REPOSITORY: usize = 255;
+
 /// What a `fleet_release` says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Release {
@@ -30,6 +33,8 @@ pub struct Release {
     pub rollout: Option<Phased>,
     /// Of its archives, by edition and architecture, in the order written.
     pub digests: Vec<((Edition, Arch), Digest)>,
+    /// Of its container images, by the last part of their repository's name, in the order written.
+    pub image_digests: Vec<(String, Digest)>,
 }
 
 /// A release that becomes visible to more and more hosts (Fedora CoreOS's throttle).
@@ -56,6 +61,7 @@ pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Release> {
         requires_from: requires_from(&fields, version.as_ref()),
         rollout: fields.fields("rollout").and_then(|rollout| phased(&rollout)),
         digests: digests(&fields),
+        image_digests: image_digests(&fields),
         version: version?,
     };
     Some(release)
@@ -110,4 +116,30 @@ fn digests(fields: &ResourceFields<'_>) -> Vec<((Edition, Arch), Digest)> {
         }
     }
     digests
+}
+
+fn image_digests(fields: &ResourceFields<'_>) -> Vec<(String, Digest)> {
+    let mut digests = Vec::new();
+    for (name, place) in fields.pairs("image_digests") {
+        if !is_repository_name(name) {
+            let what = "is not the last part of a repository's name, such as teleport-distroless";
+            place.refuse(format!("{} {what}", escaped(name)));
+            continue;
+        }
+        if let Some(digest) = place.needed("the image's SHA-256").read(&KeyKind::Sha256) {
+            digests.push((name.to_owned(), digest));
+        }
+    }
+    digests
+}
+
+/// Whether it is one component of a repository's name (OCI distribution specification).
+fn is_repository_name(name: &str) -> bool {
+    let is_end = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_inner = |byte: u8| is_end(&byte) || matches!(byte, b'.' | b'_' | b'-');
+    let bytes = name.as_bytes();
+    name.len() <= LONGEST_REPOSITORY
+        && name.bytes().all(is_inner)
+        && bytes.first().is_some_and(is_end)
+        && bytes.last().is_some_and(is_end)
 }

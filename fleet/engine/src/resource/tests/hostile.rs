@@ -33,6 +33,7 @@ spec:
   requires_from: [17.2.0]
   rollout: {start: 2026-01-01T00:00:00Z, start_value: 0.1, duration_minutes: 60}
   digests: {oss/amd64: 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881}
+  image_digests: {teleport-distroless: 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881}
 ";
 
 /// A fault is one line without control characters; what is accepted is printed and read back.

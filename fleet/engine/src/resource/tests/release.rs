@@ -26,6 +26,7 @@ fn a_release_that_says_nothing_is_an_ordinary_version() {
         requires_from: Vec::new(),
         rollout: None,
         digests: Vec::new(),
+        image_digests: Vec::new(),
     };
     assert_eq!(release(""), wanted);
     assert_eq!(one(&text("")).metadata().name, "17.2.1");
@@ -71,4 +72,20 @@ fn digests_are_by_edition_and_architecture() {
     let release = release(&format!("digests: {{oss/amd64: {digest}, \"enterprise-fips/arm64\": \"{digest}\"}}"));
     let wanted = [((Edition::Oss, Arch::Amd64), digest), ((Edition::EnterpriseFips, Arch::Arm64), digest)];
     assert_eq!(release.digests, wanted);
+}
+
+#[test]
+fn digests_of_images_are_by_the_last_part_of_the_repository() {
+    let digest = Digest::of(b"x");
+    let release = release(&format!("image_digests: {{teleport-distroless: {digest}, \"teleport_x.1\": \"{digest}\"}}"));
+    assert_eq!(
+        release.image_digests,
+        [("teleport-distroless".to_owned(), digest), ("teleport_x.1".to_owned(), digest)]
+    );
+    for name in ["gravitational/teleport", "Teleport", "-teleport", "teleport.", "\"\"", "public.ecr.aws:443", "a b"] {
+        let said = faults(&text(&format!("image_digests: {{{name}: {digest}}}")));
+        assert!(said.contains("is not the last part of a repository's name"), "{name}: {said}");
+    }
+    let said = faults(&text(&format!("image_digests: {{teleport: \"sha256:{digest}\"}}")));
+    assert!(said.starts_with("line 2: spec.image_digests.teleport: "), "{said}");
 }

@@ -3,6 +3,7 @@
 pub(crate) mod host;
 mod hostile;
 mod invented;
+mod kubernetes;
 mod needs;
 mod rollout;
 

@@ -12,7 +12,7 @@ use fleet_engine::reason::{WaitReason, Why};
 use fleet_engine::resource::{Kind, Resource};
 use fleet_engine::resource_set::ResourceSet;
 use jiff::Timestamp;
-use protocol::find::MAX_JITTER_SECONDS;
+use protocol::find::{IMAGE, MAX_JITTER_SECONDS};
 use protocol::report::Wanted;
 use protocol::{Arch, Digest, Edition, Version};
 use schemars::JsonSchema;
@@ -80,8 +80,14 @@ impl Tools {
     }
 }
 
-/// The digests of an answer's archives by edition and architecture (`fleet_release.spec.digests`); empty: not known.
-pub type ArchiveDigests = [((Edition, Arch), Digest)];
+/// What a `fleet_release` says of its version's bytes; empty: not known.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ReleaseDigests<'a> {
+    /// Of archives, by edition and architecture (`spec.digests`).
+    pub archives: &'a [((Edition, Arch), Digest)],
+    /// Of container images, by the last part of their repository's name (`spec.image_digests`).
+    pub images: &'a [(String, Digest)],
+}
 
 /// A question as it came.
 #[derive(Debug, Clone)]
@@ -106,7 +112,7 @@ pub fn question(query: &str) -> FindQuestion {
 }
 
 /// The answer to a host, in the form of the path that it asked.
-pub fn reply(form: Form, answer: &HostAnswer, cluster: &Cluster, digests: &ArchiveDigests) -> Reply {
+pub fn reply(form: Form, answer: &HostAnswer, cluster: &Cluster, digests: ReleaseDigests<'_>) -> Reply {
     let mut body = Vec::with_capacity(USUAL);
     let written = match form {
         Form::Flat => serde_json::to_writer(&mut body, &Flat::of(answer, cluster, digests)),
@@ -153,7 +159,7 @@ pub struct Flat<'a> {
 
 impl<'a> Flat<'a> {
     /// Of the engine's answer.
-    pub fn of(answer: &'a HostAnswer, cluster: &'a Cluster, digests: &'a ArchiveDigests) -> Self {
+    pub fn of(answer: &'a HostAnswer, cluster: &'a Cluster, digests: ReleaseDigests<'a>) -> Self {
         Self {
             agent_version: &answer.version,
             agent_auto_update: answer.update,
@@ -223,7 +229,7 @@ struct AutoUpdate<'a> {
 }
 
 impl<'a> Nested<'a> {
-    fn of(answer: &'a HostAnswer, cluster: &'a Cluster, digests: &'a ArchiveDigests, is_ping: bool) -> Self {
+    fn of(answer: &'a HostAnswer, cluster: &'a Cluster, digests: ReleaseDigests<'a>, is_ping: bool) -> Self {
         Self {
             auth: is_ping.then_some(Nothing {}),
             proxy: is_ping.then_some(Nothing {}),
@@ -264,14 +270,15 @@ struct Ours<'a> {
     /// The earliest time at which that could change; null: the clock changes nothing.
     #[schemars(with = "Option<Timestamp>")]
     until: Option<Second>,
-    /// SHA-256 of the archives, by edition and architecture (`oss/amd64`); absent: not known.
-    #[serde(skip_serializing_if = "Archives::is_empty")]
+    /// SHA-256 of the archives, by edition and architecture (`oss/amd64`), and of the container images, by the last part of
+    /// their repository's name (`image/teleport-distroless`); absent: not known.
+    #[serde(skip_serializing_if = "ReleaseDigests::is_empty")]
     #[schemars(with = "BTreeMap<String, String>")]
-    digests: Archives<'a>,
+    digests: ReleaseDigests<'a>,
 }
 
 impl<'a> Ours<'a> {
-    fn of(answer: &'a HostAnswer, cluster: &'a Cluster, digests: &'a ArchiveDigests) -> Self {
+    fn of(answer: &'a HostAnswer, cluster: &'a Cluster, digests: ReleaseDigests<'a>) -> Self {
         Self {
             report: cluster.reports.as_ref(),
             rollout: answer.rollout,
@@ -279,7 +286,7 @@ impl<'a> Ours<'a> {
             target: answer.target.as_ref(),
             why: BareCode { code: answer.reason.why.code() },
             until: answer.reason.until.map(Second),
-            digests: Archives(digests),
+            digests,
         }
     }
 }
@@ -302,20 +309,21 @@ impl Serialize for Second {
     }
 }
 
-/// Digests as a mapping of `oss/amd64` and the like.
-struct Archives<'a>(&'a ArchiveDigests);
-
-impl Archives<'_> {
+impl ReleaseDigests<'_> {
     fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.archives.is_empty() && self.images.is_empty()
     }
 }
 
-impl Serialize for Archives<'_> {
+/// A mapping of `oss/amd64`, `image/teleport-distroless` and the like.
+impl Serialize for ReleaseDigests<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut map = to.serialize_map(Some(self.0.len()))?;
-        for ((edition, arch), digest) in self.0 {
+        let mut map = to.serialize_map(Some(self.archives.len() + self.images.len()))?;
+        for ((edition, arch), digest) in self.archives {
             map.serialize_entry(&Archive(*edition, *arch), digest)?;
+        }
+        for (repository, digest) in self.images {
+            map.serialize_entry(&format_args!("{IMAGE}{repository}"), digest)?;
         }
         map.end()
     }

@@ -1,7 +1,7 @@
 use fleet_engine::fleet::Fleet;
 use fleet_engine::rollout_state::RolloutState;
 use proptest::prelude::*;
-use protocol::find::{Dialect, Directive};
+use protocol::find::{Dialect, Digests, Directive};
 use serde_json::{Value, json};
 
 use super::*;
@@ -29,7 +29,7 @@ fn body(reply: &Reply) -> Value {
 }
 
 fn ask(form: Form, answer: &HostAnswer, cluster: &Cluster) -> Value {
-    let reply = reply(form, answer, cluster, &[]);
+    let reply = reply(form, answer, cluster, ReleaseDigests::default());
     assert_eq!((reply.status, reply.content_type), (200, "application/json"));
     assert_eq!(reply.headers, [("cache-control", "no-store")]);
     body(&reply)
@@ -164,10 +164,30 @@ fn tools_are_read_from_both_resources() {
 #[test]
 fn digests_of_the_version_s_archives_are_by_edition_and_architecture() {
     let digest = Digest::of(b"x");
-    let digests = [((Edition::Oss, Arch::Amd64), digest), ((Edition::EnterpriseFips, Arch::Arm64), digest)];
-    let reply = reply(Form::Flat, &answer("17.2.1", true, 60, Why::LetGo), &Cluster::default(), &digests);
-    let expected = json!({ "oss/amd64": digest.to_string(), "enterprise-fips/arm64": digest.to_string() });
-    assert_eq!(body(&reply)["fleet"]["digests"], expected);
+    let archives = [((Edition::Oss, Arch::Amd64), digest), ((Edition::EnterpriseFips, Arch::Arm64), digest)];
+    let told = |digests| {
+        let reply = reply(Form::Flat, &answer("17.2.1", true, 60, Why::LetGo), &Cluster::default(), digests);
+        String::from_utf8(reply.body.to_vec()).unwrap()
+    };
+    let without = told(ReleaseDigests { archives: &archives, images: &[] });
+    assert!(
+        without.ends_with(&format!(r#""digests":{{"oss/amd64":"{digest}","enterprise-fips/arm64":"{digest}"}}}}}}"#))
+    );
+    assert!(!told(ReleaseDigests::default()).contains("digests"));
+}
+
+#[test]
+fn an_agent_in_kubernetes_finds_the_digest_of_its_image() {
+    let (archive, image) = (Digest::of(b"archive"), Digest::of(b"image"));
+    let images = [("teleport-distroless".to_owned(), image)];
+    for (form, archives) in [(Form::Flat, &[][..]), (Form::Nested, &[((Edition::Oss, Arch::Amd64), archive)])] {
+        let digests = ReleaseDigests { archives, images: &images };
+        let reply = reply(form, &answer("17.2.1", true, 60, Why::LetGo), &Cluster::default(), digests);
+        let read = Digests::parse(&reply.body).unwrap();
+        assert_eq!(read.of_image("teleport-distroless"), Some(image));
+        assert_eq!(read.of_image("teleport-ent-distroless"), None);
+        assert_eq!(read.get(Edition::Oss, Arch::Amd64), archives.first().map(|(_, digest)| *digest));
+    }
 }
 
 #[test]
@@ -279,7 +299,7 @@ proptest! {
             jitter_seconds: jitter.min(3600),
         };
         for form in [Form::Flat, Form::Nested, Form::Ping] {
-            let reply = reply(form, &answer, &Cluster { edition, ..full() }, &[]);
+            let reply = reply(form, &answer, &Cluster { edition, ..full() }, ReleaseDigests::default());
             prop_assert_eq!(&Directive::parse(&reply.body).unwrap().unwrap(), &expected);
         }
     }

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use fleet_engine::resource::{Release, Resource};
 use fleet_engine::resource_set::ResourceSet;
 use jiff::Timestamp;
-use protocol::{Arch, Digest, Edition, Version};
+use protocol::Version;
 
 use super::cache::{Cache, GraphKey};
 use super::phase;
 use super::question::{GraphArch, GraphDialect, GraphFault, GraphQuestion};
 use super::view::UpdateGraph;
+use crate::answers::find::ReleaseDigests;
 
 /// Releases by version, each version once.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -57,9 +58,12 @@ impl Catalogue {
         self.releases.get(index)
     }
 
-    /// The digests of this version's archives, where a release names them.
-    pub fn digests(&self, version: &Version) -> &[((Edition, Arch), Digest)] {
-        self.release(version).map_or(&[], |release| &release.digests)
+    /// The digests of this version's archives and images, where a release names them.
+    pub fn digests(&self, version: &Version) -> ReleaseDigests<'_> {
+        self.release(version).map_or_else(ReleaseDigests::default, |release| ReleaseDigests {
+            archives: &release.digests,
+            images: &release.image_digests,
+        })
     }
 
     /// The graph that is asked for at `now`.

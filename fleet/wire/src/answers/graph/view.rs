@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fleet_engine::resource::{Phased, Release};
 use jiff::Timestamp;
 use protocol::Version;
+use protocol::find::IMAGE;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -140,6 +141,9 @@ fn open_shift(release: &Release) -> BTreeMap<String, String> {
     }
     for ((edition, arch), digest) in &release.digests {
         metadata.insert(format!("fleet.digest.{edition}/{arch}"), digest.to_string());
+    }
+    for (repository, digest) in &release.image_digests {
+        metadata.insert(format!("fleet.digest.{IMAGE}{repository}"), digest.to_string());
     }
     metadata
 }

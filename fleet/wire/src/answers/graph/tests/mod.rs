@@ -34,6 +34,7 @@ fn plain(text: &str) -> Release {
         requires_from: Vec::new(),
         rollout: None,
         digests: Vec::new(),
+        image_digests: Vec::new(),
     }
 }
 
@@ -376,7 +377,8 @@ fn each_dialect_has_its_own_metadata() {
         ..plain("1.1.0")
     };
     let digests = vec![((Edition::Oss, Arch::Amd64), Digest::of(b""))];
-    let catalogue = Catalogue::new([Release { deadend: true, digests, ..rolled("1.0.0") }, second]);
+    let image_digests = vec![("teleport".to_owned(), Digest::of(b""))];
+    let catalogue = Catalogue::new([Release { deadend: true, digests, image_digests, ..rolled("1.0.0") }, second]);
     let ask = |query: &str| -> Value {
         let reply = reply(&catalogue, query, None, at(1));
         assert_eq!((reply.status, reply.content_type), (200, JSON));
@@ -387,7 +389,8 @@ fn each_dialect_has_its_own_metadata() {
             { "version": "1.0.0", "payload": "1.0.0", "metadata": {
                 "io.openshift.upgrades.graph.release.channels": "stable", "fleet.deadend": "true",
                 // Of no bytes.
-                "fleet.digest.oss/amd64": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" } },
+                "fleet.digest.oss/amd64": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+                "fleet.digest.image/teleport": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" } },
             { "version": "1.1.0", "payload": "1.1.0", "metadata": {
                 "io.openshift.upgrades.graph.release.channels": "beta,stable", "fleet.barrier": "true",
                 "fleet.critical": "true" } },
