@@ -12,13 +12,15 @@ TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 DEBUG := $(TARGET_DIR)/$(NATIVE)/debug
 STATIC := $(foreach machine,x86_64 aarch64,$(TARGET_DIR)/$(machine)-unknown-linux-musl/release/teleport-update)
 STATIC_FLEET := $(STATIC:%/release/teleport-update=%/server/teleport-fleet)
+STATIC_KUBE := $(STATIC:%/teleport-update=%/teleport-kube-update)
 CARGO_FLAGS := --locked --target $(NATIVE)
 RELEASE := --locked --release --package teleport-update
 SERVER := --locked --profile server --package teleport-fleet
+KUBE := --locked --release --package teleport-kube-update
 BUILD_X86_64 := $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild)
 include build/static.mk
-SETUPS := $(addprefix setup-,build clocks lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring api)
-.PHONY: $(SETUPS) setup help check build static static-fleet demo test test-all api e2e e2e-vm way-back crash fleet-crash fleet-faults soak model mutants planted native bench fleet-bench blast fuzz pictures package oci-fleet lint docs size clean-beds
+SETUPS := $(addprefix setup-,build clocks lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring api kube)
+.PHONY: $(SETUPS) setup help check build static static-fleet static-kube demo demo-kube test test-all test-kube api e2e e2e-vm way-back crash fleet-crash fleet-faults kube-faults soak model mutants planted native bench fleet-bench blast fuzz pictures package oci-fleet oci-kube lint docs size clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
 
@@ -31,7 +33,7 @@ setup: ## Install what is missing: rustup targets, cargo tools, Debian packages 
 
 # Increments make one changed line quick to build, and a build from nothing a quarter slower. So whoever has none yet gets none
 # from what runs everything.
-test test-all way-back docs lint: export CARGO_INCREMENTAL ?= $(if $(wildcard $(DEBUG)/incremental),1,0)
+test test-all test-kube way-back docs lint: export CARGO_INCREMENTAL ?= $(if $(wildcard $(DEBUG)/incremental),1,0)
 
 check: export TELEPORT_UPDATE_NO_BEDS := 1
 check: export TEST_UPDATER := $(DEBUG)/teleport-update
@@ -39,7 +41,7 @@ check: setup-build ## While you work: formatting, clippy, unit tests and the qui
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
 	MAKEFLAGS= cargo build $(CARGO_FLAGS) --workspace --bins
-	@NEXTEST_PROFILE=check tests/all.sh $(CARGO_FLAGS)
+	@NEXTEST_PROFILE=check tests/all.sh $(CARGO_FLAGS) --workspace
 
 # Cargo takes all processors, also where `make` does something else beside it.
 build: setup-build ## Debug binaries of the workspace, static, for this machine
@@ -56,10 +58,18 @@ static-fleet: setup-build $(ZIG)/ready ## The same of the rollout server
 	cargo zigbuild $(SERVER) --target aarch64-unknown-linux-musl
 	@tests/static.sh $(STATIC_FLEET)
 
+static-kube: setup-build $(ZIG)/ready ## The same of the Kubernetes updater
+	cargo $(BUILD_X86_64) $(KUBE) --target x86_64-unknown-linux-musl
+	cargo zigbuild $(KUBE) --target aarch64-unknown-linux-musl
+	@tests/static.sh $(STATIC_KUBE)
+
 # On the debug binaries: static as well, for the same target, and what `make test` runs; no second build with LTO to wait for.
 demo: setup-beds build ## A host's life, then a fleet's rollout, in two minutes (bed, else sandbox)
 	@if tests/beds/bed.sh can >/dev/null; then tests/beds/root.sh >/dev/null; fi
 	@tests/demo.sh $(addprefix $(DEBUG)/,teleport-update toy-agent test-cluster teleport-fleet)
+
+demo-kube: setup-build setup-kube build ## An agent in Kubernetes: a rollout, a bad image, a halt, in two minutes, on a real API server
+	@tests/demo-kube.sh $(addprefix $(DEBUG)/,teleport-kube-update teleport-fleet demo-kube)
 
 # Roots of beds before the tests, whose deadlines are for tests: systemd 229, 237, 247, 252, 257; rpm and dnf; cloud-init.
 ROOTS := bookworm bookworm-rpm bookworm-cloud bookworm-needrestart bullseye trixie bionic xenial
@@ -74,10 +84,16 @@ test test-all: export TEST_UPDATER := $(DEBUG)/teleport-update
 test test-all: setup-build setup-beds setup-packages setup-selinux setup-browser setup-monitoring
 	@$(MAKE) --jobs 2 roots build
 	$(if $(filter test-all,$@),@tests/api.sh $(DEBUG)/teleport-fleet)
-	@tests/all.sh $(CARGO_FLAGS)
+	@tests/all.sh $(CARGO_FLAGS) --workspace
 test-all: setup-api
 test: ## Each fact once, black box and beds included (beds need root; elsewhere they are skipped)
 test-all: ## All tests: each row with each flow, old systemds, images, packages of others, many cases
+
+# One control plane for all of them, which ends some seconds after the last.
+test-kube: export NEXTEST_PROFILE := kube
+test-kube: setup-build setup-kube ## Tests with a real Kubernetes API server, from Debian's source (built once, in ten minutes); else skipped
+	MAKEFLAGS= cargo build $(CARGO_FLAGS) --workspace --bins
+	@tests/all.sh $(CARGO_FLAGS) --package kube-bed $(if $(wildcard kube/Cargo.toml),--package teleport-kube-update)
 
 api: setup-build setup-api build ## Question the server's API by its own document for five minutes, with schemathesis
 	@tests/api.sh $(DEBUG)/teleport-fleet
@@ -116,6 +132,10 @@ ifdef CLOCKS
 endif
 	PROGRAM=$(TARGET_DIR)/$(GLIBC)/debug/teleport-fleet $(DEBUG)/test-fleet-faults --seeds $(or $(SEEDS),30) --from $(or $(FROM),1) \
 		$(if $(CLOCKS),tests/skewed.sh,$(DEBUG)/teleport-fleet)
+
+# The slice of `make test-kube` is the same with two points of each flow. KUBE_FAULTS_SEED, _FLOWS, _KIND and _WIDTH: kube/tests/suite/faults.rs.
+kube-faults: setup-build setup-kube ## Each call of each flow of the Kubernetes updater with each fault, and two leaders in 1000 orders; a table (half an hour)
+	cargo test $(CARGO_FLAGS) --package teleport-kube-update --test suite -- --ignored --nocapture --test-threads 1 faults:: leaders::
 
 # Side by side; each prints what it needs every minute.
 soak: setup-build ## The same for HOURS=n (2), and one server with a file: memory and descriptors must stay
@@ -179,6 +199,13 @@ oci-fleet: static-fleet setup-sbom ## The rollout server's container image (OCI 
 	@packaging/sbom.sh $(TARGET_DIR)/oci/sbom x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 	@packaging/oci.sh --out $(TARGET_DIR)/oci --version $$(awk -F '"' '/^version = / {print $$2; exit}' Cargo.toml) --sbom $(TARGET_DIR)/oci/sbom \
 	    --binary amd64=$(firstword $(STATIC_FLEET)) --binary arm64=$(lastword $(STATIC_FLEET))
+
+oci-kube: static-kube setup-sbom ## The same of the Kubernetes updater
+	@rm -rf $(TARGET_DIR)/oci-kube && mkdir -p $(TARGET_DIR)/oci-kube/sbom
+	@packaging/sbom.sh $(TARGET_DIR)/oci-kube/sbom x86_64-unknown-linux-musl aarch64-unknown-linux-musl
+	@packaging/oci.sh --of packaging/kube/package.conf --out $(TARGET_DIR)/oci-kube --sbom $(TARGET_DIR)/oci-kube/sbom \
+	    --version $$(awk -F '"' '/^version = / {print $$2; exit}' Cargo.toml) \
+	    --binary amd64=$(firstword $(STATIC_KUBE)) --binary arm64=$(lastword $(STATIC_KUBE))
 
 # Where a copy of RustSec's database lies beside the checkout it is used as it is; else cargo-audit fetches its own.
 ADVISORY_DB ?= $(wildcard ../shared/advisory-db)

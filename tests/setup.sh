@@ -1,5 +1,5 @@
 #!/bin/bash
-# setup.sh GROUP..   installs what a group (build, lint, beds, packages, selinux, vm, arm64, sbom, fuzz, mutants, bench, fleet-bench, browser, monitoring, api) lacks, one line for each thing done; silent if none.
+# setup.sh GROUP..   installs what a group (build, lint, beds, packages, selinux, vm, arm64, sbom, fuzz, mutants, bench, fleet-bench, browser, monitoring, api, kube) lacks, one line for each thing done; silent if none.
 #
 # Debian packages are installed when root. Otherwise they are named: those of `build` are then an error; without those of
 # `beds` the tests that need a bed are skipped; without those of `lint` their check is left out.
@@ -106,6 +106,7 @@ take_schemathesis() {
 fatal=
 axe=
 api=
+kube=
 for group in "$@"; do
     case $group in
     build)
@@ -221,8 +222,14 @@ for group in "$@"; do
         python3 -c 'import venv, ensurepip' 2>/dev/null || packages+=(python3 python3-venv)
         api=yes
         ;;
+    kube)
+        # Tests start one of their own: Debian's need not run.
+        needs docker-registry docker-registry
+        needs openssl openssl
+        kube=yes
+        ;;
     *)
-        echo "usage: setup.sh build|lint|beds|packages|selinux|vm|arm64|sbom|fuzz|mutants|bench|fleet-bench|browser|monitoring|api.." >&2
+        echo "usage: setup.sh build|lint|beds|packages|selinux|vm|arm64|sbom|fuzz|mutants|bench|fleet-bench|browser|monitoring|api|kube.." >&2
         exit 2
         ;;
     esac
@@ -257,3 +264,7 @@ if [ -n "$axe" ] && has npm; then
     fi
 fi
 if [ -n "$api" ]; then take_schemathesis; fi
+if [ -n "$kube" ]; then
+    "$(dirname "${BASH_SOURCE[0]}")/kube/setup.sh"
+    "$(dirname "${BASH_SOURCE[0]}")/kube/tools.sh"
+fi

@@ -1,0 +1,245 @@
+//! What a person asks by `kubectl exec`: all of it goes through the API server, so that whichever process leads does it.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use error::{Code, Error, Result};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::api::{Api, ApiFault, printable};
+use crate::cli::{CommonArgs, KubeFormat};
+use crate::config::KubeAgent;
+use crate::hands::FieldOwner;
+use crate::image;
+use crate::state::{KeptState, Wish, WishKind};
+use crate::store::StateMap;
+use crate::workload::{Pod, Workload};
+
+/// Tries of a swap that others come before.
+const TRIES: u32 = 5;
+/// How often an outcome is looked for.
+const LOOK: Duration = Duration::from_secs(2);
+/// How long nothing may happen to what was asked for, before it is said that nobody runs.
+const NOBODY: Duration = Duration::from_secs(90);
+
+fn unavailable(fault: ApiFault) -> Error {
+    Error::new(Code::Network, format!("the API server: {fault}"))
+}
+
+/// The agent that is meant.
+///
+/// Errors: `usage` where it is not clear.
+fn meant<'a>(agents: &'a [KubeAgent], name: Option<&str>) -> Result<&'a KubeAgent> {
+    let usage = |what: String| Error::new(Code::Usage, what);
+    let names = || agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>().join(", ");
+    match (name, agents) {
+        (None, [agent]) => Ok(agent),
+        (None, _) => Err(usage(format!("there are several agents; name one of them: {}", names()))),
+        (Some(name), agents) => {
+            let found = agents.iter().find(|agent| agent.name == name || agent.key() == name);
+            found.ok_or_else(|| usage(format!("{name:?} is not configured; there are: {}", names())))
+        }
+    }
+}
+
+/// Changes the state of an agent.
+async fn change(
+    api: &Api,
+    global: &CommonArgs,
+    agent: &KubeAgent,
+    edit: impl Fn(&mut KeptState) -> Result<()>,
+) -> Result<KeptState> {
+    let mut store = StateMap::new(api.clone(), &global.name);
+    for _ in 0..TRIES {
+        store.refresh().await.map_err(unavailable)?;
+        let mut state = store.state(&agent.key()).map_err(|why| Error::new(Code::ConfigInvalid, why))?;
+        edit(&mut state)?;
+        match store.swap(&agent.key(), &state).await {
+            Ok(()) => return Ok(state),
+            Err(ApiFault::Conflict(_)) => {}
+            Err(fault) => return Err(unavailable(fault)),
+        }
+    }
+    Err(Error::new(Code::LockHeld, "others change the state all the time; try again"))
+}
+
+/// `hold` and `release`.
+///
+/// Errors: those of the API server.
+pub async fn hold(api: &Api, global: &CommonArgs, name: Option<&str>, is_held: bool) -> Result<String> {
+    let config = crate::run::config(global)?;
+    let agent = meant(&config.agents, name)?;
+    change(api, global, agent, |state| {
+        state.held = is_held.then(Timestamp::now);
+        if !is_held {
+            state.refused.clear();
+            (state.contested, state.failed) = (None, None);
+            state.set_back.clear();
+        }
+        Ok(())
+    })
+    .await?;
+    let what = if is_held {
+        "is held: nothing is changed until `release`"
+    } else {
+        "is released: holds and refusals are forgotten"
+    };
+    Ok(format!("{} {what}\n", agent.name))
+}
+
+/// `update --now` and `rollback`: asks for it, and waits for the outcome.
+///
+/// Errors: those of the API server; what became of it, where that is not what was asked for.
+pub async fn wish(api: &Api, global: &CommonArgs, name: Option<&str>, what: WishKind) -> Result<String> {
+    let config = crate::run::config(global)?;
+    let agent = meant(&config.agents, name)?;
+    let asked = Timestamp::now();
+    let before = change(api, global, agent, |state| {
+        if what == WishKind::Rollback && state.previous.is_none() {
+            return Err(Error::new(Code::NoPrevious, format!("{}: there is no image to go back to", agent.name)));
+        }
+        let previous = state.previous.as_deref().filter(|_| what == WishKind::Rollback);
+        if let Some(previous) = previous.filter(|image| image::version(image, agent.tag.as_deref()).is_none()) {
+            let error = Error::new(Code::NoPrevious, printable(&format!("{previous} has no version in its tag")));
+            return Err(error.advise("put it back by hand: kubectl set image"));
+        }
+        if state.held.is_some() {
+            let error = Error::new(Code::Overtaken, format!("{} is held", agent.name));
+            return Err(error.advise("run `teleport-kube-update release` first"));
+        }
+        state.wish = Some(Wish { what, at: asked });
+        Ok(())
+    })
+    .await?;
+    let mut store = StateMap::new(api.clone(), &global.name);
+    let (mut last, mut moved) = (before.clone(), Instant::now());
+    loop {
+        tokio::time::sleep(LOOK).await;
+        store.refresh().await.map_err(unavailable)?;
+        let state = store.state(&agent.key()).map_err(|why| Error::new(Code::ConfigInvalid, why))?;
+        if state != last {
+            moved = Instant::now();
+        }
+        let is_over = state.wish.is_none() && state.attempt.is_none();
+        let told = state.told.as_ref().map_or_else(String::new, |told| format!("{}: {}", told.code, told.why));
+        if is_over {
+            let is_bad = state.last != before.last && state.last.as_ref().is_some_and(|last| last.outcome.is_failure());
+            let line = printable(&format!("{}: {told}", agent.name));
+            return if is_bad { Err(Error::new(Code::Unhealthy, line)) } else { Ok(line + "\n") };
+        }
+        if moved.elapsed() > NOBODY && state.attempt.is_none() {
+            let error =
+                Error::new(Code::LockHeld, printable(&format!("{}: nothing has happened yet ({told})", agent.name)));
+            return Err(error.advise("it is still asked for; look at `status`, and whether a pod of the updater runs"));
+        }
+        last = state;
+    }
+}
+
+/// All that is known of an agent.
+async fn look(api: &Api, agent: &KubeAgent) -> std::result::Result<(Option<Workload>, Vec<Pod>), ApiFault> {
+    let workload = api.workload(agent.kind, &agent.name).await?;
+    let pods = match &workload {
+        Some(workload) => workload.own(agent.kind, &api.pods(&workload.selector()).await?.items, &agent.container),
+        None => Vec::new(),
+    };
+    Ok((workload, pods))
+}
+
+/// `status`.
+///
+/// Errors: those of the API server.
+pub async fn status(api: &Api, global: &CommonArgs, format: KubeFormat) -> Result<String> {
+    let config = crate::run::config(global)?;
+    let mut store = StateMap::new(api.clone(), &global.name);
+    store.refresh().await.map_err(unavailable)?;
+    let mut all = Vec::new();
+    for agent in &config.agents {
+        let state = store.state(&agent.key());
+        let (workload, pods) = look(api, agent).await.map_err(unavailable)?;
+        all.push(describe(api, agent, state, workload.as_ref(), &pods));
+    }
+    Ok(match format {
+        KubeFormat::Json => serde_json::to_string_pretty(&json!({ "agents": all })).unwrap_or_default() + "\n",
+        KubeFormat::Text => all.iter().map(text).collect::<Vec<_>>().join("\n"),
+    })
+}
+
+fn describe(
+    api: &Api,
+    agent: &KubeAgent,
+    state: std::result::Result<KeptState, String>,
+    workload: Option<&Workload>,
+    pods: &[Pod],
+) -> Value {
+    let version = |image: &str| image::version(image, agent.tag.as_deref()).map(|version| version.to_string());
+    let image = workload.and_then(|workload| workload.image(&agent.container));
+    let owner = workload.and_then(|workload| FieldOwner::of_image(workload, &agent.container, &api.manager));
+    let row = |pod: &Pod| {
+        json!({
+            "name": pod.name, "image": pod.image, "version": version(&pod.image), "ready": pod.is_ready,
+            "restarts": pod.restarts, "waiting": pod.waiting,
+        })
+    };
+    let (state, broken) = match state {
+        Ok(state) => (state, None),
+        Err(why) => (KeptState::default(), Some(why)),
+    };
+    let told = state.told.as_ref();
+    json!({
+        "name": agent.name, "kind": agent.kind.name(), "container": agent.container, "group": agent.group,
+        "source": agent.source.to_string(), "image": image, "version": image.and_then(version), "wanted": state.wanted,
+        "code": broken.as_ref().map_or_else(|| told.map(|told| told.code.clone()), |_| Some("state_invalid".to_owned())),
+        "why": broken.or_else(|| told.map(|told| told.why.clone())),
+        "since": told.map(|told| told.since), "until": told.and_then(|told| told.until), "who": told.map(|told| told.who.clone()),
+        "owner": owner.as_ref().map(|owner| owner.manager.clone()),
+        "owner_remedy": owner.as_ref().and_then(|owner| owner.remedy(agent.kind)),
+        "held": state.held, "previous": state.previous, "attempt": state.attempt, "refused": state.refused,
+        "contested": state.contested, "conditions": state.conditions, "update_id": state.update_id, "last": state.last,
+        "report": state.fleet.as_ref().map(|fleet| json!({ "server": fleet.origin, "at": fleet.at, "refused": fleet.refusal })),
+        "pods": pods.iter().map(row).collect::<Vec<_>>(),
+    })
+}
+
+fn text(agent: &Value) -> String {
+    let word = |key: &str| agent[key].as_str().unwrap_or_default().to_owned();
+    let or = |key: &str, otherwise: &str| agent[key].as_str().unwrap_or(otherwise).to_owned();
+    let mut out = String::new();
+    let mut line = |name: &str, value: String| {
+        if !value.is_empty() {
+            let _ = writeln!(out, "  {name:<9} {}", printable(&value));
+        }
+    };
+    line("version", or("version", "unknown"));
+    line("wanted", or("wanted", "not known yet"));
+    line("state", or("code", "not looked at yet"));
+    line("why", word("why"));
+    line("since", word("since"));
+    line("until", word("until"));
+    line("who", word("who"));
+    line("image", word("image"));
+    line("owner", word("owner"));
+    line("advice", word("owner_remedy"));
+    line("before", word("previous"));
+    for refusal in agent["refused"].as_array().into_iter().flatten() {
+        let until = refusal["until"].as_str().unwrap_or("release, or a new target");
+        let [version, reason] =
+            ["/version", "/failure/reason"].map(|at| refusal.pointer(at).and_then(Value::as_str).unwrap_or_default());
+        line("refused", format!("{version} until {until}: {reason}"));
+    }
+    if let Some(why) = agent["report"]["refused"].as_str() {
+        line("reports", format!("not taken by {}: {why}", agent["report"]["server"].as_str().unwrap_or_default()));
+    }
+    for pod in agent["pods"].as_array().into_iter().flatten() {
+        let ready = if pod["ready"] == true { "ready" } else { "not ready" };
+        let waiting = pod["waiting"].as_str().unwrap_or_default();
+        let [name, version] = ["name", "version"].map(|key| pod[key].as_str().unwrap_or("unknown"));
+        line(
+            "pod",
+            format!("{name}  {version}  {ready}  {} restarts  {waiting}", pod["restarts"]).trim_end().to_owned(),
+        );
+    }
+    format!("{} {}\n{out}", word("kind"), word("name"))
+}

@@ -1,0 +1,421 @@
+//! From facts to the one thing that is done next (KUBE §3): the first case that holds. Pure; `plan` shows its value.
+
+use jiff::{SignedDuration, Timestamp};
+use protocol::find::Digests;
+use protocol::{Edition, Version};
+
+use crate::config::KubeAgent;
+use crate::hands::{FieldOwner, Hand};
+use crate::image;
+use crate::state::{KeptState, WishKind};
+use crate::workload::{Pod, Workload};
+
+/// An unhealthy agent is updated out of turn at most so often.
+const FORCED_REST: SignedDuration = SignedDuration::from_mins(30);
+/// How long the other agents of a file wait before they try a version that failed on one of them.
+pub const BESIDE_REST: SignedDuration = SignedDuration::from_hours(1);
+
+/// What the source says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SourceSays {
+    /// It has not been asked yet.
+    Unasked,
+    /// It does not answer, or with nonsense: why.
+    Silent(String),
+    /// No update: why.
+    Nothing(String),
+    /// A version.
+    Target(Box<WantedVersion>),
+}
+
+/// A version that a source names, and when.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WantedVersion {
+    /// The version.
+    pub version: Version,
+    /// Its edition, where the source names one.
+    pub edition: Option<Edition>,
+    /// It is to be installed at once.
+    pub critical: bool,
+    /// It may be installed now.
+    pub may_go: bool,
+    /// Why, or why not.
+    pub reason: String,
+    /// When that may change.
+    pub until: Option<Timestamp>,
+    /// No version below it is installed.
+    pub floor: Option<Version>,
+    /// A lower major is refused.
+    pub keeps_major: bool,
+    /// It comes from `find`: an unhealthy agent gets its version as a new installation would.
+    pub is_find: bool,
+    /// The version that the rollout server will name later.
+    pub waits_for: Option<Version>,
+    /// Before this time it is not this agent's turn.
+    pub turn: Option<Timestamp>,
+    /// The rollout and the attempt.
+    pub told: Option<(u64, u32)>,
+    /// Digests that the rollout server names.
+    pub digests: Digests,
+}
+
+/// The other agents of the file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Beside {
+    /// Those that are being changed.
+    pub changing: Vec<String>,
+    /// The wanted version failed there: the name, and when.
+    pub failed: Option<(String, Timestamp)>,
+}
+
+/// All that a plan follows from.
+#[derive(Debug)]
+pub struct AgentFacts<'a> {
+    /// The time.
+    pub now: Timestamp,
+    /// The agent's settings.
+    pub agent: &'a KubeAgent,
+    /// This process holds the lease.
+    pub is_leader: bool,
+    /// The workload; `None`: there is none of that name.
+    pub workload: Option<&'a Workload>,
+    /// Its pods.
+    pub pods: &'a [Pod],
+    /// Whose the image is.
+    pub owner: Option<FieldOwner>,
+    /// What is remembered.
+    pub state: &'a KeptState,
+    /// What the source says.
+    pub word: &'a SourceSays,
+    /// The others.
+    pub beside: &'a Beside,
+    /// At most so many agents change at once.
+    pub max_in_flight: usize,
+    /// Another's rollout is under way, and goes on.
+    pub other_rollout: bool,
+    /// What is wrong with the agent, if it has been for long enough.
+    pub complaint: Option<String>,
+    /// The tag of the image that runs names other bytes now.
+    pub tag_moved: bool,
+}
+
+/// What is done next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NextStep {
+    /// Nothing.
+    Nothing,
+    /// The change that is under way goes on.
+    GoOn,
+    /// A change begins.
+    Begin(Box<Beginning>),
+}
+
+/// A change that begins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beginning {
+    /// The image, its digest still to be found; of a way back the exact one.
+    pub image: String,
+    /// Its version.
+    pub version: Version,
+    /// What the source said; `None`: an operator goes back.
+    pub target: Option<WantedVersion>,
+    /// The agent is well.
+    pub is_healthy: bool,
+    /// It is updated out of turn because it is not.
+    pub is_forced: bool,
+}
+
+/// What is done, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentPlan {
+    /// What.
+    pub step: NextStep,
+    /// A code of KUBE §3.
+    pub code: &'static str,
+    /// For people.
+    pub why: String,
+    /// The earliest time at which that could change.
+    pub until: Option<Timestamp>,
+    /// Who can change it.
+    pub who: &'static str,
+}
+
+/// Who can change how something is.
+mod who {
+    pub(super) const NOBODY: &str = "nobody needs to";
+    pub(super) const TIME: &str = "time";
+    pub(super) const OWNER: &str = "who manages the workload";
+    pub(super) const OPERATOR: &str = "an operator: teleport-kube-update release";
+    pub(super) const SOURCE: &str = "who runs the source of versions";
+    pub(super) const SETTINGS: &str = "who writes kube.yaml";
+}
+
+impl AgentPlan {
+    fn nothing(code: &'static str, why: impl Into<String>, who: &'static str) -> Self {
+        Self { step: NextStep::Nothing, code, why: why.into(), until: None, who }
+    }
+
+    fn until(self, until: Option<Timestamp>) -> Self {
+        Self { until, ..self }
+    }
+}
+
+impl AgentFacts<'_> {
+    /// The plan.
+    pub fn plan(&self) -> AgentPlan {
+        self.hindered().or_else(|| self.asked_by_hand()).unwrap_or_else(|| match self.word {
+            SourceSays::Unasked => AgentPlan::nothing("source_unasked", "the source has not been asked yet", who::TIME),
+            SourceSays::Silent(why) => {
+                AgentPlan::nothing("source_unreachable", format!("the source does not answer: {why}"), who::SOURCE)
+            }
+            SourceSays::Nothing(why) => AgentPlan::nothing("no_update", why.clone(), who::SOURCE),
+            SourceSays::Target(target) => self.towards(target),
+        })
+    }
+
+    /// What keeps from any change, whatever the source says.
+    fn hindered(&self) -> Option<AgentPlan> {
+        let nothing = |code, why: &str, who| Some(AgentPlan::nothing(code, why, who));
+        if !self.is_leader {
+            return nothing("not_leader", "another process of this configuration has the lease", who::TIME);
+        }
+        let KubeAgent { kind, name, container, .. } = self.agent;
+        let Some(workload) = self.workload else {
+            return nothing("absent", &format!("there is no {kind} {name}"), who::SETTINGS);
+        };
+        if workload.image(container).is_none() {
+            return nothing("absent", &format!("{kind} {name} has no container {container}"), who::SETTINGS);
+        }
+        if workload.is_on_delete() {
+            return nothing("on_delete", "its update strategy is OnDelete: pods are replaced by hand", who::OWNER);
+        }
+        if workload.is_paused() {
+            return nothing("paused", "the Deployment is paused", who::OWNER);
+        }
+        if workload.replicas(*kind) == 0 {
+            return nothing("scaled_to_zero", "it has no replicas", who::OWNER);
+        }
+        if self.state.attempt.is_some() {
+            return Some(AgentPlan {
+                step: NextStep::GoOn,
+                ..AgentPlan::nothing("progressing", "a change is under way", who::TIME)
+            });
+        }
+        if workload.is_skipped() {
+            let why = format!("the workload has the annotation {}: \"true\"", crate::workload::SKIP);
+            return nothing("held", &why, who::OWNER);
+        }
+        if let Some(since) = self.state.held {
+            return nothing("held", &format!("an operator holds it since {since}"), who::OPERATOR);
+        }
+        let own = workload.image(container).and_then(|image| self.version_of(image));
+        if let Some(pin) = self.agent.pin.as_ref().filter(|pin| own.as_ref() == Some(pin) && !self.tag_moved) {
+            return nothing("pinned", &format!("{pin} runs, to which kube.yaml pins it"), who::SETTINGS);
+        }
+        if let Some(contested) = &self.state.contested {
+            let remedy = self.owner.as_ref().and_then(|owner| owner.remedy(*kind));
+            let remedy = remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            let why = format!("{} replaced {} three times in 24 hours{remedy}", contested.by, contested.version);
+            return nothing("contested", &why, who::OPERATOR);
+        }
+        if let Some(owner) = self.owner.as_ref().filter(|owner| owner.hand == Hand::Beside) {
+            let why = format!("another updater writes this image: {}", owner.manager);
+            return nothing("other_updater", &why, who::SETTINGS);
+        }
+        if self.other_rollout && self.state.set_back.is_empty() {
+            return nothing("other_rollout", "another's rollout of this workload is under way", who::TIME);
+        }
+        None
+    }
+
+    /// What an operator asked for, where no source is needed for it.
+    fn asked_by_hand(&self) -> Option<AgentPlan> {
+        if self.state.wish(self.now) != Some(WishKind::Rollback) {
+            return None;
+        }
+        let image = self.state.previous.as_ref()?;
+        let version = self.version_of(image)?;
+        if let Some(floor) = self.agent.min_version.as_ref().filter(|floor| version.precedes(floor)) {
+            let why = format!("an operator asked to go back to {version}, which is below the min_version {floor}");
+            return Some(AgentPlan::nothing("downgrade", why, who::SETTINGS));
+        }
+        let begin = Beginning {
+            image: image.clone(),
+            version,
+            target: None,
+            is_healthy: self.complaint.is_none(),
+            is_forced: false,
+        };
+        Some(AgentPlan {
+            step: NextStep::Begin(Box::new(begin)),
+            ..AgentPlan::nothing("rollback", "an operator asked to go back", who::TIME)
+        })
+    }
+
+    fn version_of(&self, image: &str) -> Option<Version> {
+        image::version(image, self.agent.tag.as_deref())
+    }
+
+    fn present(&self) -> Option<&str> {
+        self.workload?.image(&self.agent.container)
+    }
+
+    fn towards(&self, target: &WantedVersion) -> AgentPlan {
+        let present = self.present().unwrap_or_default();
+        let own = self.version_of(present);
+        let version = self.agent.pin.as_ref().unwrap_or(&target.version);
+        let is_pinned = self.agent.pin.is_some();
+        let is_asked = self.state.wish(self.now) == Some(WishKind::Update);
+        if own.as_ref() == Some(version) {
+            return self.up_to_date(target, version);
+        }
+        let digest = target.digest(present);
+        if !is_asked && let Some(refusal) = self.state.refusal(version, digest.as_deref(), target.told, self.now) {
+            let count = if refusal.count > 1 { format!(", {} times", refusal.count) } else { String::new() };
+            let why = format!("{version} was refused here{count}: {}", refusal.failure.reason);
+            // An alarm lasts as long as its cause.
+            let is_alarm = self.state.last.as_ref().is_some_and(|last| last.code == "both_unhealthy")
+                && self.pods.iter().any(|pod| !pod.is_ready);
+            let code = match refusal.until {
+                None => "set_back_by_hand",
+                Some(_) if is_alarm => "both_unhealthy",
+                Some(_) => "refused",
+            };
+            return AgentPlan::nothing(code, why, who::OPERATOR).until(refusal.until);
+        }
+        if let Some(plan) = self.unfit(target, version, own.as_ref()) {
+            return plan;
+        }
+        if let Some(plan) = self.waits_for_others(version) {
+            return plan;
+        }
+        self.when(target, version, own.as_ref(), is_asked, is_pinned)
+    }
+
+    fn up_to_date(&self, target: &WantedVersion, version: &Version) -> AgentPlan {
+        if self.tag_moved {
+            let why = format!("{version} runs; its tag names other bytes now, which are not followed");
+            return AgentPlan::nothing("tag_moved", why, who::OWNER);
+        }
+        if let Some(next) = target.waits_for.as_ref().filter(|next| *next != version) {
+            let why = format!("{version} runs, and {next} waits: {}", target.reason);
+            return AgentPlan::nothing("not_let_go", why, who::SOURCE).until(target.until);
+        }
+        match &self.complaint {
+            Some(complaint) => AgentPlan::nothing("unhealthy", format!("{version} runs, but {complaint}"), who::OWNER),
+            None => AgentPlan::nothing("up_to_date", format!("{version} runs"), who::NOBODY),
+        }
+    }
+
+    /// Why the version does not fit the agent.
+    fn unfit(&self, target: &WantedVersion, version: &Version, own: Option<&Version>) -> Option<AgentPlan> {
+        let refuses = |code, why: String, who| Some(AgentPlan::nothing(code, why, who));
+        for (floor, whose) in [(self.agent.min_version.as_ref(), "kube.yaml"), (target.floor.as_ref(), "the source")] {
+            if let Some(floor) = floor.filter(|floor| version.precedes(floor)) {
+                return refuses(
+                    "downgrade",
+                    format!("{version} is below the min_version {floor} of {whose}"),
+                    who::SETTINGS,
+                );
+            }
+        }
+        if let Some(own) = own.filter(|own| version.precedes(own)) {
+            if target.keeps_major && version.major() < own.major() {
+                return refuses(
+                    "downgrade",
+                    format!("a channel must not go down to a lower major ({own} to {version})"),
+                    who::SOURCE,
+                );
+            }
+            let has_data = self.workload.is_some_and(|workload| workload.has_data(&self.agent.container));
+            if has_data && !self.agent.allow_downgrade {
+                let why = format!(
+                    "{version} is below {own}, the agent keeps data on a volume, and no snapshot of it is made; set \
+                     allow_downgrade: true if {version} can read it"
+                );
+                return refuses("downgrade", why, who::SETTINGS);
+            }
+        }
+        let image = self.present().unwrap_or_default();
+        let repository = self.agent.image.as_deref().unwrap_or(image);
+        let why = target.edition.and_then(|edition| image::edition_fault(repository, image, edition))?;
+        refuses("edition", why, who::SETTINGS)
+    }
+
+    fn waits_for_others(&self, version: &Version) -> Option<AgentPlan> {
+        if self.beside.changing.len() >= self.max_in_flight {
+            let why = format!(
+                "{} is being changed, and max_in_flight is {}",
+                self.beside.changing.join(", "),
+                self.max_in_flight
+            );
+            return Some(AgentPlan::nothing("in_flight", why, who::TIME));
+        }
+        let (name, at) = self.beside.failed.as_ref()?;
+        let until = at.checked_add(BESIDE_REST).ok().filter(|until| *until > self.now)?;
+        let why = format!("{version} failed on {name}");
+        Some(AgentPlan::nothing("failed_beside", why, who::TIME).until(Some(until)))
+    }
+
+    fn when(
+        &self,
+        target: &WantedVersion,
+        version: &Version,
+        own: Option<&Version>,
+        is_asked: bool,
+        is_pinned: bool,
+    ) -> AgentPlan {
+        let begin = |code, why: String, is_forced| {
+            let present = self.present().unwrap_or_default();
+            let image = image::tagged(self.agent.image.as_deref(), present, self.agent.tag.as_deref(), version);
+            let is_healthy = self.complaint.is_none();
+            let target = Some(target.clone());
+            let begin = Beginning { image, version: version.clone(), target, is_healthy, is_forced };
+            AgentPlan { step: NextStep::Begin(Box::new(begin)), ..AgentPlan::nothing(code, why, who::TIME) }
+        };
+        if is_asked {
+            return begin("update_now", format!("an operator asked for {version} now"), false);
+        }
+        if target.critical && !is_pinned {
+            return begin("critical", format!("{version} is critical"), false);
+        }
+        let is_below_floor = |floor: &&Version| own.is_some_and(|own| own.precedes(floor));
+        if let Some(floor) = target.floor.as_ref().filter(is_below_floor) {
+            return begin(
+                "below_min_version",
+                format!("this agent's version is below the source's min_version {floor}"),
+                false,
+            );
+        }
+        let rests_until = self.state.forced_at.and_then(|at| at.checked_add(FORCED_REST).ok());
+        if let Some(complaint) = self.complaint.as_ref().filter(|_| rests_until.is_none_or(|until| until <= self.now)) {
+            return begin("unhealthy", complaint.clone(), true);
+        }
+        if !target.may_go {
+            let code = if target.is_find { "not_let_go" } else { "outside_window" };
+            return AgentPlan::nothing(code, format!("{version} waits: {}", target.reason), who::SOURCE)
+                .until(target.until);
+        }
+        // A digest alone says no version: such an agent is changed only when somebody tells it to.
+        if own.is_none() && !target.is_find {
+            let why = "its image has no version in its tag: it is updated only when told (update --now)";
+            return AgentPlan::nothing("version_unknown", why, who::OPERATOR);
+        }
+        if let Some(turn) = target.turn.filter(|turn| *turn > self.now) {
+            return AgentPlan::nothing("jitter", format!("{version} waits for this agent's turn"), who::TIME)
+                .until(Some(turn));
+        }
+        begin("let_go", format!("{version} may be installed now: {}", target.reason), false)
+    }
+}
+
+impl WantedVersion {
+    /// The digest that the rollout server names for the repository of `image`.
+    pub fn digest(&self, image: &str) -> Option<String> {
+        let digest = self.digests.of_image(&image::repository_name(image))?;
+        Some(format!("sha256:{digest}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,26 @@
+//! The windows that agents export into a Secret or a ConfigMap (KUBE §3, RFD 0109).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sources::Window;
+
+use crate::api::Api;
+use crate::config::ScheduleObject;
+
+/// Reads it.
+///
+/// Errors: why there is none, as a part of a sentence.
+pub async fn read(api: &Api, schedule: &ScheduleObject) -> Result<Window, String> {
+    let ScheduleObject { is_secret, name, key } = schedule;
+    let kind = if *is_secret { "secrets" } else { "configmaps" };
+    let found = api.object(kind, name).await.map_err(|fault| format!("cannot be read ({fault})"))?;
+    let found = found.ok_or_else(|| format!("is missing: there is no {name} in {kind}"))?;
+    let text = found["data"][key].as_str().ok_or_else(|| format!("is missing: {name} has no key {key}"))?;
+    let text = if *is_secret {
+        let broken = || format!("is broken: {name} is not base64");
+        String::from_utf8(STANDARD.decode(text).map_err(|_| broken())?).map_err(|_| broken())?
+    } else {
+        text.to_owned()
+    };
+    Window::exported(&text).map_err(|why| format!("is broken: {why}"))
+}
