@@ -1,11 +1,13 @@
 #!/bin/bash
-# oci.sh --out DIR --version V --binary ARCH=PATH.. [--sbom DIR]
+# oci.sh [--of DESCRIPTION] --out DIR --version V --binary ARCH=PATH.. [--sbom DIR]
 #
-# Makes DIR/teleport-fleet-V.oci.tar out of finished binaries: an image of the rollout server for each ARCH (amd64, arm64) in one
-# OCI layout (image-spec 1.1), without a container engine. The same input gives the same bytes: times are SOURCE_DATE_EPOCH's
+# Makes DIR/NAME-V.oci.tar out of finished binaries: an image of a program for each ARCH (amd64, arm64) in one OCI layout
+# (image-spec 1.1), without a container engine. DESCRIPTION is the program's package.conf (default: the rollout server's);
+# container/config.json beside it says how it runs. The same input gives the same bytes: times are SOURCE_DATE_EPOCH's
 # (default: the last commit's). With --sbom each image has the SBOM that DIR/sbom.sh wrote of it, as an artifact that refers to it.
 #
-# What is in the image is the program, its user, an example policy and a licence: nothing else to run, patch or read.
+# What is in the image is the program, its user, what the description's `image_…` name and a licence: nothing else to run, patch
+# or read.
 set -euo pipefail
 shopt -s inherit_errexit
 export LC_ALL=C TZ=UTC
@@ -15,19 +17,16 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(dirname "$here")
 # shellcheck source=project.conf
 . "$here/project.conf"
-# Sets name, summary.
-# shellcheck source=fleet/package.conf
-. "$here/fleet/package.conf"
-
 die() { echo "oci.sh: $*" >&2; exit 1; }
 
 # Nobody of the host's: the number that images without a shell have for their user.
 user=65532
 
-out='' version='' sboms=''
+of=$here/fleet/package.conf out='' version='' sboms=''
 declare -A binaries=()
 while [ $# != 0 ]; do
     case $1 in
+    --of) of=$(realpath "$2") ;;
     --out) out=$2 ;;
     --version) version=$2 ;;
     --sbom) sboms=$(realpath "$2") ;;
@@ -40,6 +39,12 @@ if [ -z "$out" ] || [ -z "$version" ] || [ ${#binaries[@]} = 0 ]; then
     sed -n '2,/^set -e/{/^#/s/^# \{0,1\}//p}' "$0" >&2
     exit 2
 fi
+# Sets name, summary; where there are such: image_data, a directory of the user's; image_config, an empty file; image_examples;
+# image_roots, the certificate authorities that this machine trusts.
+image_data='' image_config='' image_examples=() image_roots=''
+# shellcheck source=fleet/package.conf
+. "$of"
+own=$(dirname "$of")
 : "${SOURCE_DATE_EPOCH:=$(git -C "$top" log -1 --format=%ct 2>/dev/null || stat -c %Y "$here/contents")}"
 created=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
 revision=$(git -C "$top" rev-parse HEAD 2>/dev/null || true)
@@ -69,16 +74,17 @@ blob() {
 }
 
 stage() {
-    local tree=$1 doc=$1/usr/share/doc/$name
-    mkdir -p "$tree/etc" "$tree/usr/bin" "$doc/examples" "$tree/var/lib/$name"
+    local tree=$1 doc=$1/usr/share/doc/$name example
+    mkdir -p "$tree/etc" "$tree/usr/bin" "$doc" "$tree$image_data"
     cp "$2" "$tree/usr/bin/$name"
     chmod 755 "$tree/usr/bin/$name"
-    echo "$name:x:$user:$user::/var/lib/$name:/nonexistent" >"$tree/etc/passwd"
+    echo "$name:x:$user:$user::${image_data:-/}:/nonexistent" >"$tree/etc/passwd"
     echo "$name:x:$user:" >"$tree/etc/group"
     # Settings are variables and flags; who mounts a file here is read as on a host.
-    : >"$tree/etc/$name.yaml"
-    cp "$here/fleet/examples/policy.yaml" "$here/fleet/examples/version.yaml" "$doc/examples/"
+    [ -z "$image_config" ] || : >"$tree$image_config"
+    for example in "${image_examples[@]}"; do mkdir -p "$doc/examples" && cp "$own/$example" "$doc/examples/"; done
     cp "$top/LICENSE" "$doc/"
+    [ -z "$image_roots" ] || install -D -m 644 "$image_roots" "$tree$image_roots" || die "no $image_roots: install ca-certificates"
     find "$doc" "$tree/etc" -type f -exec chmod 644 {} +
 }
 
@@ -89,14 +95,14 @@ labels=${labels%,}
 image() {
     local arch=$1 tree=$work/$1 layer config manifest diff
     stage "$tree" "${binaries[$arch]}"
-    # The server's user owns its data, and nothing else.
-    pack --create "$tree" --exclude="./var/lib/$name" --file "$work/layer" .
-    pack --append "$tree" --file "$work/layer" --no-recursion --owner=$user --group=$user --mode=0700 "./var/lib/$name"
+    # The user owns the data, and nothing else.
+    pack --create "$tree" ${image_data:+--exclude=".$image_data"} --file "$work/layer" .
+    [ -z "$image_data" ] || pack --append "$tree" --file "$work/layer" --no-recursion --owner=$user --group=$user --mode=0700 ".$image_data"
     diff=$(sha256sum <"$work/layer" | cut -d ' ' -f 1)
     gzip -9n <"$work/layer" >"$work/layer.gz"
     layer=$(blob "$work/layer.gz" application/vnd.oci.image.layer.v1.tar+gzip)
     sed -e "s|@ARCH@|$arch|; s|@CREATED@|$created|g; s|@USER@|$user|g; s|@LABELS@|$labels|; s|@DIFF@|$diff|" \
-        "$here/fleet/container/config.json" | tr -d '\n' >"$work/config"
+        "$own/container/config.json" | tr -d '\n' >"$work/config"
     config=$(blob "$work/config" application/vnd.oci.image.config.v1+json)
     manifest=application/vnd.oci.image.manifest.v1+json
     printf '{"schemaVersion":2,"mediaType":"%s","config":%s,"layers":[%s],"annotations":{%s}}' \

@@ -174,12 +174,15 @@ fn circles(uses: &Uses) -> BTreeSet<Vec<String>> {
     uses.keys().map(|from| circle(&from)).filter(|circle| !circle.is_empty()).collect()
 }
 
-/// The sources of all crates: the agent's, and those below these folders.
+/// The sources of all crates: the agent's, the Kubernetes updater's, and those below these folders.
 fn sources() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let below = ["crates", "fleet"].map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
+    let below = ["crates", "fleet", "kube"].map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
     let crates = below.into_iter().flatten().map(|entry| entry.unwrap().path().join("src"));
-    crates.filter(|source| source.is_dir()).chain([root.join("src")]).collect()
+    crates
+        .filter(|source| source.is_dir())
+        .chain(["src", "kube/src", "kube/registry/src"].map(|own| root.join(own)))
+        .collect()
 }
 
 #[test]

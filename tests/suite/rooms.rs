@@ -90,6 +90,12 @@ fn no_file_of_the_store_uses_one_above_it() {
 }
 
 #[test]
+fn no_file_of_the_kubernetes_updater_uses_one_above_it() {
+    let uses = uses_of_rooms_below("kube/src", "The files of `kube`", &["lib"]);
+    assert!(uses > 60, "only {uses} uses were found");
+}
+
+#[test]
 fn of_a_list_every_room_counts() {
     assert_eq!(first_names("a::{b, c};"), ["a"]);
     assert_eq!(first_names("{a, b::{c, d}, e_f::G};\nuse x, y;"), ["a", "b", "e_f"]);

@@ -4,6 +4,7 @@ mod e2e;
 mod fleet;
 mod install_page;
 mod install_script;
+mod kube;
 pub(crate) mod old_packages;
 mod packages;
 mod selinux;

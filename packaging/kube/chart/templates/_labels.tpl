@@ -1,0 +1,4 @@
+{{- define "labels" -}}
+app.kubernetes.io/name: teleport-kube-update
+app.kubernetes.io/instance: {{ .Values.name }}
+{{- end }}
