@@ -20,7 +20,7 @@ KUBE := --locked --release --package teleport-kube-update
 BUILD_X86_64 := $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild)
 include build/static.mk
 SETUPS := $(addprefix setup-,build clocks lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring api kube)
-.PHONY: $(SETUPS) setup help check build static static-fleet static-kube demo demo-kube test test-all test-kube api e2e e2e-vm way-back crash fleet-crash fleet-faults kube-faults soak model mutants planted native bench fleet-bench blast fuzz pictures package oci-fleet oci-kube lint docs size clean-beds
+.PHONY: $(SETUPS) setup help check build static static-fleet static-kube demo demo-kube test test-all test-kube api e2e e2e-vm way-back crash fleet-crash fleet-faults kube-faults kube-figures soak model mutants planted native bench fleet-bench blast fuzz pictures package oci-fleet oci-kube lint docs size clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
 
@@ -136,6 +136,11 @@ endif
 # The slice of `make test-kube` is the same with two points of each flow. KUBE_FAULTS_SEED, _FLOWS, _KIND and _WIDTH: kube/tests/suite/faults.rs.
 kube-faults: setup-build setup-kube ## Each call of each flow of the Kubernetes updater with each fault, and two leaders in 1000 orders; a table (half an hour)
 	cargo test $(CARGO_FLAGS) --package teleport-kube-update --test suite -- --ignored --nocapture --test-threads 1 faults:: leaders::
+
+kube-figures: setup-build setup-kube ## What the Kubernetes updater takes with 1 and with 200 agents: memory, calls a minute (ten minutes)
+	cargo build $(KUBE) --target $(NATIVE)
+	TEST_KUBE_UPDATER=$(TARGET_DIR)/$(NATIVE)/release/teleport-kube-update \
+		cargo test $(CARGO_FLAGS) --package teleport-kube-update --test suite -- --ignored --nocapture figures::
 
 # Side by side; each prints what it needs every minute.
 soak: setup-build ## The same for HOURS=n (2), and one server with a file: memory and descriptors must stay

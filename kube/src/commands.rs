@@ -77,6 +77,7 @@ pub async fn hold(api: &Api, global: &CommonArgs, name: Option<&str>, is_held: b
             state.refused.clear();
             (state.contested, state.failed) = (None, None);
             state.set_back.clear();
+            state.takes_over = state.told.as_ref().is_some_and(|told| told.code == "other_updater");
         }
         Ok(())
     })

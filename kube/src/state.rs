@@ -43,6 +43,9 @@ pub struct KeptState {
     /// Since when an operator holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Timestamp>,
+    /// An operator released it from another updater, whose image this program may write.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub takes_over: bool,
     /// What an operator asked for and is not done yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wish: Option<Wish>,

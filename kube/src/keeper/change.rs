@@ -556,12 +556,10 @@ impl Keeper {
             (ChangePhase::Forward, Some(failure), _) => {
                 (Outcome::Updated, "unhealthy_before", why(failure), "Updated", true)
             }
-            (ChangePhase::Back, None, Some(cause)) if cause.code == "sent_back" => {
-                (Outcome::RolledBack, "sent_back", why(cause), "RolledBack", false)
+            (ChangePhase::Back, None, Some(cause)) => {
+                (Outcome::RolledBack, cause.code.as_str(), why(cause), "RolledBack", cause.code != "sent_back")
             }
-            (ChangePhase::Back, None, cause) => {
-                (Outcome::RolledBack, "unhealthy", cause.as_ref().map(why).unwrap_or_default(), "RolledBack", true)
-            }
+            (ChangePhase::Back, None, None) => (Outcome::RolledBack, "", String::new(), "RolledBack", true),
             (ChangePhase::Back, Some(failure), _) => {
                 (Outcome::Failed, "both_unhealthy", why(failure), "RolledBack", true)
             }
@@ -574,7 +572,12 @@ impl Keeper {
         }
         let failed = Some((code, text.as_str())).filter(|(code, _)| !code.is_empty());
         state.last = Some(change(old.as_ref(), &attempt.version, outcome, attempt.told, failed, now));
-        let told = if code.is_empty() { outcome.name() } else { code };
+        let told = match outcome {
+            Outcome::RolledBack => outcome.name(),
+            _ if code.is_empty() => outcome.name(),
+            _ => code,
+        };
+        state.takes_over = false;
         let note = match outcome {
             Outcome::Updated if text.is_empty() => format!("{} runs", attempt.to),
             _ => format!("{}: {text}", attempt.to),

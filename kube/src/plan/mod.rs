@@ -218,9 +218,10 @@ impl AgentFacts<'_> {
             let why = format!("{} replaced {} three times in 24 hours{remedy}", contested.by, contested.version);
             return nothing("contested", &why, who::OPERATOR);
         }
-        if let Some(owner) = self.owner.as_ref().filter(|owner| owner.hand == Hand::Beside) {
+        let is_beside = |owner: &&FieldOwner| owner.hand == Hand::Beside && !self.state.takes_over;
+        if let Some(owner) = self.owner.as_ref().filter(is_beside) {
             let why = format!("another updater writes this image: {}", owner.manager);
-            return nothing("other_updater", &why, who::SETTINGS);
+            return nothing("other_updater", &why, who::OPERATOR);
         }
         if self.other_rollout && self.state.set_back.is_empty() {
             return nothing("other_rollout", "another's rollout of this workload is under way", who::TIME);

@@ -145,7 +145,7 @@ fn a_workload_follows_a_rollout_reports_and_stops_it_when_the_image_is_bad() {
     scene.restart();
     let output = scene.run(&["update", "--now"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let state = scene.told_any("agent", &["unhealthy", "refused", "not_let_go"]);
+    let state = scene.told_any("agent", &["rolled_back", "refused", "not_let_go"]);
     assert_eq!(state["refused"][0]["version"], "2.0.0", "{state}");
     scene.settled("agent", "1.1.0");
     server.host(|host| host["last_outcome"] == "rolled_back");

@@ -48,3 +48,20 @@ fn a_tool_is_written_over_twice_and_then_left_alone() {
     scene.restart();
     scene.told("agent", "updated");
 }
+
+#[test]
+fn a_second_installation_stands_aside_until_release() {
+    let Some(bed) = KubeBed::shared() else { return };
+    let mut scene = Scene::new(bed, "second", &["agent"]);
+    scene.deploy("agent");
+    scene.set_image("agent", "1.1.0", "teleport-kube-update/1", "teleport-kube-update-two");
+    scene.settled("agent", "1.1.0");
+    scene.want("2.0.0", "");
+    scene.start();
+    scene.told("agent", "other_updater");
+    assert!(scene.written().is_empty());
+    scene.ask(&["release"]);
+    scene.restart();
+    scene.told("agent", "updated");
+    assert_eq!(scene.versions(), ["2.0.0"]);
+}

@@ -9,6 +9,7 @@ mod hands_real;
 mod hostile;
 mod leaders;
 mod model;
+mod pod;
 mod scene;
 mod stage;
 mod ways;

@@ -323,7 +323,7 @@ impl Scene {
     /// Waits until an agent is back on 1.0.0 because 2.0.0 failed with this code.
     #[track_caller]
     pub fn settled_after_failure(&self, name: &str, code: &str) {
-        let state = self.told_any(name, &["unhealthy", "refused"]);
+        let state = self.told_any(name, &["rolled_back", "refused"]);
         let refused = &state["refused"][0];
         assert_eq!(refused["failure"]["code"], code, "{state}");
         assert_eq!(state["last"]["outcome"], "rolled_back", "{state}");

@@ -71,7 +71,7 @@ fn what_is_published_is_delivered_by_others_and_taken_back() {
     kube_bed::wait_until(crate::scene::PATIENCE, "1.0.0 is published again", || wanted("version") == "1.0.0");
     scene.set_image("agent", "1.0.0", "helm/4", "helm");
     scene.free_stuck("agent");
-    let state = scene.told_any("agent", &["unhealthy", "refused"]);
+    let state = scene.told_any("agent", &["rolled_back", "refused"]);
     assert_eq!(state["last"]["outcome"], "rolled_back", "{state}");
     assert!(scene.written().is_empty(), "the workload is not ours");
 }
