@@ -289,6 +289,8 @@ pub struct Pod {
     pub is_unschedulable: bool,
     /// It ends.
     pub is_terminating: bool,
+    /// By when it should have ended.
+    pub ends_by: Option<Timestamp>,
     /// Since when it is there.
     pub created: Option<Timestamp>,
 }
@@ -313,6 +315,7 @@ impl Pod {
             is_pending: matches!(text(status, "/phase"), "Pending" | ""),
             is_unschedulable: scheduled["status"] == "False" && scheduled["reason"] == "Unschedulable",
             is_terminating: metadata.deletion_timestamp.is_some(),
+            ends_by: metadata.deletion_timestamp,
             created: metadata.creation_timestamp,
         }
     }

@@ -14,6 +14,9 @@ const RESTARTS: u32 = 3;
 /// Over how long restarts are counted of an agent that is not being changed.
 const RESTART_PERIOD: SignedDuration = SignedDuration::from_mins(10);
 
+/// A pod that should have ended so long ago is on a node that is gone: clocks differ, and a kubelet may be late.
+const LOST: SignedDuration = SignedDuration::from_mins(1);
+
 /// How patient a verdict is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
@@ -190,11 +193,16 @@ pub fn judge(
     let image = workload.image(container).unwrap_or_default();
     let partition = usize::try_from(workload.partition()).unwrap_or_default();
     let below = if kind == WorkloadKind::StatefulSet { partition } else { 0 };
-    let wanted = workload.replicas(kind).saturating_sub(below);
+    let is_lost = |pod: &&Pod| pod.ends_by.is_some_and(|by| now.duration_since(by) > LOST);
+    let lost = pods.iter().filter(is_lost).count();
+    // A DaemonSet still wants a pod on a node that is gone.
+    let gone = if kind == WorkloadKind::DaemonSet { lost } else { 0 };
+    let wanted = workload.replicas(kind).saturating_sub(below + gone);
     // A StatefulSet says which revision is the new one. Of the others the image tells, which a webhook may have changed in pods.
     let is_sure = !workload.update_revision().is_empty();
     let is_of_it = |pod: &&Pod| is_new(workload, pod) && (is_sure || image::is_of(&pod.image, image));
-    let counted: Vec<_> = pods.iter().filter(|pod| is_counted(workload, kind, pod)).collect();
+    let counted = pods.iter().filter(|pod| is_counted(workload, kind, pod));
+    let counted: Vec<_> = counted.filter(|pod| gone == 0 || !is_lost(pod)).collect();
     let new: Vec<_> = counted.iter().copied().filter(is_of_it).filter(|pod| !pod.is_terminating).collect();
     let old = counted.iter().filter(|pod| !is_of_it(pod)).count();
     let ready = new.iter().filter(|pod| pod.is_ready).count();
@@ -217,9 +225,10 @@ pub fn judge(
             waits("pod_stuck", &format!("pod {} keeps the set from going on: delete it", stuck.name))
         };
     }
-    if new.iter().any(|pod| pod.is_unschedulable) {
+    if lost > 0 || new.iter().any(|pod| pod.is_unschedulable) {
         memory.rest(now);
-        return waits("unschedulable", "a pod waits for a node: that is not the version's fault");
+        let what = if lost > 0 { "a pod does not end: its node may be gone" } else { "a pod waits for a node" };
+        return waits("unschedulable", &format!("{what}: that is not the version's fault"));
     }
     let grace = if counted.iter().any(|pod| pod.is_terminating) { workload.grace() } else { 0 };
     let limit = patience.progress_deadline + Duration::from_secs(grace);

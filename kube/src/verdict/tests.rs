@@ -164,3 +164,30 @@ fn a_pod_whose_registry_a_webhook_exchanged_is_of_the_new_image() {
         assert_eq!(code(&course), expected, "{image}");
     }
 }
+
+#[test]
+fn a_pod_on_a_node_that_is_gone_is_not_the_versions_fault() {
+    let gone = Pod { is_ready: false, is_terminating: true, ends_by: Some(at(30)), ..pod(1, OLD, -9) };
+    let pods = [pod(0, NEW, 10), gone];
+    // A set waits for its ordinal, however long.
+    let (mut change, mut memory) = (attempt(ChangePhase::Forward), Memory::default());
+    for seconds in (0..3600).step_by(30) {
+        let course = look(&workload(NEW, 2), &pods, &mut change, &mut memory, seconds);
+        assert!(matches!(course, Course::Waits { .. }), "{seconds}: {course:?}");
+    }
+    // A DaemonSet goes on without it.
+    let daemon_set: Workload = serde_json::from_value(json!({
+        "spec": {"template": {"spec": {"containers": [{"name": "teleport", "image": NEW}]}}},
+        "status": {"desiredNumberScheduled": 2},
+    }))
+    .unwrap();
+    let (mut change, mut memory) = (attempt(ChangePhase::Forward), Memory::default());
+    let mut course = |seconds| {
+        let (kind, container) = (WorkloadKind::DaemonSet, "teleport");
+        let of = ChangedWorkload { workload: &daemon_set, kind, container, pods: &pods, may_delete: true };
+        judge(of, &mut change, &mut memory, &PATIENCE, at(seconds))
+    };
+    assert!(matches!(course(60), Course::Waits { code: "progressing", .. }));
+    assert!(matches!(course(100), Course::Waits { code: "watching", .. }));
+    assert_eq!(course(161), Course::Done);
+}
