@@ -117,7 +117,7 @@ impl Scene {
         let agents = self.agents.iter().map(|name| {
             let kind = self.kind(name);
             let mut agent = json!({
-                "name": name, "kind": kind, "watch": "2s", "progress_deadline": "6s", "unhealthy_after": "2s",
+                "name": name, "kind": kind, "watch": "2s", "progress_deadline": "8s", "unhealthy_after": "2s",
             });
             for (key, value) in &more {
                 agent[*key] = value.clone();
