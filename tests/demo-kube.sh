@@ -146,8 +146,8 @@ END
     { policy | grep -v 'name: staging\|name: prod' && echo --- && target 17.1.0 17.2.0; } >"$work/fleet/policy.yaml"
     quietly create -f policy.yaml
     start_program
-    note "The updater asks its source when it starts, and takes the answer with its next look, half a minute later."
-    becomes code up_to_date "the server names 17.1.0 to the agent, as its group has not begun"
+    note "The updater asks its source when it starts."
+    becomes code not_let_go "17.2.0 waits, as its group has not begun"
     shows status
 
     tell "2. The operator starts dev. The agent follows, one pod after the other."

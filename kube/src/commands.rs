@@ -204,6 +204,11 @@ fn describe(
     })
 }
 
+/// A time for people, without fractions of a second.
+fn whole_seconds(time: &str) -> String {
+    time.parse::<Timestamp>().map_or_else(|_| time.to_owned(), |time| format!("{time:.0}"))
+}
+
 fn text(agent: &Value) -> String {
     let word = |key: &str| agent[key].as_str().unwrap_or_default().to_owned();
     let or = |key: &str, otherwise: &str| agent[key].as_str().unwrap_or(otherwise).to_owned();
@@ -217,15 +222,15 @@ fn text(agent: &Value) -> String {
     line("wanted", or("wanted", "not known yet"));
     line("state", or("code", "not looked at yet"));
     line("why", word("why"));
-    line("since", word("since"));
-    line("until", word("until"));
+    line("since", whole_seconds(&word("since")));
+    line("until", whole_seconds(&word("until")));
     line("who", word("who"));
     line("image", word("image"));
     line("owner", word("owner"));
     line("advice", word("owner_remedy"));
     line("before", word("previous"));
     for refusal in agent["refused"].as_array().into_iter().flatten() {
-        let until = refusal["until"].as_str().unwrap_or("release, or a new target");
+        let until = refusal["until"].as_str().map_or("release, or a new target".to_owned(), whole_seconds);
         let [version, reason] =
             ["/version", "/failure/reason"].map(|at| refusal.pointer(at).and_then(Value::as_str).unwrap_or_default());
         line("refused", format!("{version} until {until}: {reason}"));
