@@ -73,6 +73,8 @@ pub struct TallyContext<'a> {
     pub listening: Listening<'a>,
     /// [`crate::fleet::Fleet::silence_margin`].
     pub(crate) silence_margin: u32,
+    /// [`crate::fleet::Fleet::is_alone`].
+    pub(crate) is_alone: bool,
     /// A freeze, or a change that nobody approved, keeps those that were not told.
     pub is_frozen: bool,
     /// Hosts that only ask may be let go one after the other.
@@ -339,11 +341,17 @@ impl TallyContext<'_> {
         let may_go = |course: &FormerCourse| {
             let wanted = if course.group.state == State::RolledBack { self.start } else { self.target };
             let then = TallyContext { group: &course.group, wanted, is_frozen: false, ..*self };
-            let may_be_told = self.now <= course.end.after(ANSWERS_LAST);
+            let may_be_told = self.now <= course.end.after(ANSWERS_LAST) && !self.has_come_since(host, course);
             (may_be_told || is_under_way(host, wanted)) && then.state(host) == HostState::LetGo
         };
         let lets_go = !matches!(group.state, State::Unstarted | State::Halted) && !group.done_while_halted;
         lets_go && group.is_capped() && group.courses.iter().any(may_go)
+    }
+
+    /// It reported that it came to the wanted version after a former course. A server that is alone answers by what it decided last:
+    /// nobody tells that host to go the other way.
+    fn has_come_since(&self, host: &Host, course: &FormerCourse) -> bool {
+        self.is_alone && self.is_updated(host) && host.last().is_some_and(|last| last.at > course.end)
     }
 
     /// It was told before the group turned round for the last time.

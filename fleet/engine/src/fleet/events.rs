@@ -413,7 +413,7 @@ impl<'a> TallyContext<'a> {
         let listening = rollout.listening(now);
         let (rollout, now) = (rollout.number, Moment::of(now));
         let (by_hand, admits_unknown) = (fleet.names.find(BY_HAND), !fleet.is_proven);
-        let silence_margin = fleet.silence_margin;
+        let (silence_margin, is_alone) = (fleet.silence_margin, fleet.is_alone);
         Self {
             rollout,
             group,
@@ -424,6 +424,7 @@ impl<'a> TallyContext<'a> {
             now,
             listening,
             silence_margin,
+            is_alone,
             is_frozen,
             admits_unknown,
         }

@@ -46,6 +46,8 @@ pub struct Fleet {
     /// Seconds before its silence in which a host waits that may update, because another server hears hosts too and may give its slot
     /// away; 0: none does.
     pub silence_margin: u32,
+    /// No other server answers hosts: whatever they are told is what was decided last.
+    pub is_alone: bool,
     /// Texts of hosts.
     pub names: NameTable,
     hosts: Vec<Host>,
@@ -76,6 +78,7 @@ impl Default for Fleet {
             interval: DEFAULT_INTERVAL,
             is_proven: true,
             silence_margin: 0,
+            is_alone: false,
             names: NameTable::default(),
             hosts: Vec::new(),
             by_id: Index::default(),

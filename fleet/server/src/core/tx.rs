@@ -190,7 +190,9 @@ impl Ledger {
             self.state.fleet.interval = self.interval;
             self.snapshot.want(Wanted { epoch, interval_seconds: self.interval });
         }
-        self.state.fleet.silence_margin = if self.store.is_shared() { SILENCE_MARGIN } else { 0 };
+        let is_shared = self.store.is_shared();
+        self.state.fleet.silence_margin = if is_shared { SILENCE_MARGIN } else { 0 };
+        self.state.fleet.is_alone = !is_shared;
         self.is_unkeyed = true;
         self.forgotten.clear();
         self.reports.clear();
