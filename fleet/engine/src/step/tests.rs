@@ -419,6 +419,46 @@ fn what_an_earlier_version_kept_of_a_hold_lasts_until_run() {
     }
 }
 
+/// A group is sent back and run again, and a host comes to the target two seconds later. Where other servers answer, one of them may
+/// still send it back.
+#[test]
+fn who_came_to_the_target_after_its_group_turned_is_counted_at_once_where_one_server_answers() {
+    for (is_alone, updated) in [(true, 1), (false, 0)] {
+        let (mut state, mut fleet) = (state(None, 0), Fleet::default());
+        fleet.is_alone = is_alone;
+        let began = twenty(&mut state, &mut fleet);
+        let after = |seconds| began + SignedDuration::from_secs(seconds);
+        let does = |command: Command, state: &mut RolloutState, fleet: &mut Fleet, now: Timestamp| {
+            state.command(&command, fleet, now).unwrap();
+            state.step(fleet, now);
+        };
+        let a = || vec!["a".to_owned()];
+        does(Command::Start { groups: a(), force: false, ignore_blackout: false }, &mut state, &mut fleet, began);
+        let is_told = |host: &HostId| {
+            let question = Question { host: Some(*host), ..Question::default() };
+            state.answer(&fleet, &question, after(1)).unwrap().update
+        };
+        let host = (1..=20).find(is_told).unwrap();
+        report(host, "2.0.0", Some(Outcome::Updated), &mut state, &mut fleet, after(9));
+        does(Command::Rollback { groups: a(), all_started: false, at_once: false }, &mut state, &mut fleet, after(10));
+        fleet.tell(host, state.rollout.as_ref().unwrap(), true, after(60));
+        report(host, "1.0.0", Some(Outcome::Updated), &mut state, &mut fleet, after(61));
+        state.step(&mut fleet, after(61));
+        does(Command::Run { groups: a(), all: false }, &mut state, &mut fleet, after(62));
+        fleet.tell(host, state.rollout.as_ref().unwrap(), false, after(63));
+        report(host, "2.0.0", Some(Outcome::Updated), &mut state, &mut fleet, after(64));
+        state.step(&mut fleet, after(64));
+        assert_eq!(group_a(&state).tally.updated, updated, "alone: {is_alone}");
+        (1..=20).for_each(|host| fleet.question(host, None, 0, state.rollout.as_ref(), after(108)));
+        state.step(&mut fleet, after(108));
+        assert_eq!(
+            group_a(&state).tally.updated,
+            1,
+            "alone: {is_alone}; an answer is good for half a minute, and is written"
+        );
+    }
+}
+
 /// A group of twenty, of which four may be on their way, is rolled back by a server that does not know what another one told.
 #[test]
 fn who_was_let_go_before_its_group_turned_round_keeps_its_slot_as_long_as_it_may_be_on_its_way() {
