@@ -151,6 +151,11 @@ fn who_may_write_the_state_chooses_no_image() {
         scene.restart();
         scene.told("agent", code);
     }
+    let mut back = open(&from, false);
+    (back["phase"], back["from"]) = ("back".into(), "evil.example/teleport:1.0.0".into());
+    scene.forge("agent", &json!({"attempt": back}).to_string());
+    scene.restart();
+    wait_until(PATIENCE, "it is said", || scene.log().contains("evil.example/teleport:1.0.0, which is of another"));
     assert_eq!(scene.written(), [""; 0]);
     // What the registry has is written, whoever opened the change.
     scene.want("2.0.0", "");

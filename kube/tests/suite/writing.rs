@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use kube_bed::{KubeBed, PatchKind, PodLife};
+use kube_bed::{KubeBed, PodLife};
 use serde_json::{Value, json};
 use testing::cluster::Signer;
 use testing::registry::StandInRegistry;
@@ -146,20 +146,4 @@ fn the_first_agent_of_a_file_is_the_canary_of_the_others() {
         codes.iter().filter(|code| *code == "failed_beside").count() == 2
     });
     assert_eq!(scene.versions(), ["2.0.0", "1.0.0"]);
-}
-
-#[test]
-fn a_neighbour_who_writes_the_state_gains_no_image_of_another_repository() {
-    let Some(bed) = KubeBed::shared() else { return };
-    let mut scene = Scene::new(bed, "neighbour", &["agent"]);
-    scene.deploy("agent");
-    let state = json!({"update_id": "x", "image": scene.image("1.0.0"), "attempt": {
-        "from": "evil.example/teleport:1.0.0", "to": scene.image("1.0.0"), "version": "1.0.0", "phase": "back", "generation": 1,
-        "is_written": false, "has_arrived": false, "since": "2026-01-01T00:00:00Z", "ready": 0, "progress_at": "2026-01-01T00:00:00Z",
-        "was_healthy": true}});
-    let patch = json!({"data": {"statefulset.agent": state.to_string()}});
-    scene.space.client.patch(&scene.space.path("v1", &format!("configmaps/{NAME}")), PatchKind::Merge, &patch).unwrap();
-    scene.start();
-    kube_bed::wait_until(crate::scene::PATIENCE, "it is said", || scene.log().contains("another repository"));
-    assert!(scene.written().is_empty(), "{:?}", scene.written());
 }
