@@ -139,6 +139,23 @@ impl Api {
         self.call(Method::GET, &format!("{}?labelSelector={query}", path.trim_end_matches('/')), None).await
     }
 
+    /// A workload, and the pods that it owns.
+    ///
+    /// Errors: as [`Self::call`].
+    pub async fn workload_and_pods(
+        &self,
+        kind: WorkloadKind,
+        name: &str,
+        container: &str,
+    ) -> KubeResult<(Option<Workload>, Vec<Pod>)> {
+        let workload = self.workload(kind, name).await?;
+        let pods = match &workload {
+            Some(workload) => workload.own(kind, &self.pods(&workload.selector()).await?.items, container),
+            None => Vec::new(),
+        };
+        Ok((workload, pods))
+    }
+
     /// Writes the image of a container, if nobody has changed workload, container or image since `seen`, to and fro included:
     /// a call that comes late changes nothing. Gives the workload as it is then.
     ///

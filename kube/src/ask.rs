@@ -12,24 +12,16 @@ use sources::{Choice, HostKey, Source, Way, Window, Word as SourceWord};
 use yaml::view::LONGEST_FILE;
 
 use crate::config::{KubeAgent, zone};
+use crate::image;
 use crate::plan::{SourceSays, WantedVersion};
+use crate::schedule::Exported;
+use crate::state::KeptState;
 
 /// Longest time of a question, tries and waits included.
 const LONGEST: Duration = Duration::from_secs(60);
 /// A schedule that cannot be used for so long closes no window any more: upstream, too, takes its agent for one that lost its
 /// cluster.
 const GONE: SignedDuration = SignedDuration::from_hours(168);
-
-/// The window that agents export.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Exported {
-    /// None is configured.
-    None,
-    /// It.
-    Window(Window),
-    /// It cannot be used, since when, and why.
-    Lost(Timestamp, String),
-}
 
 /// A question.
 #[derive(Debug, Clone)]
@@ -50,6 +42,22 @@ pub struct SourceQuestion {
     pub is_look: bool,
     /// The version that the source named before, and since when: from then on the jitter runs.
     pub named: Option<(Version, Timestamp)>,
+}
+
+impl SourceQuestion {
+    /// A person's, of an agent that has the image `present`.
+    pub fn new(agent: &KubeAgent, state: &KeptState, present: &str, exported: Exported) -> Self {
+        Self {
+            agent: agent.clone(),
+            update_id: state.update_id.clone(),
+            own: image::version(present, agent.tag.as_deref()),
+            refused: state.refused.iter().map(|refusal| refusal.version.clone()).collect(),
+            exported,
+            signed: None,
+            is_look: true,
+            named: None,
+        }
+    }
 }
 
 /// What was heard.

@@ -139,16 +139,6 @@ pub async fn wish(api: &Api, global: &CommonArgs, name: Option<&str>, what: Wish
     }
 }
 
-/// All that is known of an agent.
-async fn look(api: &Api, agent: &KubeAgent) -> std::result::Result<(Option<Workload>, Vec<Pod>), ApiFault> {
-    let workload = api.workload(agent.kind, &agent.name).await?;
-    let pods = match &workload {
-        Some(workload) => workload.own(agent.kind, &api.pods(&workload.selector()).await?.items, &agent.container),
-        None => Vec::new(),
-    };
-    Ok((workload, pods))
-}
-
 /// `status`.
 ///
 /// Errors: those of the API server.
@@ -159,7 +149,8 @@ pub async fn status(api: &Api, global: &CommonArgs, format: KubeFormat) -> Resul
     let mut all = Vec::new();
     for agent in &config.agents {
         let state = store.state(&agent.key());
-        let (workload, pods) = look(api, agent).await.map_err(unavailable)?;
+        let (workload, pods) =
+            api.workload_and_pods(agent.kind, &agent.name, &agent.container).await.map_err(unavailable)?;
         all.push(describe(api, agent, state, workload.as_ref(), &pods));
     }
     Ok(match format {

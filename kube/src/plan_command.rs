@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::account::account;
 use crate::api::{Api, printable};
-use crate::ask::{Exported, SourceQuestion, ask};
+use crate::ask::{SourceQuestion, ask};
 use crate::cli::{CommonArgs, KubeFormat};
 use crate::config::KubeAgent;
 use crate::hands::FieldOwner;
@@ -14,7 +14,6 @@ use crate::image;
 use crate::keeper::{KeeperContext, beside, cosign_keys};
 use crate::plan::{AgentFacts, AgentPlan, NextStep, SourceSays};
 use crate::prepare::prepare;
-use crate::state::KeptState;
 use crate::tell::SharedNumbers;
 use crate::verdict::Memory;
 
@@ -37,14 +36,8 @@ pub async fn plan(api: &Api, global: &CommonArgs, format: KubeFormat) -> Result<
 async fn of_agent(shared: &KeeperContext, agent: &KubeAgent) -> Result<Value> {
     let unavailable = |fault| Error::new(Code::Network, format!("the API server: {fault}"));
     let now = Timestamp::now();
-    let workload = shared.api.workload(agent.kind, &agent.name).await.map_err(unavailable)?;
-    let pods = match &workload {
-        Some(workload) => {
-            let all = shared.api.pods(&workload.selector()).await.map_err(unavailable)?;
-            workload.own(agent.kind, &all.items, &agent.container)
-        }
-        None => Vec::new(),
-    };
+    let (workload, pods) =
+        shared.api.workload_and_pods(agent.kind, &agent.name, &agent.container).await.map_err(unavailable)?;
     let mut store = shared.store.lock().await;
     store.refresh().await.map_err(unavailable)?;
     let mut state = store.state(&agent.key()).map_err(|why| Error::new(Code::ConfigInvalid, why))?;
@@ -56,7 +49,8 @@ async fn of_agent(shared: &KeeperContext, agent: &KubeAgent) -> Result<Value> {
     if state.attempt.is_none() && !present.is_empty() {
         account(&mut state, agent, &present, owner.as_ref(), now);
     }
-    let asking = question(shared, agent, &state, &present, now).await;
+    let exported = crate::schedule::exported(&shared.api, agent, &mut state.schedule_lost, now).await;
+    let asking = SourceQuestion::new(agent, &state, &present, exported);
     // Nothing else runs in this process.
     let heard = ask(&shared.client, &asking, now);
     let version = match &heard.word {
@@ -90,32 +84,6 @@ async fn of_agent(shared: &KeeperContext, agent: &KubeAgent) -> Result<Value> {
     let remedy = owner.as_ref().and_then(|owner| owner.remedy(agent.kind));
     let has_data = workload.as_ref().is_some_and(|workload| workload.has_data(&agent.container));
     Ok(describe(shared, agent, &plan, &present, owner.map(|owner| owner.manager), remedy, has_data))
-}
-
-async fn question(
-    shared: &KeeperContext,
-    agent: &KubeAgent,
-    state: &KeptState,
-    present: &str,
-    now: Timestamp,
-) -> SourceQuestion {
-    let exported = match &agent.schedule {
-        None => Exported::None,
-        Some(schedule) => match crate::schedule::read(&shared.api, schedule).await {
-            Ok(window) => Exported::Window(window),
-            Err(why) => Exported::Lost(state.schedule_lost.unwrap_or(now), why),
-        },
-    };
-    SourceQuestion {
-        agent: agent.clone(),
-        update_id: state.update_id.clone(),
-        own: image::version(present, agent.tag.as_deref()),
-        refused: state.refused.iter().map(|refusal| refusal.version.clone()).collect(),
-        exported,
-        signed: None,
-        is_look: true,
-        named: None,
-    }
 }
 
 fn describe(

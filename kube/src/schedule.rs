@@ -2,15 +2,37 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use sources::Window;
 
 use crate::api::Api;
-use crate::config::ScheduleObject;
+use crate::config::{KubeAgent, ScheduleObject};
 
-/// Reads it.
-///
+/// The window that agents export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exported {
+    /// None is configured.
+    None,
+    /// It.
+    Window(Window),
+    /// It cannot be used, since when, and why.
+    Lost(Timestamp, String),
+}
+
+/// The window of an agent. `lost`: since when there has been none that can be used.
+pub async fn exported(api: &Api, agent: &KubeAgent, lost: &mut Option<Timestamp>, now: Timestamp) -> Exported {
+    let Some(schedule) = &agent.schedule else { return Exported::None };
+    match read(api, schedule).await {
+        Ok(window) => {
+            *lost = None;
+            Exported::Window(window)
+        }
+        Err(why) => Exported::Lost(*lost.get_or_insert(now), why),
+    }
+}
+
 /// Errors: why there is none, as a part of a sentence.
-pub async fn read(api: &Api, schedule: &ScheduleObject) -> Result<Window, String> {
+async fn read(api: &Api, schedule: &ScheduleObject) -> Result<Window, String> {
     let ScheduleObject { is_secret, name, key } = schedule;
     let kind = if *is_secret { "secrets" } else { "configmaps" };
     let found = api.object(kind, name).await.map_err(|fault| format!("cannot be read ({fault})"))?;

@@ -19,7 +19,7 @@ use tokio::time::{Duration, Instant};
 
 use crate::account::{Deed, account};
 use crate::api::{Api, ApiFault, KubeResult};
-use crate::ask::{Exported, SourceAnswer, SourceQuestion, ask};
+use crate::ask::{SourceAnswer, SourceQuestion, ask};
 use crate::config::{KubeAgent, WriteMode};
 use crate::hands::{FieldOwner, Hand};
 use crate::image;
@@ -404,21 +404,17 @@ impl Keeper {
         if self.asking.is_some() || !is_due {
             return;
         }
-        let exported = self.exported(state, now).await;
+        let exported = crate::schedule::exported(&self.shared.api, &self.agent, &mut state.schedule_lost, now).await;
         if self.seed.is_none() {
             self.seed = self.read_seed().await;
         }
         let fleet = state.fleet.clone().unwrap_or_default();
         let signed = self.seed.clone().filter(|_| fleet.at.is_some());
         let asking = SourceQuestion {
-            agent: self.agent.clone(),
-            update_id: state.update_id.clone(),
-            own: image::version(present, self.agent.tag.as_deref()),
-            refused: state.refused.iter().map(|refusal| refusal.version.clone()).collect(),
-            exported,
             signed: signed.map(|seed| (seed, fleet.epoch, next(fleet.sequence, now))),
             is_look: false,
             named: self.heard.as_ref().and_then(|heard| heard.named.clone()),
+            ..SourceQuestion::new(&self.agent, state, present, exported)
         };
         let shared = self.shared.clone();
         self.asked_at = Some(Instant::now());
@@ -453,18 +449,6 @@ impl Keeper {
                 log("warn", &self.key, "key", fault.what());
                 None
             }
-        }
-    }
-
-    async fn exported(&self, state: &mut KeptState, now: Timestamp) -> Exported {
-        let Some(schedule) = &self.agent.schedule else { return Exported::None };
-        let exported = crate::schedule::read(&self.shared.api, schedule).await;
-        match exported {
-            Ok(window) => {
-                state.schedule_lost = None;
-                Exported::Window(window)
-            }
-            Err(why) => Exported::Lost(*state.schedule_lost.get_or_insert(now), why),
         }
     }
 
