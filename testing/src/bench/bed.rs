@@ -103,7 +103,7 @@ impl Bed {
 
     /// Waits until the agent answers.
     pub fn until_ready(&self) {
-        let ready = "test -S /var/lib/teleport/debug.sock && test -s /run/teleport.pid";
+        let ready = "test -S /var/lib/teleport/debug.sock && kill -0 $(cat /run/teleport.pid)";
         self.bed.until(ready, Duration::from_secs(20));
     }
 }

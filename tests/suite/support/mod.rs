@@ -462,10 +462,10 @@ impl Rig {
         self.until_ready();
     }
 
-    /// Waits until the agent answers that it is ready.
+    /// Waits until the agent is ready: its process lives, and wrote its number once it was (one that was killed leaves its own).
     pub(crate) fn until_ready(&self) {
         self.bed.until(
-            "test -S /var/lib/teleport/debug.sock && test -s /run/teleport.pid",
+            "test -S /var/lib/teleport/debug.sock && kill -0 $(cat /run/teleport.pid)",
             std::time::Duration::from_secs(20),
         );
     }
