@@ -44,19 +44,27 @@ impl Client {
         self.agents.settings.insecure
     }
 
+    /// Longest time for a whole small answer.
+    pub fn longest_question(&self) -> std::time::Duration {
+        self.agents.settings.timeouts.question
+    }
+
     /// Asks and reads the whole answer, at most [`SMALL_BODY`] bytes.
     ///
     /// Errors: [`Code::Network`] when the tries are used up, the answer is too large or is a refused redirect;
     /// [`Code::Interrupted`].
     pub fn ask(&self, ask: &Request, cancelled: Cancelled<'_>) -> Result<Answer> {
         let ask = ask.clone().within(ask.deadline.or(Some(self.agents.settings.timeouts.question)));
-        self.with_retries(&ask, cancelled, |stream, url| {
+        self.with_retries(&ask, cancelled, |stream, ask| {
             let (status, has_end) = (stream.status, stream.length().is_some() || stream.is_chunked());
-            let body = whole(stream.body, SMALL_BODY, url)?;
+            let body = match ask.cut {
+                Some(most) => whole(stream.body.take(most), most, &ask.url)?,
+                None => whole(stream.body, SMALL_BODY, &ask.url)?,
+            };
             if status == 200 && !has_end && !is_closed(&body) {
                 let what = format!(
                     "the answer of {} may be cut: it has no Content-Length, and its last line no end",
-                    shown(url)
+                    shown(&ask.url)
                 );
                 return Err(Failure::passing(Error::new(Code::Network, what)));
             }
@@ -70,9 +78,9 @@ impl Client {
     /// Errors: [`Code::Network`] when there is no answer or it is too large; [`Code::Interrupted`].
     pub fn send(&self, post: &Request, cancelled: Cancelled<'_>) -> Result<Receipt> {
         let longest = post.deadline.unwrap_or(self.agents.settings.timeouts.question);
-        self.attempt(post, Instant::now(), Some(Instant::now() + longest), cancelled, |stream, url| {
+        self.attempt(post, Instant::now(), Some(Instant::now() + longest), cancelled, |stream, post| {
             let Stream { status, headers, body } = stream;
-            Ok(Receipt { status, retry_after: retry_after(&headers), body: whole(body, SHORT_BODY, url)? })
+            Ok(Receipt { status, retry_after: retry_after(&headers), body: whole(body, SHORT_BODY, &post.url)? })
         })
         .map_err(|failure| failure.error)
     }
@@ -96,7 +104,7 @@ impl Client {
         &self,
         ask: &Request,
         cancelled: Cancelled<'_>,
-        finish: fn(Stream, &str) -> Result<T, Failure>,
+        finish: fn(Stream, &Request) -> Result<T, Failure>,
     ) -> Result<T> {
         let (retry, begun) = (&self.agents.settings.retry, Instant::now());
         retry.until_answered(ask.deadline, cancelled, |end| self.attempt(ask, begun, end, cancelled, finish))
@@ -110,12 +118,12 @@ impl Client {
         begun: Instant,
         end: Option<Instant>,
         cancelled: Cancelled<'_>,
-        finish: fn(Stream, &str) -> Result<T, Failure>,
+        finish: fn(Stream, &Request) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let (client, request) = (self.clone(), ask.clone());
         let work = move || {
-            let result = client.exchange(&request, end).and_then(|stream| finish(stream, &request.url));
+            let result = client.exchange(&request, end).and_then(|stream| finish(stream, &request));
             let _ = sender.send(result);
         };
         std::thread::Builder::new().name("http".into()).spawn(work).map_err(|error| {

@@ -28,13 +28,15 @@ pub struct Request {
     pub is_alone: bool,
     /// Longest time for everything, tries and waits and small bodies included.
     pub deadline: Option<Duration>,
+    /// A small body is cut after so many bytes; without it one of more than [`SMALL_BODY`] is an error.
+    pub cut: Option<u64>,
 }
 
 impl Request {
     /// A plain GET.
     pub fn get(url: impl Into<String>) -> Self {
         let (url, headers) = (url.into(), Vec::new());
-        Self { url, head: false, headers, signature: None, json: None, is_alone: false, deadline: None }
+        Self { url, head: false, headers, signature: None, json: None, is_alone: false, deadline: None, cut: None }
     }
 
     /// A plain HEAD.

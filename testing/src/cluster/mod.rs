@@ -14,6 +14,7 @@ pub mod signature;
 pub mod tarball;
 pub mod tls;
 pub mod toy;
+pub mod tuf;
 
 mod cdn;
 mod connection;
@@ -28,3 +29,4 @@ pub use request::Request;
 pub use server::{Auth, Cluster};
 pub use signature::Signer;
 pub use toy::{agent_program, agent_program_path};
+pub use tuf::TufRepository;

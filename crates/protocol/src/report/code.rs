@@ -101,6 +101,20 @@ codes! {
     PathTaken = "path_taken",
     /// An agent that is not ours is newer than the target: a downgrade without a snapshot.
     NewerAgent = "newer_agent",
+    /// Metadata of the TUF repository is older than its signers allow.
+    TufExpired = "tuf_expired",
+    /// This clock is before the program was made: no end of metadata can be judged.
+    TufClock = "tuf_clock",
+    /// Metadata of the TUF repository is not signed as it must be, or is none.
+    TufInvalid = "tuf_invalid",
+    /// The TUF repository went back to what was before.
+    TufRollback = "tuf_rollback",
+    /// The archive is not the one that the signers of the TUF repository mean.
+    TufMismatch = "tuf_mismatch",
+    /// The signers of the TUF repository name no such archive.
+    TufUnlisted = "tuf_unlisted",
+    /// The host's trusted root of TUF is missing or damaged.
+    TufState = "tuf_state",
     /// SIGINT or SIGTERM.
     Interrupted = "interrupted",
     /// Any other failure of the operating system.
@@ -111,10 +125,31 @@ codes! {
 pub const UNHEALTHY: &str = Code::Unhealthy.as_str();
 
 /// What failed there is the way to the version and not the version itself: the host is tried again (FLEET §3).
-pub const OF_THE_WAY: [Code; 4] = [Code::Network, Code::DownloadStalled, Code::LockHeld, Code::Interrupted];
+pub const OF_THE_WAY: [Code; 6] = [
+    Code::Network,
+    Code::DownloadStalled,
+    Code::LockHeld,
+    Code::Interrupted,
+    // The age of metadata and clocks says nothing of a release (DIRECTIVES §5.3).
+    Code::TufExpired,
+    Code::TufClock,
+];
 
 /// What failed there is what the mirror has, which can be repaired there.
-const OF_THE_MIRROR: [Code; 3] = [Code::ArchiveMissing, Code::ChecksumMismatch, Code::ChecksumInvalid];
+const OF_THE_MIRROR: [Code; 7] = [
+    Code::ArchiveMissing,
+    Code::ChecksumMismatch,
+    Code::ChecksumInvalid,
+    Code::TufInvalid,
+    Code::TufRollback,
+    Code::TufMismatch,
+    Code::TufUnlisted,
+];
+
+/// What failed there is what the mirror has or the host trusts, which speaks of no version that runs: nobody goes back for it
+/// (DIRECTIVES §5.3).
+pub const SENDS_NOBODY_BACK: [Code; 5] =
+    [Code::TufInvalid, Code::TufRollback, Code::TufMismatch, Code::TufUnlisted, Code::TufState];
 
 /// Whether what failed is the way to the version, or the mirror: the same version may be good.
 pub fn is_outside_of_the_release(code: &str) -> bool {

@@ -1,0 +1,140 @@
+//! Which delegated role may speak of a file (specification §4.5).
+
+use error::Result;
+use ring::digest;
+use serde_json::Value;
+
+use super::json::Fields;
+use super::keys::RoleKeys;
+use super::roles::{ROOT, SNAPSHOT, TARGETS, TIMESTAMP, invalid};
+
+/// Most bits of the digest that choose one of succinct roles (specification: 1 to 32).
+const MAX_BITS: u64 = 32;
+
+/// A role that may speak of the file.
+pub(super) struct Delegated {
+    pub(super) name: String,
+    pub(super) keys: RoleKeys,
+    /// After it nobody else is asked.
+    pub(super) is_terminating: bool,
+}
+
+/// The roles of `delegations` that may speak of `path`, in their order.
+///
+/// Errors: `tuf_invalid` for delegations that are none, whatever the path is.
+pub(super) fn delegated(delegations: Fields<'_>, path: &str) -> Result<Vec<Delegated>> {
+    let keys = delegations.object("keys")?;
+    let digest = digest::digest(&digest::SHA256, path.as_bytes());
+    let hexadecimal = base16ct::lower::encode_string(digest.as_ref());
+    let mut found = Vec::new();
+    if delegations.map.contains_key("succinct_roles") {
+        if delegations.map.contains_key("roles") {
+            return Err(invalid(delegations.role, "delegations have both roles and succinct_roles"));
+        }
+        let role = delegations.object("succinct_roles")?;
+        let bits = role.number("bit_length", 1)?;
+        if bits > MAX_BITS {
+            return Err(invalid(delegations.role, "bit_length is above 32"));
+        }
+        let (head, digits) = (u64::from_str_radix(&hexadecimal[..8], 16).unwrap_or_default(), bits.div_ceil(4));
+        let bin = head >> (MAX_BITS - bits);
+        let name =
+            format!("{}-{bin:0width$x}", role.text("name_prefix")?, width = usize::try_from(digits).unwrap_or(8));
+        found.push(Delegated {
+            name: usable(delegations, &name)?,
+            keys: RoleKeys::read(keys, role)?,
+            is_terminating: false,
+        });
+        return Ok(found);
+    }
+    for role in delegations.array("roles")? {
+        let role = Fields::of(delegations.role, "a delegated role", Some(role))?;
+        let name = usable(delegations, role.text("name")?)?;
+        let is_terminating = role.bool("terminating")?;
+        let role_keys = RoleKeys::read(keys, role)?;
+        let speaks = match (role.map.get("paths"), role.map.get("path_hash_prefixes")) {
+            (Some(Value::Array(_)), None) => role.texts("paths")?.iter().any(|pattern| fits(pattern, path)),
+            (None, Some(Value::Array(_))) => {
+                role.texts("path_hash_prefixes")?.iter().any(|prefix| hexadecimal.starts_with(*prefix))
+            }
+            _ => {
+                return Err(invalid(
+                    delegations.role,
+                    &format!("the role {name:?} has no paths, or two kinds of them"),
+                ));
+            }
+        };
+        if speaks {
+            found.push(Delegated { name, keys: role_keys, is_terminating });
+        }
+    }
+    Ok(found)
+}
+
+/// Errors: `tuf_invalid` for the name of a top-level role, or none.
+fn usable(delegations: Fields<'_>, name: &str) -> Result<String> {
+    if name.is_empty() || [ROOT, TIMESTAMP, SNAPSHOT, TARGETS].contains(&name) {
+        return Err(invalid(delegations.role, &format!("a delegated role cannot have the name {name:?}")));
+    }
+    Ok(name.to_owned())
+}
+
+/// Whether the shell's pattern fits: `*` and `?` stand for letters within one part of a path.
+fn fits(pattern: &str, path: &str) -> bool {
+    let (patterns, parts) = (pattern.split('/'), path.split('/'));
+    patterns.clone().count() == parts.clone().count()
+        && patterns.zip(parts).all(|(pattern, part)| part_fits(pattern.as_bytes(), part.as_bytes()))
+}
+
+/// In as many steps as pattern and part have letters, multiplied: a pattern is the repository's.
+fn part_fits(pattern: &[u8], part: &[u8]) -> bool {
+    let (mut at, mut letter) = (0, 0);
+    // Where the last star stands, and up to which letter it reaches.
+    let mut star = None;
+    while letter < part.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, letter));
+                at += 1;
+            }
+            Some(wanted) if *wanted == b'?' || part.get(letter) == Some(wanted) => {
+                at += 1;
+                letter += 1;
+            }
+            _ => {
+                let Some((begin, reached)) = star else { return false };
+                star = Some((begin, reached + 1));
+                (at, letter) = (begin + 1, reached + 1);
+            }
+        }
+    }
+    pattern.iter().skip(at).all(|rest| *rest == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stays_within_its_part() {
+        for (pattern, path, is) in [
+            ("*", "a", true),
+            ("*", "a/b", false),
+            ("a/*", "a/b.tar.gz", true),
+            ("a/*.gz", "a/b.tar.gz", true),
+            ("a/*.gz", "a/b.tar.xz", false),
+            ("*/b", "a/b", true),
+            ("teleport-v17.?.*-linux-*-bin.tar.gz", "teleport-v17.1.2-linux-amd64-bin.tar.gz", true),
+            ("teleport-v17.?.*-linux-*-bin.tar.gz", "teleport-v17.12.2-linux-amd64-bin.tar.gz", false),
+            ("a?c", "abc", true),
+            ("a?c", "a/c", false),
+            ("", "", true),
+            ("**a", "ba", true),
+            ("a*", "", false),
+        ] {
+            assert_eq!(fits(pattern, path), is, "{pattern} {path}");
+        }
+        // No pattern takes for ever.
+        assert!(!fits(&"*a".repeat(500), &"a".repeat(400)));
+    }
+}
