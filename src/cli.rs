@@ -115,6 +115,9 @@ pub enum Command {
     Plan(Plan),
     /// Check every installed file, link and unit
     Verify(Verify),
+    /// Ask the TUF repository whose root `enable --tuf-root` gave
+    #[command(subcommand)]
+    Tuf(Tuf),
     /// Go back to the last working version
     Rollback,
     /// Finish or undo an interrupted run
@@ -180,6 +183,12 @@ pub struct Install {
     /// Require that every archive is signed with this public key (P-256, PEM file)
     #[arg(long, value_name = "FILE")]
     pub public_key: Option<PathBuf>,
+    /// Require that the signers of this TUF repository mean every archive (its root.json); "" ends that
+    #[arg(long, value_name = "FILE")]
+    pub tuf_root: Option<String>,
+    /// Where the TUF repository's metadata is [default: BASE_URL/tuf/metadata]; "default" resets it
+    #[arg(long, value_name = "URL")]
+    pub tuf_url: Option<String>,
     /// Number of versions kept on disk; 1 saves space but makes downgrades impossible
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub keep: Option<u32>,
@@ -227,6 +236,20 @@ pub struct Verify {
     /// Repair what differs
     #[arg(long)]
     pub repair: bool,
+}
+
+/// Subcommands of `tuf`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Tuf {
+    /// Verify the repository's metadata now, and show when each role ends
+    Check,
+    /// Whether FILE is what the signers mean by NAME (an archive's name)
+    Verify {
+        /// The name, such as teleport-v17.0.1-linux-amd64-bin.tar.gz
+        name: String,
+        /// The file
+        file: PathBuf,
+    },
 }
 
 /// Options of `recover`.

@@ -18,13 +18,14 @@ use crate::host::{Layout, durable, lock, machine};
 use crate::inspect::{self, FactsFor, places, upgrader};
 use crate::plan::Over;
 use crate::plan::decide::{self, Terms};
-use crate::release::PublicKey;
+use crate::release::{BaseUrl, PublicKey};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
 use crate::run::identity;
 use crate::run::network;
 use crate::run::source;
+use crate::run::tuf;
 use crate::run::wanted::{self, Asking, Purpose};
 
 /// Longest name of a group, bytes.
@@ -59,6 +60,10 @@ pub(crate) fn install(context: &mut Context, args: &Install, kind: Kind) -> Resu
     let mut first = None;
     let token = args.join_token_file.as_deref().map(join_token).transpose()?;
     context.talk.token.replace(token.clone());
+    // What is kept of the trusted repository and is damaged is mended before it is asked.
+    if args.tuf_root.is_some() {
+        tuf::settle(context)?;
+    }
     let status = change::rounds(context, |context, fetched| {
         let updates = inspect::open(context)?;
         let known = match &first {
@@ -72,6 +77,9 @@ pub(crate) fn install(context: &mut Context, args: &Install, kind: Kind) -> Resu
         }
         once(context, args, kind, &updates, known, fetched)
     })?;
+    if args.tuf_root.is_some() {
+        tuf::settle(context)?;
+    }
     // What was taken on the way is not kept.
     if let Some(token) = context.talk.token.borrow().as_deref().filter(|_| !context.talk.is_elsewhere.get()) {
         durable::write(&FleetHost::token_file(&context.layout.versions), token.as_bytes(), MODE)?;
@@ -399,6 +407,25 @@ fn trusted(context: &Context, args: &Install, spec: &mut Spec) -> Result<()> {
         let text = network::pem(file)?;
         text.parse::<PublicKey>().map_err(|error| error.during(file.display()))?;
         spec.public_key = Some(text);
+    }
+    match args.tuf_root.as_deref() {
+        Some("") => {
+            if spec.tuf_root.take().is_some() {
+                context.report.warn("archives are no longer checked against the TUF repository (--tuf-root \"\")");
+            }
+            spec.tuf_url = None;
+        }
+        Some(file) => spec.tuf_root = Some(tuf::given_root(file.as_ref(), context.host.now())?),
+        None => {}
+    }
+    match args.tuf_url.as_deref() {
+        Some("" | DEFAULT) => spec.tuf_url = None,
+        Some(url) => spec.tuf_url = Some(url.parse::<BaseUrl>()?.to_string()),
+        None => {}
+    }
+    if spec.tuf_url.is_some() && spec.tuf_root.is_none() {
+        return Err(Error::new(Code::Usage, "--tuf-url has no effect without a trusted root")
+            .advise("give the repository's root with --tuf-root"));
     }
     Ok(())
 }

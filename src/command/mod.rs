@@ -8,6 +8,7 @@ mod plan;
 mod recover;
 mod rollback;
 mod status;
+mod tuf;
 mod uninstall;
 mod update;
 mod verify;
@@ -74,6 +75,7 @@ fn carry_out(cli: &Cli, context: &mut Context) -> Result<u8> {
         Command::Status(args) => status::run(context, args),
         Command::Plan(args) => plan::run(context, args),
         Command::Verify(args) => verify::run(context, args),
+        Command::Tuf(args) => tuf::run(context, args),
         Command::Rollback => rollback::run(context),
         Command::Recover(args) => recover::run(context, args),
         Command::Uninstall(args) => uninstall::run(context, args),

@@ -15,6 +15,7 @@ use crate::run::fleet;
 use crate::run::network;
 use crate::run::recovery;
 use crate::run::source;
+use crate::run::tuf;
 use crate::run::wanted::{Purpose, Wanted};
 
 /// Runs the command.
@@ -67,6 +68,10 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
         text = format!("source: {source} ({reason})\n{text}");
         json["source"] = source.into();
         json["reason"] = reason.as_str().into();
+    }
+    if let Some(tuf) = tuf::of(context, &updates, spec)? {
+        text = format!("tuf: the archive must be what the signers of {} mean\n{text}", tuf.url);
+        json["tuf"] = tuf.url.as_str().into();
     }
     show(args, &json, &text)
 }

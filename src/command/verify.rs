@@ -17,6 +17,7 @@ use crate::report::{Code, Error, Result};
 use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
 use crate::run::recovery;
+use crate::run::tuf;
 use crate::store::manifest::{self, Manifest};
 use protocol::Revision;
 
@@ -54,6 +55,17 @@ fn tell_others(context: &Context, updates: &Updates) -> Result<()> {
                 dir.display()
             ));
         }
+    }
+    Ok(())
+}
+
+/// An active version that came without the signers of the trusted TUF repository: no damage, for it may have been there before.
+fn tell_unproven(context: &Context, updates: &Updates, facts: &Facts) -> Result<()> {
+    let (Some(tuf), Some(active)) = (tuf::of(context, updates, updates.spec())?, &facts.active) else { return Ok(()) };
+    let manifest = Manifest::read(&context.layout.versions.join(facts.dir_for(active))).ok();
+    if manifest.is_some_and(|manifest| !tuf.has_proven(manifest.tuf.as_ref())) {
+        let what = format!("{active} was installed without the TUF repository that is trusted now, {}", tuf.url);
+        context.report.notice(&what);
     }
     Ok(())
 }
@@ -107,6 +119,7 @@ fn check(context: &mut Context, args: &Verify, fetched: &mut Fetched) -> Result<
         context.report.warn(&error.to_string());
     }
     tell_others(context, &updates)?;
+    tell_unproven(context, &updates, &facts)?;
     if copies.is_empty() {
         tell_no_way_back(context, &facts);
     }

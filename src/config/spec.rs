@@ -74,6 +74,10 @@ pub struct Spec {
     pub ca: Option<String>,
     /// The key archives must be signed with, PEM.
     pub public_key: Option<String>,
+    /// The root of the TUF repository whose signers must mean every archive, JSON as it was given.
+    pub tuf_root: Option<String>,
+    /// Where that repository's metadata is, in place of `tuf/metadata` below the base URL.
+    pub tuf_url: Option<String>,
     /// No TLS verification.
     pub insecure: bool,
     /// How long a committed version is watched.
@@ -191,6 +195,8 @@ record!(Spec, settings;
     min_version,
     ca by filled,
     public_key by filled,
+    tuf_root by filled,
+    tuf_url by filled,
     insecure = false,
     watch = DEFAULT_WATCH,
     health = HealthSettings::default(),

@@ -25,6 +25,7 @@ use crate::database::evidence;
 use crate::host::layout::CREDENTIALS;
 use crate::host::{Host, durable, machine};
 use crate::plan::{Direction, Plan, Step, TAKEN_OVER};
+use crate::release::tuf;
 use crate::report::{Code, Error, IoContext, Result};
 use crate::store::{VersionDir, publish};
 use journal::{Journal, Note, Opening, Record, Writer};
@@ -318,6 +319,7 @@ fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
             durable::remove_file(&file)?;
         }
         durable::remove_tree(&versions.join(TAKEN_OVER))?;
+        tuf::forget(versions)?;
         // Of versions that retention had removed by then: what failed runs of them wrote.
         for entry in durable::entries(versions)? {
             let (name, path) = (entry.file_name(), entry.path());

@@ -14,6 +14,7 @@ use super::{Site, room};
 use crate::host::command::{Command, Output};
 use crate::host::{durable, elf};
 use crate::plan::{Plan, seconds};
+use crate::release::tuf::Tuf;
 use crate::release::{self, BaseUrl, PublicKey};
 use crate::report::{Code, Error, Result, megabytes};
 use crate::store::contents::{AGENT_FILE, UPDATERS};
@@ -33,6 +34,8 @@ pub(crate) struct Supply<'a> {
     pub arch: Arch,
     /// The key that must have signed them.
     pub public_key: Option<PublicKey>,
+    /// The TUF repository whose signers must mean the archive.
+    pub tuf: Option<Tuf>,
     /// The digest that the archive must have, where the source names it.
     pub digest: Option<Digest>,
     /// The binaries wanted; all if empty.
@@ -141,6 +144,11 @@ fn stage(
     bytes: &Cell<u64>,
 ) -> Result<Manifest> {
     let components = (!supply.components.is_empty()).then_some(supply.components);
+    let name = revision.archive_name(supply.arch);
+    let cancelled = || site.signals.cancelled();
+    let ask = |tuf: &Tuf| tuf.proven(supply.client, &name, site.host.now(), &cancelled, &|what| site.report.warn(what));
+    let proven = supply.tuf.as_ref().map(ask).transpose()?;
+    let limits = release::Limits { signed: proven.as_ref().map(|proven| proven.length), ..limits };
     let request = release::StageRequest {
         client: supply.client,
         base: supply.base,
@@ -149,6 +157,7 @@ fn stage(
         staging_dir: staging,
         public_key: supply.public_key.as_ref(),
         digest: supply.digest,
+        proven,
         components,
         now: site.host.now(),
         limits,
@@ -159,7 +168,7 @@ fn stage(
             bytes.set(progress.bytes_done);
             site.report.progress(progress.bytes_done, progress.bytes_total);
         },
-        &|| site.signals.cancelled(),
+        &cancelled,
     )?;
     for note in &staged.notes {
         site.report.debug(note);

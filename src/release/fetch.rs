@@ -87,8 +87,14 @@ impl Origin {
         }
     }
 
-    /// Reads the companion with this suffix.
-    pub(super) fn companion(&self, client: &Client, suffix: &str, cancelled: Cancelled<'_>) -> Result<Small> {
+    /// Reads the companion with this suffix; with `cut` no more than so many bytes of it.
+    pub(super) fn companion(
+        &self,
+        client: &Client,
+        suffix: &str,
+        cut: Option<u64>,
+        cancelled: Cancelled<'_>,
+    ) -> Result<Small> {
         let told = format!("{}{suffix}", self.shown());
         match self {
             Origin::Dir(dir, name) => {
@@ -96,11 +102,11 @@ impl Origin {
                     return Ok(Small::Absent(format!("there is no {told}")));
                 };
                 let mut bytes = Vec::new();
-                file.take(MAX_SMALL).read_to_end(&mut bytes).at("cannot read", &told)?;
+                file.take(cut.unwrap_or(MAX_SMALL)).read_to_end(&mut bytes).at("cannot read", &told)?;
                 Ok(Small::Found(bytes))
             }
             Origin::Url(url) => {
-                let answer = client.ask(&Request::get(format!("{url}{suffix}")), cancelled)?;
+                let answer = client.ask(&Request { cut, ..Request::get(format!("{url}{suffix}")) }, cancelled)?;
                 match answer.status {
                     200 => Ok(Small::Found(answer.body)),
                     // Object stores say 403 for what is not there.
@@ -206,19 +212,7 @@ pub(super) fn pump(
         buffer.truncate(filled);
         hasher.update(&buffer);
         length += filled as u64;
-        if let Some(announced) = limits.announced.filter(|announced| length > *announced) {
-            return Err(Error::new(
-                Code::ArchiveInvalid,
-                format!("{} is larger than the {announced} bytes that its server announced", origin.shown()),
-            )
-            .advise("run the command again; if the error persists, the mirror announces a wrong size"));
-        }
-        if length > limits.max_archive {
-            return Err(Error::new(
-                Code::ArchiveInvalid,
-                format!("{} is larger than {} bytes", origin.shown(), limits.max_archive),
-            ));
-        }
+        check_length(origin, limits, length)?;
         if filled == 0 {
             let (encoding, open_ended) = match body {
                 Body::File(..) => (None, false),
@@ -236,6 +230,23 @@ pub(super) fn pump(
             None => spare = buffer,
         }
     }
+}
+
+/// Errors: `tuf_invalid`, `archive_invalid` where `length` bytes are too many.
+fn check_length(origin: &Origin, limits: &Limits, length: u64) -> Result<()> {
+    let too_long = |limit: Option<u64>| limit.filter(|limit| length > *limit);
+    let (code, why, advice) = if let Some(signed) = too_long(limits.signed) {
+        let why = format!("the {signed} bytes that its signers mean");
+        (Code::TufInvalid, why, "the mirror has another archive under this name")
+    } else if let Some(announced) = too_long(limits.announced) {
+        let advice = "run the command again; if the error persists, the mirror announces a wrong size";
+        (Code::ArchiveInvalid, format!("the {announced} bytes that its server announced"), advice)
+    } else if length > limits.max_archive {
+        (Code::ArchiveInvalid, format!("{} bytes", limits.max_archive), "check the mirror: no release is so large")
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(code, format!("{} is larger than {why}", origin.shown())).advise(advice))
 }
 
 /// The hashing thread's end of the pipe.

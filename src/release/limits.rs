@@ -19,6 +19,8 @@ pub struct Limits {
     pub resume_wait: Duration,
     /// Bytes of the archive for which there is room, where its server has told.
     pub announced: Option<u64>,
+    /// Bytes of the archive as the signers of the TUF repository say.
+    pub signed: Option<u64>,
     /// Bytes that unpacking leaves free on the file system.
     pub reserve: u64,
     /// Most bytes of the archive.
@@ -41,6 +43,7 @@ impl Default for Limits {
             resumes: 5,
             resume_wait: Duration::from_secs(1),
             announced: None,
+            signed: None,
             reserve: space::RESERVE,
             max_archive: 4 << 30,
             max_entry: 2 << 30,

@@ -13,6 +13,7 @@ mod limits;
 pub(crate) mod signature;
 pub(crate) mod space;
 pub(crate) mod stage;
+pub(crate) mod tuf;
 mod unpack;
 mod writer;
 

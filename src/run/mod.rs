@@ -12,6 +12,7 @@ pub(crate) mod reexec;
 pub(crate) mod scope;
 pub(crate) mod source;
 mod source_age;
+pub(crate) mod tuf;
 pub(crate) mod wanted;
 pub(crate) mod watch;
 mod way_back;
@@ -27,7 +28,7 @@ use crate::report::Result;
 pub(crate) fn writes(command: &Command) -> bool {
     match command {
         Command::Verify(args) => args.repair,
-        Command::Status(_) | Command::Plan(_) => false,
+        Command::Status(_) | Command::Plan(_) | Command::Tuf(_) => false,
         Command::Completion { .. } | Command::Version(_) | Command::Man => false,
         _ => true,
     }

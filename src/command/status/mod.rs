@@ -18,6 +18,7 @@ use crate::context::awaited;
 use crate::host::lock;
 use crate::inspect;
 use crate::plan::decide::{self, Decision, Request, Terms};
+use crate::release::tuf;
 use crate::report::{Code, Result};
 use crate::run::fleet;
 use crate::run::network;
@@ -185,6 +186,7 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
         pinned: Some(spec.pinned),
         in_window: directive.map(|directive| directive.in_window),
         fleet: None,
+        tuf: spec.tuf_root.as_deref().and_then(|root| tuf::status(&context.layout.versions, root).ok()),
         last_result: status.last_result.clone(),
         refused: Some(status.refused.clone()),
         delayed: Some(status.delayed.clone()),

@@ -6,6 +6,7 @@ use sources::FleetReason;
 use crate::command::rollback::BY_OPERATOR;
 use crate::config::status::{FailedUpdater, KeptDatabase, LastResult};
 use crate::plan::facts::Refusal;
+use crate::release::tuf::TufStatus;
 use crate::run::reexec::MAX_FAILURES;
 
 /// One look at an installation. `null` is what is not known, or may not be read.
@@ -32,6 +33,7 @@ pub(super) struct StatusReport {
     pub pinned: Option<bool>,
     pub in_window: Option<bool>,
     pub fleet: Option<FleetReason>,
+    pub tuf: Option<TufStatus>,
     pub last_result: Option<LastResult>,
     pub refused: Option<Vec<Refusal>>,
     pub delayed: Option<Vec<Refusal>>,

@@ -15,6 +15,7 @@ use protocol::{Arch, Digest, Revision};
 
 use super::fetch::{self, Fetched, Origin, Shared, Small};
 use super::limits::Limits;
+use super::tuf::Proven;
 use super::unpack::{Rules, unpack};
 use super::{BaseUrl, PublicKey, check};
 use crate::host::signal::Cancelled;
@@ -45,6 +46,8 @@ pub(crate) struct StageRequest<'a> {
     pub public_key: Option<&'a PublicKey>,
     /// The digest that it must have, whatever is announced.
     pub digest: Option<Digest>,
+    /// What the signers of the TUF repository say of it, where one is trusted.
+    pub proven: Option<Proven>,
     /// The only executables wanted, beside `teleport` and an updater.
     pub components: Option<&'a [String]>,
     /// The present time, for the manifest.
@@ -93,6 +96,9 @@ pub(crate) fn stage(
         let what = format!("{} is announced with digest {announced}, but the source names {digest}", origin.shown());
         return Err(Error::new(Code::ChecksumMismatch, what).advise("correct the digest in the source, or the mirror"));
     }
+    if let Some(proven) = &request.proven {
+        proven.check_digest(&origin.shown(), announced)?;
+    }
     let signature = match request.public_key {
         Some(key) => Some((key, signature(&origin, request.client, cancelled)?)),
         None => None,
@@ -103,11 +109,15 @@ pub(crate) fn stage(
             if let Some((key, signature)) = signature {
                 key.verify(fetched.digest, &signature).map_err(|error| error.during(origin.shown()))?;
             }
+            if let Some(proven) = &request.proven {
+                proven.check_length(&origin.shown(), fetched.length)?;
+            }
             check::check_executables(&request.staging_dir.join("bin"), request.arch)?;
             let Revision { version, edition } = request.revision.clone();
             let digest = fetched.digest;
             let mut manifest = Manifest::new(version, edition, request.arch, digest, source_url, request.now, files);
             manifest.components = request.components.map(<[String]>::to_vec);
+            manifest.tuf = request.proven.as_ref().map(|proven| proven.by.clone());
             manifest.write(request.staging_dir)?;
             Ok(Staged { manifest, notes })
         });
@@ -153,7 +163,7 @@ fn origin(client: &Client, base: &BaseUrl, revision: &Revision, arch: Arch) -> O
 
 /// The announced digest. A missing one usually means that the archive itself is not there: that is told instead.
 fn announced(origin: &Origin, client: &Client, cancelled: Cancelled<'_>) -> Result<Digest> {
-    match origin.companion(client, ".sha256", cancelled)? {
+    match origin.companion(client, ".sha256", None, cancelled)? {
         Small::Found(bytes) => {
             Digest::first_token(&bytes).map_err(|error| Error::from(error).during(format!("{}.sha256", origin.shown())))
         }
@@ -166,7 +176,7 @@ fn announced(origin: &Origin, client: &Client, cancelled: Cancelled<'_>) -> Resu
 }
 
 fn signature(origin: &Origin, client: &Client, cancelled: Cancelled<'_>) -> Result<Vec<u8>> {
-    match origin.companion(client, ".sig", cancelled)? {
+    match origin.companion(client, ".sig", None, cancelled)? {
         Small::Found(bytes) => Ok(bytes),
         Small::Absent(told) => Err(Error::new(Code::SignatureInvalid, format!("the signature is missing: {told}"))
             .advise("a public key is configured, so the mirror must also have the .sig file")),

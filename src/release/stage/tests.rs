@@ -60,6 +60,7 @@ impl Bench {
             staging_dir: &self.staging(),
             public_key: self.key.as_ref(),
             digest: None,
+            proven: None,
             components: None,
             now: jiff::Timestamp::UNIX_EPOCH,
             limits: self.limits.clone(),

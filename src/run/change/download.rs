@@ -41,14 +41,15 @@ impl Terms {
     /// `None` where `plan` downloads nothing.
     pub(super) fn of(context: &Context, plan: &Plan, spec: &Spec) -> Option<Self> {
         let (revision, dir) = plan.download()?;
-        let Spec { base_url, public_key, ca, components, https_proxy, http_proxy, no_proxy, .. } = spec.clone();
+        let Spec { base_url, public_key, ca, components, https_proxy, http_proxy, .. } = spec.clone();
         let of_downloads = Spec { base_url, public_key, ca, components, https_proxy, http_proxy, ..Spec::default() };
+        let Spec { tuf_root, tuf_url, no_proxy, .. } = spec.clone();
         Some(Self {
             revision: revision.clone(),
             dir: dir.clone(),
             arch: network::arch(context),
             insecure: network::is_insecure(context, spec),
-            spec: Spec { no_proxy, ..of_downloads },
+            spec: Spec { tuf_root, tuf_url, no_proxy, ..of_downloads },
         })
     }
 }

@@ -27,7 +27,7 @@ pub(crate) use download::Fetched;
 use download::{Order, Terms, download};
 use outcome::{note_failure, refuse_outgoing, say_done};
 pub(crate) use planned::{Planned, planned};
-use planned::{facts, replan, unreadable};
+use planned::{check_signed, facts, replan, unreadable};
 use protocol::Revision;
 use refusals::preflight;
 pub(crate) use refusals::warn_of_running;
@@ -158,6 +158,7 @@ fn under_lock(context: &mut Context, request: &RunRequest<'_>, staged: &mut Fetc
         }
         Planned::Proceed(plan, facts) => (*plan, *facts),
     };
+    check_signed(context, &updates, request, &facts, &plan)?;
     preflight(context)?;
     if request.refuse_outgoing.is_none() {
         fleet::started(context, &plan);

@@ -16,6 +16,8 @@ use crate::plan::{self, Database, Plan, Snapshot, Target};
 use crate::release;
 use crate::report::{Code, Error, Result};
 use crate::run::network;
+use crate::run::tuf;
+use crate::store::manifest::Manifest;
 
 /// The result of planning.
 pub(crate) enum Planned {
@@ -70,6 +72,34 @@ fn check_stored(context: &Context, request: &RunRequest<'_>, facts: &Facts, plan
         }
         _ => Ok(()),
     }
+}
+
+/// A version that is on the disk and is to become active must be what the signers mean, as one that is downloaded; what was verified
+/// with this trust when it was downloaded is so, and a way back asks nobody.
+///
+/// Errors: `tuf_unlisted`, `tuf_mismatch`; those of verifying.
+pub(super) fn check_signed(
+    context: &Context,
+    updates: &Updates,
+    request: &RunRequest<'_>,
+    facts: &Facts,
+    plan: &Plan,
+) -> Result<()> {
+    let target = &request.target;
+    let is_way_back = request.refuse_outgoing.is_some();
+    if plan.fetches() || is_way_back || facts.active.as_ref() == Some(target) {
+        return Ok(());
+    }
+    let spec = request.settings(updates);
+    let Some(tuf) = tuf::of(context, updates, &spec)? else { return Ok(()) };
+    let manifest = Manifest::read(&context.layout.versions.join(facts.dir_for(target)))?;
+    if tuf.has_proven(manifest.tuf.as_ref()) {
+        return Ok(());
+    }
+    let name = target.archive_name(network::arch(context));
+    let (client, cancelled) = (network::client(context, &spec)?, || context.signals.cancelled());
+    let proven = tuf.proven(&client, &name, context.host.now(), &cancelled, &|what| context.report.warn(what))?;
+    proven.check_digest(&format!("{target}, which is on this host,"), manifest.archive_sha256)
 }
 
 /// The facts under the settings that the commit will write: `keep` or a proxy given now counts now.
@@ -143,6 +173,7 @@ pub(super) fn supplied<T>(
         base: &base,
         arch: network::arch(context),
         public_key: spec.public_key.as_deref().map(str::parse).transpose()?,
+        tuf: tuf::of(context, updates, &spec)?,
         digest: request.terms.digests.get(request.target.edition, network::arch(context)),
         components: &spec.components,
         limits: spec.network.limits.clone(),

@@ -46,6 +46,9 @@ pub struct Manifest {
     pub source_url: String,
     /// When it was unpacked.
     pub install_time: Timestamp,
+    /// Who proved that the archive is the one that is meant; absent without TUF.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuf: Option<TufProof>,
     /// The only executables that were unpacked besides the agent and an updater; absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub components: Option<Vec<String>>,
@@ -54,6 +57,17 @@ pub struct Manifest {
     pub updater: Option<UpdaterInfo>,
     /// Every regular file, in the archive's order.
     pub files: Vec<FileEntry>,
+}
+
+/// By which metadata of a TUF repository an archive was verified.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TufProof {
+    /// The digest of the root that the settings trusted.
+    pub trust: Digest,
+    /// The version of the root by then.
+    pub root: u64,
+    /// The version of the targets.
+    pub targets: u64,
 }
 
 /// An updater found to speak our protocol (SPEC §4).
@@ -109,6 +123,7 @@ impl Manifest {
             archive_sha256,
             source_url,
             install_time,
+            tuf: None,
             components: None,
             updater: None,
             files,

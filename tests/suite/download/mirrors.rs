@@ -46,6 +46,11 @@ fn keeps_secrets(image: &Image, ran: &Ran) {
 }
 
 #[test]
+fn with_a_tuf_repository_nothing_is_installed_that_its_signers_do_not_mean() {
+    transcript::play("download/tuf.txt");
+}
+
+#[test]
 fn what_worked_by_hand_works_later_and_from_no_other_place() {
     transcript::play("download/mirrors.txt");
 }

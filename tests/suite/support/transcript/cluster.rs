@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use protocol::report::JOIN_HEADER;
 use testing::cluster::{
-    Archive, Auth, Cluster, Dialect, Elsewhere, Find, FindPath, Misbehaviour, Request, Signer, agent_program,
+    Archive, Auth, Cluster, Dialect, Elsewhere, Find, FindPath, Misbehaviour, Request, Signer, TufRepository,
+    agent_program,
 };
 
 use super::super::{Image, updater};
@@ -14,6 +15,7 @@ use super::super::{Image, updater};
 /// * `publish V…`; `release V [EDITION]`: the cluster names it, too; `wants V [later] [jitter:SECONDS] [edition:NAME] [group:NAME]`; `archive V HOW…` is a release
 ///   `without:` or with a `helper:`, `script:`, `unit:` or `updater:` (`own`: the one under test) or `toy:` (`live.rs`), of an agent with this `behaviour:`, `schema:` or `journal:` mode, `signed:` by a key's number, or with so much `padding:`; `bytes NAME TEXT` is any file with its digest,
 ///   `archive-of V EDITION ARCHITECTURE` one of no program that runs;
+/// * `tuf STEPS`: what the signers of the mirror's TUF repository do, each of the words behind `; ` as `TufRepository::act` takes them, or `names V`;
 /// * `find [BODY]`, `find-at PATH ELSEWHERE`, `dialect NAME`, `auth basic USER PASSWORD`, `auth bearer TOKEN`;
 /// * `say VERSION CRITICAL` (the channel), `draw VERSIONS FROM-TO…` (the graph), `page PATH STATUS TEXT…` (one after the other);
 /// * `misbehave PATH HOW`, `misbehave-times COUNT PATH HOW`, `behave`, `down`, `up`;
@@ -45,6 +47,7 @@ fn has(cluster: &Cluster, verb: &str, words: &[&str]) -> bool {
         ("archive", [version, how @ ..]) => {
             publish(cluster, &archive(Archive::simple(version), how), Find::version(version));
         }
+        ("tuf", [steps]) => steps.split("; ").for_each(|step| signed(cluster, &step.split(' ').collect::<Vec<_>>())),
         ("wants", [version, more @ ..]) => {
             let (mut find, mut group) = (Find::version(version), None);
             for word in more {
@@ -63,6 +66,18 @@ fn has(cluster: &Cluster, verb: &str, words: &[&str]) -> bool {
         _ => return false,
     }
     true
+}
+
+/// What the signers of the mirror's TUF repository do; `names V` is a release.
+fn signed(cluster: &Cluster, words: &[&str]) {
+    let mut repository = TufRepository::at(&cluster.cdn().join("tuf"));
+    match *words {
+        ["names", version] => {
+            let name = format!("teleport-v{version}-linux-amd64-bin.tar.gz");
+            repository.add("targets", &name, &std::fs::read(cluster.cdn().join(&name)).unwrap());
+        }
+        _ => repository.act(words),
+    }
 }
 
 /// The cluster has it, and names it.
