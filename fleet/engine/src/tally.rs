@@ -1,6 +1,7 @@
 //! A host's state in a rollout, and which of its group's counts it is in.
 
 use jiff::Timestamp;
+use protocol::report::code::SENDS_NOBODY_BACK;
 use serde::{Deserialize, Serialize};
 
 use crate::counts::Tally;
@@ -67,6 +68,8 @@ pub struct TallyContext<'a> {
     pub target: Name,
     /// The name of [`BY_HAND`]; `None`: no host has that code.
     pub(crate) by_hand: Option<Name>,
+    /// The names of those codes; `None`: no host has it.
+    pub(crate) sends_nobody_back: [Option<Name>; SENDS_NOBODY_BACK.len()],
     /// When.
     pub now: Moment,
     /// The listening clock.
@@ -247,6 +250,11 @@ impl TallyContext<'_> {
     pub fn failure_code(&self, host: &Host) -> Name {
         let left = || host.last().filter(|last| last.to == host.version && self.reported_failure(host).is_some());
         self.failure(host).map(|failure| failure.code).or_else(|| Some(left()?.code)).unwrap_or_default()
+    }
+
+    /// It reported a failure for which others may go back.
+    fn may_send_back(&self, host: &Host) -> bool {
+        self.failure(host).is_some_and(|failure| !self.sends_nobody_back.contains(&Some(failure.code)))
     }
 
     /// It came to the wanted version once.
@@ -473,7 +481,7 @@ impl Tally {
             self.counted += 1;
             let is_proven = host.enrolled.is_some_and(|enrolled| !enrolled.is_unproven);
             self.counted_failed += u64::from(state == HostState::Failed);
-            self.counted_reported += u64::from(state == HostState::Failed && look.failure(host).is_some() && is_proven);
+            self.counted_reported += u64::from(state == HostState::Failed && is_proven && look.may_send_back(host));
             self.counted_timed_out += u64::from(state == HostState::TimedOut);
             let has_ended = match state {
                 HostState::Updated => was_told || look.has_updated(host),

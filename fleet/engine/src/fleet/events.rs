@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
-use protocol::report::code;
+use protocol::report::code::{self, SENDS_NOBODY_BACK};
 
 use super::{Fleet, is_below};
 use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark, Outcome};
@@ -413,6 +413,7 @@ impl<'a> TallyContext<'a> {
         let listening = rollout.listening(now);
         let (rollout, now) = (rollout.number, Moment::of(now));
         let (by_hand, admits_unknown) = (fleet.names.find(BY_HAND), !fleet.is_proven);
+        let sends_nobody_back = SENDS_NOBODY_BACK.map(|code| fleet.names.find(code.as_str()));
         let (silence_margin, is_alone) = (fleet.silence_margin, fleet.is_alone);
         Self {
             rollout,
@@ -421,6 +422,7 @@ impl<'a> TallyContext<'a> {
             start,
             target,
             by_hand,
+            sends_nobody_back,
             now,
             listening,
             silence_margin,

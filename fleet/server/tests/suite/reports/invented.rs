@@ -24,8 +24,12 @@ fn with_hosts(dir: &std::path::Path, enrolment: &str) -> (Server, Vec<Host>, u64
 
 /// They fail, and say so; the statuses of their reports.
 fn fail(server: &Server, hosts: &[Host], epoch: u64) -> Vec<u16> {
-    let lie = Some(("rolled_back", "1.1.0", "lie"));
-    together(hosts, |host| host.sends(server.addr, &host.says(epoch, "1.0.0", lie)).0)
+    fail_with(server, hosts, epoch, "lie")
+}
+
+fn fail_with(server: &Server, hosts: &[Host], epoch: u64, code: &str) -> Vec<u16> {
+    let failed = Some(("rolled_back", "1.1.0", code));
+    together(hosts, |host| host.sends(server.addr, &host.says(epoch, "1.0.0", failed)).0)
 }
 
 fn invented(numbers: std::ops::Range<u8>) -> Vec<Host> {
@@ -61,6 +65,25 @@ fn under_token_and_approve_invented_hosts_move_nothing_before_and_after_the_star
         let report = server.agents(&["report"]);
         assert!(!report.contains("110"), "{enrolment}: {report}");
     }
+}
+
+/// What is wrong with an archive is no reason to leave a version that runs (DIRECTIVES §5.3).
+#[test]
+fn hosts_that_find_other_bytes_than_their_signers_mean_halt_a_group_and_send_nobody_back() {
+    let dir = dir();
+    let (server, hosts, epoch) = with_hosts(dir.path(), "token");
+    server.agents(&["start-update", "dev"]);
+    assert_eq!(fail_with(&server, &hosts[..3], epoch, "tuf_mismatch"), [200; 3]);
+    server.until("the group halts", || {
+        server.steps();
+        server.group("dev")["state"] == "halted"
+    });
+    // A second kind of failure, of two hosts, would.
+    assert_eq!(fail_with(&server, &hosts[3..6], epoch, "unhealthy"), [200; 3]);
+    server.until("the group goes back", || {
+        server.steps();
+        server.group("dev")["state"] == "rolledback"
+    });
 }
 
 /// Whoever comes first is trusted: so it is the default, and `doctor` says so. But nobody is sent back by it.
