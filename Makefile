@@ -19,8 +19,8 @@ SERVER := --locked --profile server --package teleport-fleet
 KUBE := --locked --release --package teleport-kube-update
 BUILD_X86_64 := $(if $(filter x86_64-%,$(NATIVE)),build,zigbuild)
 include build/static.mk
-SETUPS := $(addprefix setup-,build clocks lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring api kube)
-.PHONY: $(SETUPS) setup help check build static static-fleet static-kube demo demo-kube test test-all test-kube api e2e e2e-vm way-back crash fleet-crash fleet-faults kube-faults kube-figures soak model mutants planted native bench fleet-bench blast fuzz pictures package oci-fleet oci-kube lint docs size clean-beds
+SETUPS := $(addprefix setup-,build clocks lint beds packages selinux vm arm64 sbom fuzz mutants bench fleet-bench browser monitoring api tuf kube)
+.PHONY: $(SETUPS) setup help check build static static-fleet static-kube demo demo-kube test test-all test-kube tuf-client api e2e e2e-vm way-back crash fleet-crash fleet-faults kube-faults kube-figures soak model mutants planted native bench fleet-bench blast fuzz pictures package oci-fleet oci-kube lint docs size clean-beds
 $(SETUPS): setup-%:
 	@tests/setup.sh $*
 
@@ -81,7 +81,7 @@ roots:
 # What `test` leaves to `test-all` is named in .config/nextest.toml.
 test: export NEXTEST_PROFILE ?= test
 test test-all: export TEST_UPDATER := $(DEBUG)/teleport-update
-test test-all: setup-build setup-beds setup-packages setup-selinux setup-browser setup-monitoring
+test test-all: setup-build setup-beds setup-packages setup-selinux setup-browser setup-monitoring setup-tuf
 	@$(MAKE) --jobs 2 roots build
 	$(if $(filter test-all,$@),@tests/api.sh $(DEBUG)/teleport-fleet)
 	@tests/all.sh $(CARGO_FLAGS) --workspace
@@ -94,6 +94,10 @@ test-kube: export NEXTEST_PROFILE := kube
 test-kube: setup-build setup-kube ## Tests with a real Kubernetes API server, from Debian's source (built once, in ten minutes); else skipped
 	MAKEFLAGS= cargo build $(CARGO_FLAGS) --workspace --bins
 	@tests/all.sh $(CARGO_FLAGS) --package kube-bed $(if $(wildcard kube/Cargo.toml),--package teleport-kube-update)
+
+tuf-client: setup-build ## The TUF client of the agent with the command line of the public conformance suite; prints where it is
+	cargo build $(CARGO_FLAGS) --package oracles --bin tuf-client
+	@echo $(abspath $(DEBUG))/tuf-client
 
 api: setup-build setup-api build ## Question the server's API by its own document for five minutes, with schemathesis
 	@tests/api.sh $(DEBUG)/teleport-fleet

@@ -12,6 +12,7 @@ fuzz=0.13.2
 mutants=27.1.0
 axe_core=4.14.1
 schemathesis=4.32.5
+python_tuf=(tuf==7.0.0 "securesystemslib[crypto]==1.4.0")
 
 say() { echo "setup: $*" >&2; }
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -90,14 +91,18 @@ take_promtool() {
 }
 
 # Below the target directory, as nobody else's Python.
-take_schemathesis() {
-    local folder=${CARGO_TARGET_DIR:-$(dirname "${BASH_SOURCE[0]}")/../target}/schemathesis log
-    if [ -x "$folder/bin/schemathesis" ]; then return; fi
-    say "pip install schemathesis $schemathesis"
+# take_python FOLDER WITHOUT PACKAGE...   packages of PyPI, in a folder below target/; WITHOUT them that is so.
+take_python() {
+    local folder=${CARGO_TARGET_DIR:-$(dirname "${BASH_SOURCE[0]}")/../target}/$1 without=$2 log
+    shift 2
+    if [ "$(cat "$folder/taken" 2>/dev/null)" = "$*" ]; then return; fi
+    say "pip install $*"
     log=$(mktemp)
-    if ! { python3 -m venv "$folder" && "$folder/bin/pip" install --quiet "schemathesis==$schemathesis"; } >"$log" 2>&1; then
+    if { python3 -m venv "$folder" && "$folder/bin/pip" install --quiet "$@"; } >"$log" 2>&1; then
+        echo "$*" >"$folder/taken"
+    else
         tail -n 20 "$log" >&2
-        say "no schemathesis: the API is not questioned by its document"
+        say "$without"
         rm -rf "$folder"
     fi
     rm -f "$log"
@@ -105,7 +110,7 @@ take_schemathesis() {
 
 fatal=
 axe=
-api=
+api= tuf=
 kube=
 for group in "$@"; do
     case $group in
@@ -218,9 +223,9 @@ for group in "$@"; do
     monitoring)
         has promtool || take_promtool
         ;;
-    api)
+    api | tuf)
         python3 -c 'import venv, ensurepip' 2>/dev/null || packages+=(python3 python3-venv)
-        api=yes
+        declare "$group=yes"
         ;;
     kube)
         # Tests start one of their own: Debian's need not run.
@@ -229,7 +234,7 @@ for group in "$@"; do
         kube=yes
         ;;
     *)
-        echo "usage: setup.sh build|lint|beds|packages|selinux|vm|arm64|sbom|fuzz|mutants|bench|fleet-bench|browser|monitoring|api|kube.." >&2
+        echo "usage: setup.sh build|lint|beds|packages|selinux|vm|arm64|sbom|fuzz|mutants|bench|fleet-bench|browser|monitoring|api|tuf|kube.." >&2
         exit 2
         ;;
     esac
@@ -263,7 +268,12 @@ if [ -n "$axe" ] && has npm; then
             say "npm failed: pages are not looked at by axe-core"
     fi
 fi
-if [ -n "$api" ]; then take_schemathesis; fi
+if [ -n "$api" ]; then
+    take_python schemathesis "no schemathesis: the API is not questioned by its document" "schemathesis==$schemathesis"
+fi
+if [ -n "$tuf" ]; then
+    take_python python-tuf "no python-tuf: TUF repositories are compared with no other program's" "${python_tuf[@]}"
+fi
 if [ -n "$kube" ]; then
     "$(dirname "${BASH_SOURCE[0]}")/kube/setup.sh"
     "$(dirname "${BASH_SOURCE[0]}")/kube/tools.sh"

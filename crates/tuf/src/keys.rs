@@ -59,6 +59,12 @@ impl VerifyingKey {
     }
 }
 
+/// Whether `signature` is that of the key `key`, as metadata has it, over `message`.
+pub fn verifies(key: &serde_json::Value, message: &[u8], signature: &[u8]) -> bool {
+    let key = Fields::of("", "the key", Some(key)).ok().and_then(VerifyingKey::read);
+    key.is_some_and(|key| key.verifies(message, signature))
+}
+
 /// The DER in a PEM.
 fn pem(text: &str) -> Option<Vec<u8>> {
     let inner = text.trim().strip_prefix("-----BEGIN PUBLIC KEY-----")?.strip_suffix("-----END PUBLIC KEY-----")?;

@@ -13,6 +13,7 @@ use crate::load::{Load, RequestMeter};
 use crate::notify::Meter;
 use crate::servers::Servers;
 use crate::tokens::TokenSet;
+use crate::tuf_site::TufSite;
 
 /// One pointer, since each request has several copies of it.
 #[derive(Clone)]
@@ -29,6 +30,8 @@ pub(crate) struct AppState {
     pub(crate) install_script: Option<Arc<InstallScript>>,
     /// Who shares the store.
     pub(crate) servers: Servers,
+    /// The TUF repository; `None`: there is none.
+    pub(crate) tuf: Option<TufSite>,
     /// Other servers' channels.
     pub(crate) forwards: Forwards,
     /// What the listener has in work.

@@ -14,8 +14,8 @@ use fleet_store::{Finding, FindingLevel};
 use crate::notify::{self, Receiver};
 use crate::oidc::{self, Oidc};
 use crate::reporting::Enrolment;
-use crate::settings::{ServerFile, Settings};
-use crate::terminal;
+use crate::settings::{ServerFile, Settings, tuf_place};
+use crate::{terminal, tuf_site};
 
 /// What a problem ends with.
 const REFUSED: u8 = 1;
@@ -59,6 +59,8 @@ fn installation(options: &Doctor, socket: &Path) -> Result<Vec<Finding>, String>
     let user = user(place.dir());
     let receiver = Receiver::of(file.webhook_url, file.webhook_secret_file)?;
     findings.extend(receiver.map(|receiver| notify::doctor(&receiver, user)));
+    let tuf = tuf_place(file.tuf_repository, file.tuf_online_key)?;
+    findings.extend(tuf.map(|place| tuf_site::doctor(&place, crate::clock::now())));
     let is_secure = file.plain != Some(true) || file.behind_proxy == Some(true);
     let oidc = Oidc::of(file.oidc, file.public_addr.as_deref(), is_secure)?;
     findings.extend(oidc.map(|oidc| oidc::doctor(&oidc, user)));

@@ -27,10 +27,12 @@ mod serve;
 mod servers;
 mod sessions;
 mod settings;
+mod signing;
 mod simulate;
 mod simulation;
 mod terminal;
 mod tokens;
+mod tuf_site;
 mod users;
 mod views;
 
@@ -61,6 +63,8 @@ fn main() -> ExitCode {
         Verb::Restore(options) => offline::restore(&options).map_err(UsageFault::from),
         Verb::Migrate(options) => offline::migrate(&options).map_err(UsageFault::from),
         Verb::Doctor(options) => doctor::doctor(&options, &global).map_err(UsageFault::from),
+        Verb::Tuf(verb) => signing::tuf(&verb, &global),
+        Verb::Mirror(args) => signing::mirror(&args, &global),
         verb => return fleet_cli::run(&verb, &global),
     };
     done.unwrap_or_else(|fault| {

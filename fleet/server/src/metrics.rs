@@ -21,8 +21,10 @@ pub(crate) fn text(
     requests: &RequestMeter,
     versions: &[(String, u64)],
     servers: &[ServerStatus],
+    tuf: &[(String, jiff::Timestamp)],
 ) -> String {
     let mut text = of_servers(servers);
+    text += &of_tuf(tuf);
     text += &of_fleet(snapshot, meter, versions);
     // A string takes whatever is written to it.
     let _ = TextEncoder::new().encode_utf8(&requests.registry.gather(), &mut text);
@@ -49,6 +51,19 @@ fn of_servers(servers: &[ServerStatus]) -> String {
     add("teleport_fleet_server_behind_writes", help, |server| count(server.behind));
     let help = "How much later it is in the database than on the host of a server";
     add("teleport_fleet_server_clock_offset_seconds", help, |server| server.clock_offset as f64 / 1000.0);
+    text
+}
+
+/// When each role of the TUF repository ends.
+fn of_tuf(ends: &[(String, jiff::Timestamp)]) -> String {
+    let mut text = String::new();
+    let name = "teleport_fleet_tuf_role_end_timestamp_seconds";
+    for (index, (role, end)) in ends.iter().enumerate() {
+        if index == 0 {
+            let _ = writeln!(text, "# HELP {name} When a role of the TUF repository ends\n# TYPE {name} gauge");
+        }
+        let _ = writeln!(text, "{name}{} {}", labels(&[("role", role)]), end.as_second());
+    }
     text
 }
 

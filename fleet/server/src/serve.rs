@@ -27,6 +27,7 @@ use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::terminal::Log;
 use crate::tokens::TokenSet;
+use crate::tuf_site::{self, TufSite};
 
 /// Of the admin socket: its owner and its group.
 const SOCKET_MODE: u32 = 0o660;
@@ -74,7 +75,8 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
     let outbound = Outbound::new();
     let (stop, stopped) = watch::channel(false);
     let id = uuid::Uuid::new_v4().to_string();
-    let start = |receiver| notify::start(receiver, &settings.store, id.clone(), &core, &outbound);
+    let tuf = settings.tuf.clone().map(TufSite::new);
+    let start = |receiver| notify::start(receiver, (&settings.store, id.clone()), &core, &outbound, tuf.clone());
     let meter = settings.receiver.clone().map(start).transpose()?;
     let means = AppState {
         ending: stopped.clone(),
@@ -82,6 +84,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
         store: settings.store.clone(),
         install_script: settings.install_script.clone(),
         servers: Servers::default(),
+        tuf: tuf.clone(),
         forwards: Forwards::new(outbound.clone()),
         load: Load::new(),
         requests: RequestMeter::new().map_err(|error| error.to_string())?,
@@ -108,13 +111,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
         tokio::spawn(serve(Listener::Local(local), few(), routes::all(at_socket), until())),
         tokio::spawn(serve(Listener::Tcp(metrics), few(), routes::metrics(app), until())),
     ];
-    if settings.edition.is_none() {
-        // A default would change the edition of hosts that have another one.
-        tracing::warn!(
-            "no edition is configured: a host keeps the edition that it has, and one without an agent cannot enable; set \
-             `edition` (oss, enterprise or enterprise-fips), or give hosts `enable --edition`"
-        );
-    }
+    warn_without_edition(settings);
     tell(&bound, settings.ready_file.as_deref())?;
     wait_for_the_end(tls.as_ref()).await?;
     tell_systemd(&NotifyState::Stopping);
@@ -130,13 +127,24 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
     Ok(())
 }
 
+fn warn_without_edition(settings: &Settings) {
+    if settings.edition.is_none() {
+        // A default would change the edition of hosts that have another one.
+        tracing::warn!(
+            "no edition is configured: a host keeps the edition that it has, and one without an agent cannot enable; set \
+             `edition` (oss, enterprise or enterprise-fips), or give hosts `enable --edition`"
+        );
+    }
+}
+
 /// What is done besides answering, until it is aborted. `own`: id and name of this server.
 fn background(settings: &Settings, app: &App, outbound: Outbound, own: (String, String)) -> Vec<JoinHandle<()>> {
     let gates = tokio::spawn(gates::watch(app.core.clone(), outbound));
     let heads = tokio::spawn(notify::log_heads(settings.store.clone()));
     let known = (Arc::clone(app.core.snapshot()), app.dashboard.sessions.clone());
     let watch = |shared| tokio::spawn(servers::watch(app.servers.clone(), shared, own, known));
-    [gates, heads].into_iter().chain(settings.store.shared().map(watch)).collect()
+    let site = app.tuf.clone().map(|site| tokio::spawn(tuf_site::watch(site)));
+    [gates, heads].into_iter().chain(site).chain(settings.store.shared().map(watch)).collect()
 }
 
 /// Listens on `address`, which `flag` names.

@@ -5,6 +5,7 @@ mod hosts;
 mod resources;
 mod serve;
 mod tokens;
+mod tuf;
 
 use std::path::PathBuf;
 
@@ -21,6 +22,7 @@ pub use hosts::{
 pub use resources::{Apply, Create, EditArgs, Files, Get, Rm, UpdateFile};
 pub use serve::{Doctor, Lint, Migrate, Restore, Serve, SimulateArgs};
 pub use tokens::{Join, TokensArgs, TokensVerb};
+pub use tuf::{MirrorArgs, TufInit, TufKeys, TufOnline, TufSign, TufVerb};
 
 /// Where the server's admin socket is unless something else is said (FLEET §1).
 pub const ADMIN_SOCKET: &str = "/run/teleport-fleet/admin.sock";
@@ -61,9 +63,10 @@ impl FleetCli {
     /// It has not.
     pub fn checked(self) -> Result<Self, clap::Error> {
         let message = match (self.global.format, &self.verb) {
-            (Some(_), Verb::Serve(_) | Verb::Restore(_) | Verb::Migrate(_) | Verb::Completion { .. }) => {
-                "this command has no --format"
-            }
+            (
+                Some(_),
+                Verb::Serve(_) | Verb::Restore(_) | Verb::Migrate(_) | Verb::Mirror(_) | Verb::Completion { .. },
+            ) => "this command has no --format",
             (Some(PrintFormat::Csv), Verb::Hosts(hosts)) if hosts.verb.is_none() => return Ok(self),
             (Some(PrintFormat::Csv), _) => "--format csv is for the list of hosts: teleport-fleet hosts --format csv",
             _ => return Ok(self),
@@ -123,7 +126,7 @@ pub enum PrintFormat {
     Csv,
 }
 
-/// The verbs. `serve`, `lint`, `simulate`, `restore`, `migrate` and `doctor` are the server program's own; [`crate::run()`] does the others.
+/// The verbs. `serve`, `lint`, `simulate`, `restore`, `migrate`, `tuf`, `mirror` and `doctor` are the server program's own; [`crate::run()`] does the others.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Verb {
     /// Run the server
@@ -177,6 +180,11 @@ pub enum Verb {
     Restore(Restore),
     /// Move a fleet from a file to PostgreSQL, or back; its servers are stopped, and everything is held
     Migrate(Migrate),
+    /// Make a TUF repository, sign it, publish it, look at it
+    #[command(subcommand)]
+    Tuf(Box<TufVerb>),
+    /// Fill a mirror with archives, each verified
+    Mirror(MirrorArgs),
     /// Check this installation of the server
     Doctor(Doctor),
     /// Print a shell completion script

@@ -72,6 +72,12 @@ pub struct Serve {
     /// The secret that signs them, mode 0600; it is read again for each
     #[arg(long, value_name = "FILE", env = "TELEPORT_FLEET_WEBHOOK_SECRET_FILE", hide_env_values = true)]
     pub webhook_secret_file: Option<PathBuf>,
+    /// Directory of a TUF repository: it is served at /tuf/metadata/, and watched
+    #[arg(long, value_name = "DIR", env = "TELEPORT_FLEET_TUF_REPOSITORY", hide_env_values = true)]
+    pub tuf_repository: Option<PathBuf>,
+    /// Key of its snapshot and timestamp, which are then refreshed here: a PEM file, mode 0600, or exec:COMMAND
+    #[arg(long, value_name = "KEY", env = "TELEPORT_FLEET_TUF_ONLINE_KEY", hide_env_values = true)]
+    pub tuf_online_key: Option<String>,
     /// OpenID Connect provider by which people log in to the dashboard, as it names itself
     #[arg(long, value_name = "URL", env = "TELEPORT_FLEET_OIDC_ISSUER", hide_env_values = true)]
     pub oidc_issuer: Option<String>,

@@ -149,6 +149,8 @@ fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(
         | Verb::Simulate(_)
         | Verb::Restore(_)
         | Verb::Migrate(_)
+        | Verb::Tuf(_)
+        | Verb::Mirror(_)
         | Verb::Doctor(_)
         | Verb::Completion { .. }
         | Verb::Complete { .. }

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::event::{WebhookEvent, name, shown};
+use crate::tuf_site::TufAlert;
 
 /// After so long somebody should hear that something is still held.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -45,6 +46,8 @@ pub(super) struct Observation<'a> {
     pub(super) unconfirmed: Option<Timestamp>,
     /// Past rollouts.
     pub(super) past: &'a [Rollout],
+    /// Of the TUF repository.
+    pub(super) tuf: &'a [TufAlert],
     /// The present time.
     pub(super) now: Timestamp,
 }
@@ -53,6 +56,7 @@ pub(super) struct Observation<'a> {
 pub(super) fn conditions(seen: &Observation<'_>) -> Vec<Condition> {
     let mut found: Vec<Condition> = store(seen).into_iter().collect();
     found.extend(held(seen.book));
+    found.extend(seen.tuf.iter().map(of_tuf));
     let rollout = seen.book.rollout.as_ref();
     let groups = rollout.into_iter().flat_map(|rollout| rollout.groups.iter().map(move |group| (rollout, group)));
     found.extend(groups.filter_map(|(rollout, group)| stuck(rollout, group, seen)));
@@ -116,6 +120,18 @@ fn store(seen: &Observation<'_>) -> Option<Condition> {
     // Where it never answered since the start there is no time.
     let since = Some(since).filter(|since| *since > Timestamp::UNIX_EPOCH);
     Some(condition("store_unavailable", since, STORE_GONE, what))
+}
+
+fn of_tuf(alert: &TufAlert) -> Condition {
+    Condition {
+        key: alert.key.clone(),
+        kind: alert.kind,
+        rollout: None,
+        since: None,
+        after: SignedDuration::ZERO,
+        what: alert.what.clone(),
+        data: json!({ "role": alert.role }),
+    }
 }
 
 fn held(book: &RolloutState) -> Vec<Condition> {

@@ -14,6 +14,7 @@ use fleet_store::{StorePlace, StoreReader};
 
 use crate::core::Core;
 use crate::outbound::Outbound;
+use crate::tuf_site::TufSite;
 
 pub(crate) use meter::Meter;
 pub(crate) use settings::doctor;
@@ -29,15 +30,15 @@ use webhook::Webhook;
 /// The thread cannot be started: one line.
 pub(crate) fn start(
     receiver: Receiver,
-    place: &StorePlace,
-    id: String,
+    (place, id): (&StorePlace, String),
     core: &Core,
     outbound: &Outbound,
+    tuf: Option<TufSite>,
 ) -> Result<Arc<Meter>, String> {
     let meter = Arc::new(Meter::default());
     let webhook = Webhook { receiver, outbound: outbound.clone() };
     let (store, snapshot) = ((place.clone(), id), Arc::clone(core.snapshot()));
-    let teller = Teller::begin(store, snapshot, core.events(), Arc::clone(&meter), webhook);
+    let teller = Teller::begin(store, (snapshot, tuf), core.events(), Arc::clone(&meter), webhook);
     let thread = std::thread::Builder::new().name(format!("tell-{WEBHOOK}")).spawn(move || teller.run());
     thread.map(|_| meter).map_err(|error| format!("cannot start a thread: {error}"))
 }

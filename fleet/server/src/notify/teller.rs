@@ -16,6 +16,7 @@ use super::lasting::{self, Observation};
 use super::meter::Meter;
 use super::webhook::{WEBHOOK, Webhook};
 use crate::core::Snapshot;
+use crate::tuf_site::TufSite;
 
 /// Between two notes of the audit log's head (FLEET §8).
 pub(super) const HEAD_EVERY: Duration = Duration::from_secs(60 * 60);
@@ -47,6 +48,7 @@ pub(super) struct Teller {
     tells: Cell<bool>,
     lease_due: Cell<Instant>,
     snapshot: Arc<Snapshot>,
+    tuf: Option<TufSite>,
     events: Receiver<AuditEntry>,
     meter: Arc<Meter>,
     webhook: Webhook,
@@ -67,7 +69,7 @@ impl Teller {
     /// A teller of `webhook`; one that is new is told what comes from now on.
     pub(super) fn begin(
         (store, id): (StorePlace, String),
-        snapshot: Arc<Snapshot>,
+        (snapshot, tuf): (Arc<Snapshot>, Option<TufSite>),
         events: Receiver<AuditEntry>,
         meter: Arc<Meter>,
         webhook: Webhook,
@@ -80,6 +82,7 @@ impl Teller {
             tells: Cell::new(false),
             lease_due: Cell::new(lasting_due),
             snapshot,
+            tuf,
             events,
             meter,
             webhook,
@@ -285,7 +288,9 @@ impl Teller {
         let before = place.lasting.clone();
         let now = crate::clock::now();
         let unconfirmed = (!self.snapshot.is_good()).then(|| self.snapshot.confirmed());
-        let found = lasting::conditions(&Observation { book: &public.rollouts, unconfirmed, past: &self.past, now });
+        let tuf = self.tuf.as_ref().map(|site| site.alerts(now)).unwrap_or_default();
+        let seen = Observation { book: &public.rollouts, unconfirmed, past: &self.past, tuf: &tuf, now };
+        let found = lasting::conditions(&seen);
         while let Some((key, event)) = lasting::next(&mut place, &found, &public.rollouts, now) {
             if !self.tell(&event) {
                 return;

@@ -127,6 +127,9 @@ fn public(of: &mut Document) {
         .note("404 where `public_addr` is not configured.")
         .takes(SCRIPT)
         .answer::<String>("200", DONE, "text/x-shellscript");
+    of.add(None, "get /tuf/metadata/{file}", "tufMetadata", "A file of the TUF repository")
+        .note("404 where `tuf_repository` is not configured, and for a file that is not there.")
+        .answer::<String>("200", DONE, "application/json");
     for (path, id, what) in [(V1, "V1", "without `v`, and with a line feed"), (WEBAPI, "Webapi", "with `v`")] {
         of.add(None, &format!("get {path}/version"), &format!("channelVersion{id}"), "A channel's version (RFD 0109)")
             .note(FORWARD_NOTE)

@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::core::counts;
 use crate::failure::ApiFailure;
 use crate::metrics;
+use crate::tuf_site::TufSite;
 
 /// Longest wait for the number of hosts of each version: a scrape ends after ten seconds.
 const COUNTED_WITHIN: Duration = Duration::from_secs(1);
@@ -36,6 +37,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
     let versions = tokio::time::timeout(COUNTED_WITHIN, app.core.run(|tx| Ok(counts::versions(tx)))).await;
     let versions = versions.ok().and_then(Result::ok).unwrap_or_default();
     let servers = app.servers.all();
-    let text = metrics::text(app.core.snapshot(), app.meter.as_deref(), &app.requests, &versions, &servers);
+    let tuf = app.tuf.as_ref().map(TufSite::ends).unwrap_or_default();
+    let text = metrics::text(app.core.snapshot(), app.meter.as_deref(), &app.requests, &versions, &servers, &tuf);
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }

@@ -6,6 +6,7 @@ use axum::Router;
 use axum::extract::{FromRequestParts, OriginalUri, RawQuery, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use fleet_engine::answer::{HostAnswer, Question};
 use fleet_engine::names::NameTable;
@@ -39,6 +40,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/graph", get(update_graph))
         .route("/api/upgrades_info/v1/graph", get(update_graph))
         .route("/scripts/install.sh", get(install_script))
+        .route("/tuf/metadata/{file}", get(tuf_metadata))
         .route("/v1/{*channel}", get(v1_channel))
         .route("/webapi/automaticupgrades/channel/{*channel}", get(webapi_channel))
 }
@@ -106,6 +108,20 @@ async fn install_script(State(app): State<App>, RawQuery(query): RawQuery) -> Ht
             Code::NotFound,
             "this server does not know by which address hosts reach it: set public_addr in its configuration",
         )),
+    }
+}
+
+/// A file of the TUF repository.
+async fn tuf_metadata(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Response {
+    let nothing = |what: &str| HttpReply(Reply::error(Code::NotFound, what)).into_response();
+    let Some(site) = app.tuf.clone() else {
+        return nothing("this server has no TUF repository: set tuf_repository in its configuration");
+    };
+    // As it was asked for: names of roles stand there encoded, and so they do on the disk.
+    let name = uri.path().rsplit('/').next().unwrap_or_default().to_owned();
+    match tokio::task::spawn_blocking(move || site.file(&name)).await {
+        Ok(Some(bytes)) => ([(header::CONTENT_TYPE, "application/json")], bytes).into_response(),
+        _ => nothing("the TUF repository has no such file"),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::fault::UsageFault;
 use crate::notify::Receiver;
 use crate::oidc::{self, Oidc};
 use crate::reporting::{self, Reporting};
+use crate::tuf_site::TufPlace;
 use written::NO_COMMAND;
 pub(crate) use written::ServerFile;
 
@@ -57,6 +58,8 @@ pub(crate) struct Settings {
     pub(crate) reporting: Reporting,
     /// Who is told what happens; `None`: nobody.
     pub(crate) receiver: Option<Receiver>,
+    /// The TUF repository that is served and refreshed; `None`: none.
+    pub(crate) tuf: Option<TufPlace>,
     /// Who names the people that log in to the dashboard; `None`: tokens alone do.
     #[cfg_attr(not(feature = "oidc"), allow(dead_code, reason = "it is none"))]
     pub(crate) oidc: Option<Oidc>,
@@ -100,6 +103,7 @@ impl Settings {
             edition: edition.or(file.edition),
             reporting: reporting(serve, &file)?,
             receiver: receiver(serve, &file)?,
+            tuf: tuf(serve, &file)?,
             oidc: oidc(serve, &file, public_addr.as_deref(), tls.is_some() || is_behind_proxy)?,
             install_script: install_script(serve, &file, public_addr.as_deref())?,
             tls,
@@ -199,6 +203,21 @@ fn receiver(serve: &Serve, file: &ServerFile) -> Result<Option<Receiver>, UsageF
         serve.webhook_secret_file.clone().or(file.webhook_secret_file.clone()),
     );
     receiver.map_err(fault(is_said))
+}
+
+fn tuf(serve: &Serve, file: &ServerFile) -> Result<Option<TufPlace>, UsageFault> {
+    let is_said = serve.tuf_repository.is_some() || serve.tuf_online_key.is_some();
+    let dir = serve.tuf_repository.clone().or(file.tuf_repository.clone());
+    tuf_place(dir, serve.tuf_online_key.clone().or(file.tuf_online_key.clone())).map_err(fault(is_said))
+}
+
+/// Of a configuration, for `doctor` too. Errors: a key without a repository.
+pub(crate) fn tuf_place(dir: Option<PathBuf>, online_key: Option<String>) -> Result<Option<TufPlace>, String> {
+    match (dir, online_key) {
+        (Some(dir), online_key) => Ok(Some(TufPlace { dir, online_key })),
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err("tuf_online_key needs tuf_repository: the directory that `tuf init` made".to_owned()),
+    }
 }
 
 fn oidc(

@@ -39,6 +39,10 @@ pub(crate) struct ServerFile {
     pub(crate) report_interval_seconds: Option<u32>,
     pub(crate) webhook_url: Option<String>,
     pub(crate) webhook_secret_file: Option<PathBuf>,
+    /// The directory of a TUF repository.
+    pub(crate) tuf_repository: Option<PathBuf>,
+    /// The key of its online roles.
+    pub(crate) tuf_online_key: Option<String>,
     pub(crate) oidc: oidc::OidcFile,
 }
 
@@ -50,7 +54,7 @@ pub(super) const NO_COMMAND: &str =
 type Taking = fn(&mut ServerFile, &Node) -> Result<(), String>;
 
 /// Every key.
-const KEYS: [(&str, Taking); 25] = [
+const KEYS: [(&str, Taking); 27] = [
     ("data", |file, value| set(&mut file.data, value)),
     ("store", |file, value| set(&mut file.store, value)),
     ("listen", |file, value| set_address(&mut file.listen, value)),
@@ -70,6 +74,8 @@ const KEYS: [(&str, Taking); 25] = [
     ("report_interval_seconds", |file, value| set_interval(&mut file.report_interval_seconds, value)),
     ("webhook_url", |file, value| set(&mut file.webhook_url, value)),
     ("webhook_secret_file", |file, value| set(&mut file.webhook_secret_file, value)),
+    ("tuf_repository", |file, value| set(&mut file.tuf_repository, value)),
+    ("tuf_online_key", |file, value| set(&mut file.tuf_online_key, value)),
     ("oidc_issuer", |file, value| set(&mut file.oidc.issuer, value)),
     ("oidc_client_id", |file, value| set(&mut file.oidc.client_id, value)),
     ("oidc_client_secret_file", |file, value| set(&mut file.oidc.client_secret_file, value)),

@@ -29,4 +29,5 @@ mod start;
 mod stop;
 mod support;
 mod transcripts;
+mod tuf;
 mod typed;

@@ -1,0 +1,184 @@
+//! The TUF repository that this server serves and keeps from ending (DIRECTIVES §5.5).
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fleet_store::Finding;
+use fleet_tuf::{Refreshed, SigningKey, SiteRepository, Verdict};
+use http_client::{Client, HttpSettings};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::clock;
+
+/// Between two looks: much shorter than the shortest time that is good.
+const EVERY: Duration = Duration::from_secs(600);
+/// Before an offline role ends somebody is told twice: people must meet for it.
+const EARLY: [i64; 2] = [30, 7];
+/// Most bytes of a file: no host takes more.
+const MAX_FILE: u64 = 1 << 20;
+/// Longest name of a file, bytes.
+const MAX_NAME: usize = 255;
+
+/// Where the repository is, and the key of its online roles.
+#[derive(Debug, Clone)]
+pub(crate) struct TufPlace {
+    /// The repository's directory.
+    pub(crate) dir: PathBuf,
+    /// The key; `None`: it is refreshed elsewhere.
+    pub(crate) online_key: Option<String>,
+}
+
+/// The repository, and what was last found there.
+#[derive(Debug, Clone)]
+pub(crate) struct TufSite {
+    pub(crate) place: TufPlace,
+    found: Arc<Mutex<Found>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Found {
+    verdict: Option<Verdict>,
+    /// Why hosts would not accept it, or it could not be refreshed.
+    fault: Option<String>,
+}
+
+/// What somebody must hear.
+#[derive(Debug, Clone)]
+pub(crate) struct TufAlert {
+    /// Each is told once.
+    pub(crate) key: String,
+    /// The kind of the event.
+    pub(crate) kind: &'static str,
+    /// A sentence without its end.
+    pub(crate) what: String,
+    /// The role, where it is of one.
+    pub(crate) role: Option<String>,
+}
+
+impl TufSite {
+    /// Nothing of it was looked at yet.
+    pub(crate) fn new(place: TufPlace) -> Self {
+        Self { place, found: Arc::default() }
+    }
+
+    fn found(&self) -> Found {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The bytes of a file that hosts ask for; `None`: there is none. May wait for the disk.
+    pub(crate) fn file(&self, name: &str) -> Option<Vec<u8>> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-~%".contains(&byte);
+        let is_name = name.len() <= MAX_NAME && name.bytes().all(is_plain) && !name.starts_with('.');
+        let is_ours = is_name && name.ends_with(".json");
+        is_ours.then(|| fleet_cli::read_file(&self.place.dir.join("metadata").join(name), MAX_FILE).ok())?
+    }
+
+    /// The end of each role, as it was last found.
+    pub(crate) fn ends(&self) -> Vec<(String, Timestamp)> {
+        let verdict = self.found().verdict;
+        verdict.into_iter().flat_map(|verdict| verdict.ends).map(|end| (end.role, end.end)).collect()
+    }
+
+    /// What somebody must hear at `now`.
+    pub(crate) fn alerts(&self, now: Timestamp) -> Vec<TufAlert> {
+        let Found { verdict, fault } = self.found();
+        let mut alerts: Vec<TufAlert> = fault.into_iter().map(|fault| failed(&fault)).collect();
+        for end in verdict.into_iter().flat_map(|verdict| verdict.ends) {
+            let verb = match end.role.as_str() {
+                tuf::ROOT => "tuf rotate",
+                tuf::TARGETS => "tuf add",
+                _ => continue,
+            };
+            let is_near = |days: &i64| end.end.duration_since(now) <= SignedDuration::from_hours(24 * days);
+            alerts.extend(EARLY.iter().filter(|days| is_near(days)).map(|days| {
+                let (dir, at) = (self.place.dir.display(), end.end);
+                let what = format!(
+                    "The role {} of the TUF repository ends at {at}, and then no host installs anything: `teleport-fleet {verb} {dir}`, \
+                     signatures, `tuf commit`",
+                    end.role
+                );
+                let key = format!("tuf {} {at} {days}", end.role);
+                TufAlert { key, kind: "tuf_expiring", what, role: Some(end.role.clone()) }
+            }));
+        }
+        alerts
+    }
+
+    /// Looks, and refreshes what the online key signs. May wait for the disk.
+    pub(crate) fn look(&self, now: Timestamp) {
+        let refreshed = self.place.online_key.as_deref().map(|key| refresh(&self.place.dir, key, now));
+        if let Some(Ok(Refreshed::Renewed(version))) = refreshed {
+            tracing::info!(version, "the timestamp of the TUF repository is new");
+        }
+        let checked = check(&self.place.dir, now);
+        // Of two faults that of the repository is what hosts see.
+        let fault = match (&checked, refreshed) {
+            (Err(error), _) => Some(error.clone()),
+            (Ok(_), Some(Err(error))) => Some(error),
+            (Ok(_), _) => None,
+        };
+        let before = self.found().fault;
+        if fault != before {
+            match &fault {
+                Some(fault) => tracing::error!(fault, "the TUF repository is not as it must be"),
+                None => tracing::info!("the TUF repository is as it must be again"),
+            }
+        }
+        let kept = self.found().verdict;
+        let verdict = checked.ok().or(kept);
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Found { verdict, fault };
+        for alert in self.alerts(now).iter().filter(|alert| alert.role.is_some()) {
+            tracing::warn!("{}", alert.what);
+        }
+    }
+}
+
+fn failed(fault: &str) -> TufAlert {
+    let what = format!("Hosts may soon refuse the TUF repository: {fault}");
+    TufAlert { key: "tuf_failed".to_owned(), kind: "tuf_failed", what, role: None }
+}
+
+fn refresh(dir: &Path, key: &str, now: Timestamp) -> Result<Refreshed, String> {
+    let refreshed = SigningKey::read(key).and_then(|key| SiteRepository::open(dir)?.refresh(&key, 0, now));
+    refreshed.map_err(|error| error.to_string())
+}
+
+/// What a host finds that trusts the first root.
+fn check(dir: &Path, now: Timestamp) -> Result<Verdict, String> {
+    let client = Client::new(&HttpSettings::default()).map_err(|error| error.to_string())?;
+    let root = dir.join("metadata/1.root.json");
+    let checked = fleet_tuf::check(&dir.display().to_string(), &root, &client, now, &[]);
+    checked.map(|(verdict, _)| verdict).map_err(|error| error.to_string())
+}
+
+/// Looks each ten minutes, as long as the server runs.
+pub(crate) async fn watch(site: TufSite) {
+    let mut due = tokio::time::interval(EVERY);
+    due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        due.tick().await;
+        let site = site.clone();
+        if tokio::task::spawn_blocking(move || site.look(clock::now())).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What `doctor` finds.
+pub(crate) fn doctor(place: &TufPlace, now: Timestamp) -> Finding {
+    let site = TufSite::new(TufPlace { online_key: None, ..place.clone() });
+    site.look(now);
+    let dir = place.dir.display();
+    let key = place.online_key.as_deref().map(SigningKey::read);
+    if let Some(fault) = site.found().fault.or_else(|| key?.err().map(|error| error.to_string())) {
+        return Finding::problem(
+            format!("the TUF repository {dir}: {fault}"),
+            "teleport-fleet tuf check says what a host finds",
+        );
+    }
+    match site.alerts(now).into_iter().next_back() {
+        Some(alert) => Finding::warning(alert.what, "teleport-fleet tuf check says when each role ends"),
+        None => Finding::ok(format!("hosts accept the TUF repository {dir}")),
+    }
+}

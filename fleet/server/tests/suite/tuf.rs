@@ -1,0 +1,374 @@
+//! `tuf`, `mirror` and `/tuf/metadata/`: a repository that several people sign, what hosts find there, and what comes of a cut.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use rustix::io::Errno;
+use tempfile::TempDir;
+use testing::cluster::{Archive, Cluster, Misbehaviour, Signer, TufRepository};
+use testing::crash::injector::{self, Action, Call, Scope};
+
+use crate::support::{Server, dir, program};
+
+/// The archive that the first targets name.
+const NAME: &str = "teleport-v1.0.0-linux-amd64-bin.tar.gz";
+/// The next one.
+const NEXT: &str = "teleport-v2.0.0-linux-amd64-bin.tar.gz";
+/// The keys of the people, and the server's.
+const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "online"];
+
+/// A directory with keys, archives, and maybe a repository.
+struct Site(TempDir);
+
+impl Site {
+    /// With keys, and two archives in `archives/`.
+    fn bare() -> Self {
+        let site = Self(dir());
+        KEYS.iter().for_each(|key| drop(site.ok(&format!("tuf key {key}"))));
+        std::fs::create_dir(site.path("archives")).unwrap();
+        std::fs::write(site.path(&format!("archives/{NAME}")), "first").unwrap();
+        std::fs::write(site.path(&format!("archives/{NEXT}")), "second").unwrap();
+        site
+    }
+
+    /// With a repository that names the first archive.
+    fn new() -> Self {
+        let site = Self::bare();
+        site.all(
+            "tuf init repo --root-key a.pub --root-key b.pub --root-key c.pub --targets-key d.pub --targets-key e.pub --online-key online.pub
+             tuf add repo archives/teleport-v1.0.0-linux-amd64-bin.tar.gz
+             tuf sign repo --key a
+             tuf sign repo --key b
+             tuf sign repo --key d --check archives
+             tuf sign repo --key e --check archives
+             tuf commit repo --online-key online",
+        );
+        site
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn run(&self, line: &str) -> Output {
+        let words: Vec<&str> = line.split(' ').collect();
+        program(&words).current_dir(self.0.path()).output().unwrap()
+    }
+
+    #[track_caller]
+    fn ok(&self, line: &str) -> String {
+        let output = self.run(line);
+        assert!(output.status.success(), "{line}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs each line.
+    #[track_caller]
+    fn all(&self, lines: &str) {
+        lines.lines().map(str::trim).for_each(|line| drop(self.ok(line)));
+    }
+
+    /// Runs a line that must be refused with this status, and gives what it said.
+    #[track_caller]
+    fn refuses(&self, line: &str, status: i32, said: &str) {
+        let output = self.run(line);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{line}: {stderr}");
+        assert!(stderr.contains(said) && stderr.lines().count() == 1, "{line}: {stderr}");
+    }
+
+    /// Whether a host with the first root accepts what is published.
+    fn is_accepted(&self) -> bool {
+        self.run("tuf check repo --root repo/metadata/1.root.json").status.success()
+    }
+
+    /// The same, byte for byte.
+    fn copied(&self) -> Self {
+        let copy = Self(dir());
+        let from = format!("{}/.", self.0.path().display());
+        let status = std::process::Command::new("cp").args(["-a", &from]).arg(copy.0.path()).status();
+        assert!(status.unwrap().success());
+        copy
+    }
+}
+
+#[test]
+fn a_repository_needs_two_people_for_each_archive_and_keys_that_can_be_lost() {
+    let site = Site::bare();
+    let three = "--root-key a.pub --root-key b.pub --root-key c.pub";
+    for (keys, said) in [
+        (
+            "--root-key a.pub --root-key b.pub --targets-key d.pub --targets-key e.pub --online-key online.pub",
+            "--no-spare",
+        ),
+        (&format!("{three} --targets-key a.pub --targets-key e.pub --online-key online.pub"), "both root and targets"),
+        (&format!("{three} --targets-key d.pub --targets-key e.pub --online-key d.pub"), "both targets and timestamp"),
+        (&format!("{three} --targets-key d.pub --targets-key d.pub --online-key online.pub"), "given twice"),
+        (&format!("{three} --targets-key d.pub --online-key online.pub"), "2 signatures cannot be asked for"),
+        (&format!("{three} --targets-key d.pub --targets-key e.pub --online-key online"), "PUBLIC KEY"),
+        (&format!("{three} --targets-key d.pub --targets-key e.pub"), "no key for snapshot"),
+        (
+            &format!("{three} --targets-key d.pub --targets-key e.pub --online-key online.pub --timestamp-days 3"),
+            "less than 4 periods",
+        ),
+    ] {
+        site.refuses(&format!("tuf init repo {keys}"), 2, said);
+        assert!(!site.path("repo/policy.json").exists(), "{keys}");
+    }
+    site.refuses("tuf add repo", 2, "no repository");
+    site.refuses("tuf key a", 1, "a: ");
+    site.all(&format!("tuf init repo {three} --targets-key d.pub --targets-key e.pub --online-key online.pub"));
+    site.refuses(
+        &format!("tuf init repo {three} --targets-key d.pub --targets-key e.pub --online-key online.pub"),
+        2,
+        "already",
+    );
+    site.refuses("tuf commit repo --online-key online", 1, "root version 1 has 0 of the 2 signatures");
+    site.refuses("tuf sign repo --key online", 2, "nothing that waits");
+    site.all("tuf sign repo --key a\ntuf sign repo --key c");
+    site.all(&format!("tuf add repo archives/{NAME}"));
+    site.refuses("tuf sign repo --key d", 2, "--check");
+    // The second signer's own copy is another one, or lacks.
+    std::fs::create_dir(site.path("own")).unwrap();
+    site.refuses("tuf sign repo --key d --check own", 1, "is not there");
+    std::fs::write(site.path(&format!("own/{NAME}")), "evil!").unwrap();
+    site.refuses("tuf sign repo --key d --check own", 1, "[tuf_mismatch]");
+    site.all("tuf sign repo --key d --check archives");
+    site.refuses("tuf commit repo --online-key online", 1, "targets version 1 has 1 of the 2 signatures");
+    // The same person again is one.
+    site.all("tuf sign repo --key d --check archives");
+    site.refuses("tuf commit repo --online-key online", 1, "targets version 1 has 1 of the 2 signatures");
+    site.all("tuf sign repo --key e --unchecked");
+    site.refuses("tuf commit repo --online-key e", 2, "online key");
+    site.all("tuf commit repo --online-key online");
+    assert!(site.is_accepted());
+    let record = std::fs::read_to_string(site.path("repo/signatures.jsonl")).unwrap();
+    assert!(record.lines().last().unwrap().ends_with(r#""compared":false}"#), "{record}");
+    // What is published once need not be compared again.
+    site.all(&format!("tuf add repo archives/{NEXT} --remove {NAME}"));
+    site.refuses(&format!("tuf add repo --remove {NAME}"), 2, "name no");
+    site.all("tuf sign repo --key d --check archives\ntuf sign repo --key e --check archives\ntuf commit repo --online-key online");
+    site.all("tuf add repo\ntuf sign repo --key d\ntuf sign repo --key e\ntuf commit repo --online-key online");
+    assert!(site.is_accepted());
+}
+
+#[test]
+fn keys_are_rotated_and_a_command_can_sign() {
+    let site = Site::new();
+    site.all("tuf key f\ntuf rotate repo --targets-key d.pub --targets-key f.pub");
+    site.refuses("tuf commit repo --online-key online", 1, "of the present root keys");
+    site.all("tuf sign repo --key a\ntuf sign repo --key b");
+    site.refuses("tuf commit repo --online-key online", 1, "targets version 2 has 0 of the 2 signatures");
+    site.all("tuf sign repo --key d\ntuf sign repo --key f\ntuf commit repo --online-key online");
+    assert!(site.is_accepted());
+    // The online key, and two of three root keys.
+    site.all("tuf key g\ntuf key h\ntuf key other\ntuf rotate repo --root-key a.pub --root-key g.pub --root-key h.pub --online-key other.pub");
+    site.all("tuf sign repo --key g\ntuf sign repo --key h");
+    site.refuses("tuf commit repo --online-key other", 1, "of the present root keys");
+    site.all("tuf sign repo --key a\ntuf sign repo --key b");
+    site.refuses("tuf commit repo --online-key online", 2, "online key");
+    site.all("tuf commit repo --online-key other");
+    assert!(site.is_accepted());
+    // OpenSSL in the place of a key in a device.
+    let command = "openssl dgst -sha256 -sign ec.pem";
+    let openssl =
+        |words: &[&str]| std::process::Command::new("openssl").args(words).current_dir(site.0.path()).output();
+    if openssl(&["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "ec.pem"]).is_err() {
+        return eprintln!("skipped: there is no openssl");
+    }
+    openssl(&["pkey", "-in", "ec.pem", "-pubout", "-out", "ec.pub"]).unwrap();
+    site.all("tuf rotate repo --targets-key d.pub --targets-key ec.pub\ntuf sign repo --key a\ntuf sign repo --key g\ntuf sign repo --key d");
+    let sign = |key: &str| program(&["tuf", "sign", "repo", "--key", key]).current_dir(site.0.path()).output().unwrap();
+    assert!(sign(&format!("exec:{command}")).status.success());
+    assert_eq!(sign("exec:false").status.code(), Some(1));
+    site.all("tuf commit repo --online-key other");
+    assert!(site.is_accepted());
+}
+
+#[test]
+fn a_directory_that_went_back_is_not_published_again() {
+    let site = Site::new();
+    let before = site.copied();
+    site.all("tuf refresh repo --online-key online --above 7");
+    std::fs::copy(site.path("repo/published.json"), before.path("repo/published.json")).unwrap();
+    before.refuses("tuf refresh repo --online-key online", 1, "--above 8");
+    before.all("tuf refresh repo --online-key online --above 8");
+    assert!(before.is_accepted());
+}
+
+/// The verbs that publish, cut short at each call that changes something: hosts accept what is there, and the verb comes to its end
+/// when it is run again.
+#[test]
+fn what_is_published_is_accepted_wherever_a_verb_is_killed_or_fails() {
+    let mut site = Site::new();
+    let published = |site: &Site| std::fs::read(site.path("repo/metadata/timestamp.json")).unwrap();
+    let verbs = [
+        ("", "tuf refresh repo --online-key online --above 20"),
+        (
+            "tuf add repo archives/teleport-v2.0.0-linux-amd64-bin.tar.gz\ntuf sign repo --key d --check archives\ntuf sign repo --key e --check archives",
+            "tuf commit repo --online-key online",
+        ),
+        (
+            "tuf rotate repo --root-key a.pub --root-key b.pub --root-key c.pub\ntuf sign repo --key a\ntuf sign repo --key c",
+            "tuf commit repo --online-key online",
+        ),
+    ];
+    for (before, verb) in verbs {
+        before.lines().for_each(|line| drop(site.ok(line)));
+        let words: Vec<&str> = verb.split(' ').collect();
+        let cut = |site: &Site, action: &mut dyn FnMut(&Call) -> Action| {
+            injector::run(program(&words).current_dir(site.0.path()), Scope::Changes, action)
+        };
+        let done = site.copied();
+        let calls = cut(&done, &mut |_| Action::Pass).calls.len();
+        assert!(calls > 8 && done.is_accepted(), "{verb}: {calls} calls");
+        for action in [
+            Action::Kill,
+            Action::Fail(Errno::IO.raw_os_error()),
+            Action::Fail(Errno::NOSPC.raw_os_error()),
+            Action::Short,
+        ] {
+            for number in 1..=calls {
+                let here = site.copied();
+                let old = published(&here);
+                cut(&here, &mut |call| if call.number == number { action } else { Action::Pass });
+                assert!(here.is_accepted(), "{verb}: {action:?} at {number} of {calls}");
+                let is_done = published(&here) != old;
+                // Again: it does what is left, or says that nothing is.
+                let again = here.run(verb);
+                let said = String::from_utf8_lossy(&again.stderr).into_owned();
+                assert!(
+                    again.status.success() || (is_done && said.contains("nothing waits")),
+                    "{verb}: {number}: {said}"
+                );
+                assert!(here.is_accepted() && published(&here) != old, "{verb}: {action:?} at {number}");
+            }
+        }
+        site = done;
+    }
+}
+
+/// Python's TUF, below the directory of builds; `None`, said so: it is not there.
+fn python() -> Option<PathBuf> {
+    let below = Path::new(env!("CARGO_BIN_EXE_teleport-fleet")).ancestors().nth(3).unwrap();
+    let found = below.join("python-tuf/bin/python");
+    let found = found.exists().then_some(found);
+    if found.is_none() {
+        eprintln!("skipped: there is no python-tuf (tests/setup.sh tuf)");
+    }
+    found
+}
+
+#[test]
+fn python_tuf_accepts_our_repositories_and_we_accept_its() {
+    let Some(python) = python() else { return };
+    let script = testing::beds::checkout("tests/tuf/python_tuf.py");
+    let run = |words: &[&str]| std::process::Command::new(&python).arg(&script).args(words).output().unwrap();
+    let site = Site::new();
+    site.all("tuf rotate repo --root-key a.pub --root-key b.pub --root-key c.pub\ntuf sign repo --key a\ntuf sign repo --key c\ntuf commit repo --online-key online");
+    let word = |name: &str| site.path(name).display().to_string();
+    let (root, metadata) = (word("repo/metadata/1.root.json"), word("repo/metadata"));
+    let accepted = run(&["accept", &root, &metadata, NAME, &word(&format!("archives/{NAME}"))]);
+    assert!(accepted.status.success(), "{accepted:?}");
+    assert_eq!(run(&["accept", &root, &metadata, NAME, &word("a.pub")]).status.code(), Some(1));
+    for kind in ["flat", "delegated", "bins", "rsa", "p256", "rotated"] {
+        let place = word(kind);
+        let made = run(&["make", kind, &place]);
+        assert!(made.status.success(), "{kind}: {made:?}");
+        let client = http_client::Client::new(&http_client::HttpSettings::default()).unwrap();
+        let (root, names) = (site.path(kind).join("root.json"), ["target".to_owned(), "none".to_owned()]);
+        let found = fleet_tuf::check(&place, &root, &client, jiff::Timestamp::now(), &names).unwrap().1;
+        assert!(found[0].as_ref().is_some_and(|file| file.is(b"the file that is meant")), "{kind}");
+        assert!(found[1].is_none(), "{kind}");
+    }
+}
+
+#[test]
+fn a_mirror_has_archives_whole_and_verified_or_not_at_all() {
+    let site = Site::bare();
+    let cluster = Cluster::start(&site.path("cluster"));
+    let signer = Signer::fixed(1);
+    std::fs::write(site.path("release.pem"), signer.public_key_pem()).unwrap();
+    let archive = Archive::simple("1.0.0").signed(&signer);
+    cluster.publish(&archive);
+    let from = format!("--from {} --ca-file {}", cluster.base_url(), site.path("cluster/ca.pem").display());
+    let mirror = format!("mirror --versions 1.0.0 --edition oss --to mirror {from}");
+    let whole = site.path(&format!("mirror/{NAME}"));
+    // The connection breaks; what came is gone on with.
+    cluster.misbehave_times(&format!("{NAME}$"), Misbehaviour::CutAfter { bytes: 100_000 }, 1);
+    site.refuses(&mirror, 1, "goes on from there");
+    assert!(!whole.exists());
+    cluster.behave();
+    cluster.forget_requests();
+    site.ok(&mirror);
+    let asked = cluster.requests_to(&format!("/cdn/{NAME}"));
+    assert!(asked.iter().any(|asked| asked.header("range") == Some("bytes=100000-")), "{asked:?}");
+    assert_eq!(std::fs::read(&whole).unwrap(), std::fs::read(cluster.cdn().join(NAME)).unwrap());
+    // Again: nothing is downloaded.
+    cluster.forget_requests();
+    assert!(site.ok(&mirror).contains("is there, verified"));
+    assert!(cluster.requests_to(&format!("/cdn/{NAME}$")).is_empty());
+    // A key.
+    site.ok(&format!("{mirror} --public-key release.pem"));
+    assert!(site.path(&format!("mirror/{NAME}.sig")).exists());
+    // What the key did not sign, what TUF's signers do not mean, what is damaged.
+    std::fs::write(site.path("other.pem"), Signer::fixed(2).public_key_pem()).unwrap();
+    let other = mirror.replace("--to mirror", "--to second");
+    site.refuses(&format!("{other} --public-key other.pem"), 1, "[signature_invalid]");
+    let mut repository = TufRepository::at(&cluster.cdn().join("tuf"));
+    let root = cluster.cdn().join("tuf/metadata/1.root.json");
+    let with_tuf = format!("{other} --tuf-root {}", root.display());
+    site.refuses(&with_tuf, 1, "[tuf_unlisted]");
+    repository.add("targets", NAME, b"another one");
+    site.refuses(&with_tuf, 1, "[tuf_mismatch]");
+    repository.add("targets", NAME, &std::fs::read(&whole).unwrap());
+    std::fs::write(cluster.cdn().join(NAME), "damaged").unwrap();
+    site.refuses(&with_tuf, 1, "[checksum_mismatch]");
+    assert!(std::fs::read_dir(site.path("second")).unwrap().next().is_none(), "nothing of it is there");
+    std::fs::copy(&whole, cluster.cdn().join(NAME)).unwrap();
+    site.ok(&with_tuf);
+    site.refuses(&mirror.replace("1.0.0", "9.0.0"), 1, "[archive_missing]");
+    site.refuses(&mirror.replace("oss", "free"), 2, "--edition");
+}
+
+#[test]
+fn a_server_serves_its_repository_keeps_it_from_ending_and_says_when_people_must_sign() {
+    let site = Site::new();
+    let words = ["--plain", "--tuf-repository", "repo", "--tuf-online-key", "online"];
+    let words =
+        words.map(|word| if word.starts_with("--") { word.to_owned() } else { site.path(word).display().to_string() });
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let file = |name: &str| std::fs::read_to_string(site.path(&format!("repo/{name}"))).unwrap();
+    // As if half of the time were over.
+    let policy = file("policy.json").replace("604800", "60480000");
+    std::fs::write(site.path("repo/policy.json"), policy).unwrap();
+    let data = dir();
+    let server = Server::with(data.path(), &words);
+    server.until("the timestamp is new", || file("metadata/timestamp.json").contains("\"version\":2"));
+    for name in ["1.root.json", "1.targets.json", "timestamp.json"] {
+        assert_eq!(server.get(&format!("/tuf/metadata/{name}")), (200, file(&format!("metadata/{name}"))), "{name}");
+    }
+    for name in ["policy.json", "2.root.json", "..%2fpolicy.json", "%2e%2e/policy.json", ".timestamp.json.new", "x"] {
+        assert_eq!(server.get(&format!("/tuf/metadata/{name}")).0, 404, "{name}");
+    }
+    server.until("it was looked at", || server.metrics().contains("tuf_role_end_timestamp_seconds{role=\"root\"}"));
+    assert!(!server.log().contains("ends at"), "{}", server.log());
+    drop(server);
+    // The targets end in a week: who runs the server hears of it, and doctor says the command.
+    let policy = file("policy.json").replace("7776000", "600000");
+    std::fs::write(site.path("repo/policy.json"), policy).unwrap();
+    site.all("tuf add repo\ntuf sign repo --key d\ntuf sign repo --key e\ntuf commit repo --online-key online");
+    let server = Server::with(data.path(), &words);
+    server.until("it is told", || server.log().contains("The role targets of the TUF repository ends at"));
+    let config = site.path("fleet.yaml");
+    std::fs::write(&config, format!("tuf_repository: {}\n", site.path("repo").display())).unwrap();
+    let words = ["doctor", "--config", config.to_str().unwrap(), "--data", data.path().to_str().unwrap()];
+    let said = program(&words).output().unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(said.contains("warning  The role targets of the TUF repository ends at"), "{said}");
+    drop(server);
+    // A repository that hosts refuse.
+    std::fs::remove_file(site.path("repo/metadata/1.root.json")).unwrap();
+    let said = String::from_utf8(program(&words).output().unwrap().stdout).unwrap();
+    assert!(said.contains("problem  the TUF repository"), "{said}");
+}
