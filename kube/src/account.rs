@@ -1,11 +1,8 @@
 //! Takes note of what others did with the image since the last look (KUBE §6). Pure.
 
-use jiff::Timestamp;
-
-use crate::config::KubeAgent;
-use crate::hands::{FieldOwner, Hand};
-use crate::image;
-use crate::state::{CONTEST_PERIOD, Contested, KeptState};
+use crate::hands::Hand;
+use crate::plan::AgentLook;
+use crate::state::{CONTEST_PERIOD, Contested};
 
 /// After so many set-backs within [`CONTEST_PERIOD`] this program writes no more.
 const MOST_SET_BACK: usize = 3;
@@ -23,26 +20,22 @@ pub enum Deed {
     Contested(String),
 }
 
-/// Takes note of `present`, the image that the workload has, where no change of ours is under way.
-pub fn account(
-    state: &mut KeptState,
-    agent: &KubeAgent,
-    present: &str,
-    owner: Option<&FieldOwner>,
-    now: Timestamp,
-) -> Deed {
+/// Takes note of the image that the workload has, where no change of ours is under way.
+pub fn account(look: &mut AgentLook<'_>) -> Deed {
+    let (present, own, now, state) = (look.present(), look.own(), look.now, &mut look.state);
+    if state.attempt.is_some() || present.is_empty() {
+        return Deed::None;
+    }
     state.set_back.retain(|at| now.duration_since(*at) < CONTEST_PERIOD);
     if state.image == present {
         return Deed::None;
     }
     let before = std::mem::replace(&mut state.image, present.to_owned());
     let was_ours = std::mem::take(&mut state.is_written);
-    let version = |image: &str| image::version(image, agent.tag.as_deref());
-    let (Some(left), Some(owner)) = (version(&before), owner) else { return Deed::None };
+    let (Some(left), Some(owner)) = (look.agent.version(&before), &look.owner) else { return Deed::None };
     let manager = owner.manager.clone();
     if owner.hand == Hand::Person {
-        let is_older = version(present).is_some_and(|now| now.precedes(&left));
-        if !is_older {
+        if !own.is_some_and(|own| own.precedes(&left)) {
             return Deed::None;
         }
         state.obey(left.clone(), format!("{manager} went back from {left} by hand"), now);

@@ -8,8 +8,9 @@ use kube::{Client, Config};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::config::KubeAgent;
 use crate::hands::MANAGER;
-use crate::workload::{Pod, PodList, Workload, WorkloadKind};
+use crate::workload::{Pod, PodList, Workload};
 
 /// Longest time of a call: a list of pods takes milliseconds.
 const LONGEST_CALL: Duration = Duration::from_secs(10);
@@ -33,22 +34,11 @@ pub enum ApiFault {
     Away(String),
 }
 
-impl ApiFault {
-    /// What the server said.
-    pub fn what(&self) -> &str {
-        match self {
-            Self::NotFound(what)
-            | Self::Conflict(what)
-            | Self::Invalid(what)
-            | Self::Denied(what)
-            | Self::Away(what) => what,
-        }
-    }
-}
-
 impl std::fmt::Display for ApiFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.what())
+        let (Self::NotFound(what) | Self::Conflict(what) | Self::Invalid(what) | Self::Denied(what) | Self::Away(what)) =
+            self;
+        f.write_str(what)
     }
 }
 
@@ -115,58 +105,42 @@ impl Api {
         }
     }
 
-    fn core(&self, kind: &str, name: &str) -> String {
-        format!("/api/v1/namespaces/{}/{kind}/{name}", self.namespace)
-    }
-
-    fn apps(&self, kind: WorkloadKind, name: &str) -> String {
-        format!("/apis/apps/v1/namespaces/{}/{}/{name}", self.namespace, kind.plural())
-    }
-
-    /// A workload; `None`: there is none.
-    ///
-    /// Errors: as [`Self::call`].
-    pub async fn workload(&self, kind: WorkloadKind, name: &str) -> KubeResult<Option<Workload>> {
-        present(self.call(Method::GET, &self.apps(kind, name), None).await)
-    }
-
-    /// The pods that a selector names.
-    ///
-    /// Errors: as [`Self::call`].
-    pub async fn pods(&self, selector: &str) -> KubeResult<PodList> {
-        let path = self.core("pods", "");
-        let query = http_client::encoded(selector);
-        self.call(Method::GET, &format!("{}?labelSelector={query}", path.trim_end_matches('/')), None).await
-    }
-
-    /// A workload, and the pods that it owns.
-    ///
-    /// Errors: as [`Self::call`].
-    pub async fn workload_and_pods(
-        &self,
-        kind: WorkloadKind,
-        name: &str,
-        container: &str,
-    ) -> KubeResult<(Option<Workload>, Vec<Pod>)> {
-        let workload = self.workload(kind, name).await?;
-        let pods = match &workload {
-            Some(workload) => workload.own(kind, &self.pods(&workload.selector()).await?.items, container),
-            None => Vec::new(),
+    /// Where the objects of a kind are.
+    fn place(&self, kind: &str) -> String {
+        let group = match kind {
+            "Lease" => "apis/coordination.k8s.io/v1",
+            "Event" => "apis/events.k8s.io/v1",
+            "ConfigMap" | "Secret" | "Pod" => "api/v1",
+            _ => "apis/apps/v1",
         };
-        Ok((workload, pods))
+        format!("/{group}/namespaces/{}/{}s", self.namespace, kind.to_ascii_lowercase())
+    }
+
+    /// The workload of an agent; `None`: there is none.
+    ///
+    /// Errors: as [`Self::call`].
+    pub async fn workload(&self, agent: &KubeAgent) -> KubeResult<Option<Workload>> {
+        let mut found: Option<Workload> = self.object(agent.kind.name(), &agent.name).await?;
+        found.iter_mut().for_each(|workload| workload.kind = agent.kind);
+        Ok(found)
+    }
+
+    /// The pods that a workload owns; none where there is no workload.
+    ///
+    /// Errors: as [`Self::call`].
+    pub async fn pods(&self, workload: Option<&Workload>, agent: &KubeAgent) -> KubeResult<Vec<Pod>> {
+        let Some(workload) = workload else { return Ok(Vec::new()) };
+        let query = http_client::encoded(&workload.selector());
+        let path = format!("{}?labelSelector={query}", self.place("Pod"));
+        let all: PodList = self.call(Method::GET, &path, None).await?;
+        Ok(workload.own(&all.items, &agent.container))
     }
 
     /// Writes the image of a container, if nobody has changed workload, container or image since `seen`, to and fro included:
     /// a call that comes late changes nothing. Gives the workload as it is then.
     ///
     /// Errors: as [`Self::call`]; `Invalid` where a test failed.
-    pub async fn write_image(
-        &self,
-        kind: WorkloadKind,
-        seen: &Workload,
-        container: &str,
-        image: &str,
-    ) -> KubeResult<Workload> {
+    pub async fn write_image(&self, seen: &Workload, container: &str, image: &str) -> KubeResult<Workload> {
         let missing = || ApiFault::Invalid(format!("there is no container {container} any more"));
         let index = seen.index(container).ok_or_else(missing)?;
         let place = format!("/spec/template/spec/containers/{index}");
@@ -177,8 +151,7 @@ impl Api {
             { "op": "test", "path": format!("{place}/image"), "value": seen.image(container) },
             { "op": "replace", "path": format!("{place}/image"), "value": image },
         ]);
-        let path = format!("{}?fieldManager={}", self.apps(kind, &seen.metadata.name), self.manager);
-        self.call(Method::PATCH, &path, Some(("application/json-patch+json", patch))).await
+        self.patch(seen.kind.name(), &seen.metadata.name, "application/json-patch+json", patch).await
     }
 
     /// Deletes a pod, if it is still the very same.
@@ -189,47 +162,45 @@ impl Api {
             "apiVersion": "v1", "kind": "DeleteOptions",
             "preconditions": { "uid": pod.uid, "resourceVersion": pod.resource_version },
         });
-        let content = Some(("application/json", options));
-        self.call::<Value>(Method::DELETE, &self.core("pods", &pod.name), content).await.map(drop)
+        let path = format!("{}/{}", self.place("Pod"), pod.name);
+        self.call::<Value>(Method::DELETE, &path, Some(("application/json", options))).await.map(drop)
     }
 
-    /// An object of the core API; `None`: there is none.
+    /// An object; `None`: there is none.
     ///
     /// Errors: as [`Self::call`].
-    pub async fn object(&self, kind: &str, name: &str) -> KubeResult<Option<Value>> {
-        present(self.call(Method::GET, &self.core(kind, name), None).await)
-    }
-
-    /// Merges `change` into an object of the core API. Gives the object as it is then.
-    ///
-    /// Errors: as [`Self::call`]; `Conflict` where the resourceVersion in it is not the object's.
-    pub async fn merge(&self, kind: &str, name: &str, change: Value) -> KubeResult<Value> {
-        let path = format!("{}?fieldManager={}", self.core(kind, name), self.manager);
-        self.call(Method::PATCH, &path, Some(("application/merge-patch+json", change))).await
-    }
-
-    /// The Lease of that name.
-    ///
-    /// Errors: as [`Self::call`].
-    pub async fn lease(&self, name: &str, change: Option<Value>) -> KubeResult<Value> {
-        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{name}", self.namespace);
-        match change {
-            None => self.call(Method::GET, &path, None).await,
-            Some(change) => self.call(Method::PATCH, &path, Some(("application/merge-patch+json", change))).await,
+    pub async fn object<T: DeserializeOwned>(&self, kind: &str, name: &str) -> KubeResult<Option<T>> {
+        match self.call(Method::GET, &format!("{}/{name}", self.place(kind)), None).await {
+            Err(ApiFault::NotFound(_)) => Ok(None),
+            answer => answer.map(Some),
         }
     }
 
-    /// Creates an event, or changes one.
+    /// One that the manifest has, empty.
+    ///
+    /// Errors: as [`Self::call`]; one that is not there names the manifest.
+    pub async fn shipped(&self, kind: &str, name: &str) -> KubeResult<Value> {
+        let missing = || format!("there is no {kind} {name}: apply the manifest again, which has it empty");
+        self.object(kind, name).await?.ok_or_else(|| ApiFault::NotFound(missing()))
+    }
+
+    /// Merges `change` into an object. Gives the object as it is then.
+    ///
+    /// Errors: as [`Self::call`]; `Conflict` where the resourceVersion in it is not the object's.
+    pub async fn merge(&self, kind: &str, name: &str, change: Value) -> KubeResult<Value> {
+        self.patch(kind, name, "application/merge-patch+json", change).await
+    }
+
+    async fn patch<T: DeserializeOwned>(&self, kind: &str, name: &str, how: &str, change: Value) -> KubeResult<T> {
+        let path = format!("{}/{name}?fieldManager={}", self.place(kind), self.manager);
+        self.call(Method::PATCH, &path, Some((how, change))).await
+    }
+
+    /// Creates an event.
     ///
     /// Errors: as [`Self::call`].
-    pub async fn event(&self, name: &str, body: Value, is_new: bool) -> KubeResult<()> {
-        let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", self.namespace);
-        let (method, path, kind) = if is_new {
-            (Method::POST, path, "application/json")
-        } else {
-            (Method::PATCH, format!("{path}/{name}"), "application/merge-patch+json")
-        };
-        self.call::<Value>(method, &path, Some((kind, body))).await.map(drop)
+    pub async fn event(&self, body: Value) -> KubeResult<()> {
+        self.call::<Value>(Method::POST, &self.place("Event"), Some(("application/json", body))).await.map(drop)
     }
 
     /// The API server's version: `v1.36.2`.
@@ -238,13 +209,6 @@ impl Api {
     pub async fn version(&self) -> KubeResult<String> {
         let answer: Value = self.call(Method::GET, "/version", None).await?;
         Ok(answer["gitVersion"].as_str().unwrap_or_default().to_owned())
-    }
-}
-
-fn present<T>(answer: KubeResult<T>) -> KubeResult<Option<T>> {
-    match answer {
-        Err(ApiFault::NotFound(_)) => Ok(None),
-        answer => answer.map(Some),
     }
 }
 

@@ -12,10 +12,8 @@ use sources::{Choice, HostKey, Source, Way, Window, Word as SourceWord};
 use yaml::view::LONGEST_FILE;
 
 use crate::config::{KubeAgent, zone};
-use crate::image;
-use crate::plan::{SourceSays, WantedVersion};
+use crate::plan::{AgentLook, SourceSays, WantedVersion};
 use crate::schedule::Exported;
-use crate::state::KeptState;
 
 /// Longest time of a question, tries and waits included.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -45,18 +43,23 @@ pub struct SourceQuestion {
 }
 
 impl SourceQuestion {
-    /// A person's, of an agent that has the image `present`.
-    pub fn new(agent: &KubeAgent, state: &KeptState, present: &str, exported: Exported) -> Self {
+    /// A person's.
+    pub fn new(look: &AgentLook<'_>, exported: Exported) -> Self {
         Self {
-            agent: agent.clone(),
-            update_id: state.update_id.clone(),
-            own: image::version(present, agent.tag.as_deref()),
-            refused: state.refused.iter().map(|refusal| refusal.version.clone()).collect(),
+            agent: look.agent.clone(),
+            update_id: look.state.update_id.clone(),
+            own: look.own(),
+            refused: look.state.refused.iter().map(|refusal| refusal.version.clone()).collect(),
             exported,
             signed: None,
             is_look: true,
             named: None,
         }
+    }
+
+    /// Since when the source names `version`.
+    fn since(&self, version: &Version, now: Timestamp) -> Timestamp {
+        self.named.as_ref().filter(|(before, _)| before == version).map_or(now, |(_, since)| *since)
     }
 }
 
@@ -84,14 +87,8 @@ pub fn ask(client: &Client, asking: &SourceQuestion, now: Timestamp) -> SourceAn
         None => other(client, asking, now).map(|word| (word, None)),
     };
     let (word, fleet) = heard.unwrap_or_else(|error| (SourceSays::Silent(error.to_string()), None));
-    let version = match &word {
-        SourceSays::Target(target) => Some(target.version.clone()),
-        _ => None,
-    };
-    let named = version.map(|version| match &asking.named {
-        Some((before, since)) if *before == version => (version, *since),
-        _ => (version, now),
-    });
+    let version = word.target().map(|target| target.version.clone());
+    let named = version.map(|version| (version.clone(), asking.since(&version, now)));
     SourceAnswer { word, fleet, origin, named }
 }
 
@@ -114,8 +111,7 @@ fn find(
     let edition = directive.edition.unwrap_or(Edition::Oss);
     let revision = Revision { version: directive.version.clone(), edition };
     let seconds = turn::seconds(&asking.update_id, &revision, directive.jitter_seconds);
-    let since =
-        asking.named.as_ref().filter(|(version, _)| *version == directive.version).map_or(now, |(_, since)| *since);
+    let since = asking.since(&directive.version, now);
     let told = found.told.as_ref();
     let mut target = WantedVersion {
         edition: directive.edition,

@@ -12,7 +12,6 @@ use crate::api::{Api, ApiFault, printable};
 use crate::cli::{CommonArgs, KubeFormat};
 use crate::config::KubeAgent;
 use crate::hands::FieldOwner;
-use crate::image;
 use crate::state::{KeptState, Wish, WishKind};
 use crate::store::StateMap;
 use crate::workload::{Pod, Workload};
@@ -24,37 +23,57 @@ const LOOK: Duration = Duration::from_secs(2);
 /// How long nothing may happen to what was asked for, before it is said that nobody runs.
 const NOBODY: Duration = Duration::from_secs(90);
 
-fn unavailable(fault: ApiFault) -> Error {
+/// What a command says where the API server does not do it.
+pub fn unavailable(fault: ApiFault) -> Error {
     Error::new(Code::Network, format!("the API server: {fault}"))
+}
+
+/// The state of an agent.
+///
+/// Errors: those of the API server; a state that cannot be read.
+pub async fn read(store: &mut StateMap, agent: &KubeAgent) -> Result<KeptState> {
+    store.refresh().await.map_err(unavailable)?;
+    store.state(&agent.key()).map_err(|why| Error::new(Code::ConfigInvalid, why))
+}
+
+/// What `status` and `plan` say of all agents.
+pub fn shown(all: &[Value], format: KubeFormat, text: fn(&Value) -> String, between: &str) -> String {
+    match format {
+        KubeFormat::Json => serde_json::to_string_pretty(&json!({ "agents": all })).unwrap_or_default() + "\n",
+        KubeFormat::Text => all.iter().map(text).collect::<Vec<_>>().join(between),
+    }
 }
 
 /// The agent that is meant.
 ///
-/// Errors: `usage` where it is not clear.
-fn meant<'a>(agents: &'a [KubeAgent], name: Option<&str>) -> Result<&'a KubeAgent> {
-    let usage = |what: String| Error::new(Code::Usage, what);
-    let names = || agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>().join(", ");
-    match (name, agents) {
-        (None, [agent]) => Ok(agent),
-        (None, _) => Err(usage(format!("there are several agents; name one of them: {}", names()))),
-        (Some(name), agents) => {
-            let found = agents.iter().find(|agent| agent.name == name || agent.key() == name);
-            found.ok_or_else(|| usage(format!("{name:?} is not configured; there are: {}", names())))
-        }
+/// Errors: `usage` where it is not clear; those of the configuration.
+fn meant(global: &CommonArgs, name: Option<&str>) -> Result<KubeAgent> {
+    let agents = crate::run::config(global)?.agents;
+    let found: Vec<_> = match name {
+        None => agents.iter().collect(),
+        Some(name) => agents.iter().filter(|agent| agent.name == name || agent.key() == name).take(1).collect(),
+    };
+    if let [agent] = found[..] {
+        return Ok(agent.clone());
     }
+    let names = agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>().join(", ");
+    Err(Error::new(
+        Code::Usage,
+        match name {
+            None => format!("there are several agents; name one of them: {names}"),
+            Some(name) => format!("{name:?} is not configured; there are: {names}"),
+        },
+    ))
 }
 
 /// Changes the state of an agent.
 async fn change(
-    api: &Api,
-    global: &CommonArgs,
+    store: &mut StateMap,
     agent: &KubeAgent,
     edit: impl Fn(&mut KeptState) -> Result<()>,
 ) -> Result<KeptState> {
-    let mut store = StateMap::new(api.clone(), &global.name);
     for _ in 0..TRIES {
-        store.refresh().await.map_err(unavailable)?;
-        let mut state = store.state(&agent.key()).map_err(|why| Error::new(Code::ConfigInvalid, why))?;
+        let mut state = read(store, agent).await?;
         edit(&mut state)?;
         match store.swap(&agent.key(), &state).await {
             Ok(()) => return Ok(state),
@@ -69,9 +88,8 @@ async fn change(
 ///
 /// Errors: those of the API server.
 pub async fn hold(api: &Api, global: &CommonArgs, name: Option<&str>, is_held: bool) -> Result<String> {
-    let config = crate::run::config(global)?;
-    let agent = meant(&config.agents, name)?;
-    change(api, global, agent, |state| {
+    let agent = meant(global, name)?;
+    change(&mut StateMap::new(api.clone(), &global.name), &agent, |state| {
         state.held = is_held.then(Timestamp::now);
         if !is_held {
             state.refused.clear();
@@ -94,15 +112,15 @@ pub async fn hold(api: &Api, global: &CommonArgs, name: Option<&str>, is_held: b
 ///
 /// Errors: those of the API server; what became of it, where that is not what was asked for.
 pub async fn wish(api: &Api, global: &CommonArgs, name: Option<&str>, what: WishKind) -> Result<String> {
-    let config = crate::run::config(global)?;
-    let agent = meant(&config.agents, name)?;
+    let agent = meant(global, name)?;
     let asked = Timestamp::now();
-    let before = change(api, global, agent, |state| {
+    let mut store = StateMap::new(api.clone(), &global.name);
+    let before = change(&mut store, &agent, |state| {
         if what == WishKind::Rollback && state.previous.is_none() {
             return Err(Error::new(Code::NoPrevious, format!("{}: there is no image to go back to", agent.name)));
         }
         let previous = state.previous.as_deref().filter(|_| what == WishKind::Rollback);
-        if let Some(previous) = previous.filter(|image| image::version(image, agent.tag.as_deref()).is_none()) {
+        if let Some(previous) = previous.filter(|image| agent.version(image).is_none()) {
             let error = Error::new(Code::NoPrevious, printable(&format!("{previous} has no version in its tag")));
             return Err(error.advise("put it back by hand: kubectl set image"));
         }
@@ -114,26 +132,23 @@ pub async fn wish(api: &Api, global: &CommonArgs, name: Option<&str>, what: Wish
         Ok(())
     })
     .await?;
-    let mut store = StateMap::new(api.clone(), &global.name);
     let (mut last, mut moved) = (before.clone(), Instant::now());
     loop {
         tokio::time::sleep(LOOK).await;
-        store.refresh().await.map_err(unavailable)?;
-        let state = store.state(&agent.key()).map_err(|why| Error::new(Code::ConfigInvalid, why))?;
+        let state = read(&mut store, &agent).await?;
         if state != last {
             moved = Instant::now();
         }
-        let is_over = state.wish.is_none() && state.attempt.is_none();
         let told = state.told.as_ref().map_or_else(String::new, |told| format!("{}: {}", told.code, told.why));
-        if is_over {
+        if state.wish.is_none() && state.attempt.is_none() {
             let is_bad = state.last != before.last && state.last.as_ref().is_some_and(|last| last.outcome.is_failure());
             let line = printable(&format!("{}: {told}", agent.name));
             return if is_bad { Err(Error::new(Code::Unhealthy, line)) } else { Ok(line + "\n") };
         }
         if moved.elapsed() > NOBODY && state.attempt.is_none() {
-            let error =
-                Error::new(Code::LockHeld, printable(&format!("{}: nothing has happened yet ({told})", agent.name)));
-            return Err(error.advise("it is still asked for; look at `status`, and whether a pod of the updater runs"));
+            let what = printable(&format!("{}: nothing has happened yet ({told})", agent.name));
+            return Err(Error::new(Code::LockHeld, what)
+                .advise("it is still asked for; look at `status`, and whether a pod of the updater runs"));
         }
         last = state;
     }
@@ -149,14 +164,11 @@ pub async fn status(api: &Api, global: &CommonArgs, format: KubeFormat) -> Resul
     let mut all = Vec::new();
     for agent in &config.agents {
         let state = store.state(&agent.key());
-        let (workload, pods) =
-            api.workload_and_pods(agent.kind, &agent.name, &agent.container).await.map_err(unavailable)?;
+        let workload = api.workload(agent).await.map_err(unavailable)?;
+        let pods = api.pods(workload.as_ref(), agent).await.map_err(unavailable)?;
         all.push(describe(api, agent, state, workload.as_ref(), &pods));
     }
-    Ok(match format {
-        KubeFormat::Json => serde_json::to_string_pretty(&json!({ "agents": all })).unwrap_or_default() + "\n",
-        KubeFormat::Text => all.iter().map(text).collect::<Vec<_>>().join("\n"),
-    })
+    Ok(shown(&all, format, text, "\n"))
 }
 
 fn describe(
@@ -166,7 +178,7 @@ fn describe(
     workload: Option<&Workload>,
     pods: &[Pod],
 ) -> Value {
-    let version = |image: &str| image::version(image, agent.tag.as_deref()).map(|version| version.to_string());
+    let version = |image: &str| agent.version(image).map(|version| version.to_string());
     let image = workload.and_then(|workload| workload.image(&agent.container));
     let owner = workload.and_then(|workload| FieldOwner::of_image(workload, &agent.container, &api.manager));
     let row = |pod: &Pod| {
@@ -215,11 +227,11 @@ fn text(agent: &Value) -> String {
     line("why", word("why"));
     line("since", whole_seconds(&word("since")));
     line("until", whole_seconds(&word("until")));
-    line("who", word("who"));
-    line("image", word("image"));
-    line("owner", word("owner"));
-    line("advice", word("owner_remedy"));
-    line("before", word("previous"));
+    for (name, key) in
+        [("who", "who"), ("image", "image"), ("owner", "owner"), ("advice", "owner_remedy"), ("before", "previous")]
+    {
+        line(name, word(key));
+    }
     for refusal in agent["refused"].as_array().into_iter().flatten() {
         let until = refusal["until"].as_str().map_or("release, or a new target".to_owned(), whole_seconds);
         let [version, reason] =

@@ -144,6 +144,11 @@ impl KubeAgent {
     pub fn key(&self) -> String {
         format!("{}.{}", self.kind.name().to_ascii_lowercase(), self.name)
     }
+
+    /// The version of one of its images; `None`: nobody can tell.
+    pub fn version(&self, image: &str) -> Option<Version> {
+        crate::image::version(image, self.tag.as_deref())
+    }
 }
 
 /// The time zone of that name, as this program's own image has none: by the library's data.

@@ -45,21 +45,13 @@ impl Leader {
         if self.renewed.is_some_and(|at| at.elapsed() < RENEW) {
             return Ok(());
         }
-        let lease = self.api.lease(&self.name, None).await.map_err(|fault| match fault {
-            ApiFault::NotFound(_) => ApiFault::NotFound(format!(
-                "there is no Lease {}: apply the manifest again, which has it empty",
-                self.name
-            )),
-            fault => fault,
-        })?;
+        let lease = self.api.shipped("Lease", &self.name).await?;
         let spec = &lease["spec"];
         let holder = spec["holderIdentity"].as_str().unwrap_or_default();
         let is_ours = holder == self.identity;
         if !is_ours && !holder.is_empty() {
-            let since = match &self.seen {
-                Some((before, since)) if before == spec => *since,
-                _ => begun,
-            };
+            let before = self.seen.as_ref().filter(|(before, _)| before == spec);
+            let since = before.map_or(begun, |(_, since)| *since);
             self.seen = Some((spec.clone(), since));
             self.renewed = None;
             if since.elapsed() < LEASE {
@@ -69,15 +61,14 @@ impl Leader {
         let now = format!("{:.6}", Timestamp::now());
         let acquired = if is_ours { spec["acquireTime"].clone() } else { now.clone().into() };
         let transitions = spec["leaseTransitions"].as_u64().unwrap_or_default() + u64::from(!is_ours);
-        let version = &lease["metadata"]["resourceVersion"];
         let change = json!({
-            "metadata": { "resourceVersion": version },
+            "metadata": { "resourceVersion": lease["metadata"]["resourceVersion"] },
             "spec": {
                 "holderIdentity": self.identity, "leaseDurationSeconds": LEASE.as_secs(), "acquireTime": acquired,
                 "renewTime": now, "leaseTransitions": transitions,
             },
         });
-        match self.api.lease(&self.name, Some(change)).await {
+        match self.api.merge("Lease", &self.name, change).await {
             Ok(_) => self.renewed = Some(begun),
             Err(ApiFault::Conflict(_)) if !is_ours => {}
             Err(fault) => return Err(fault),
@@ -93,6 +84,6 @@ impl Leader {
         self.renewed = None;
         let change = json!({ "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 } });
         // It ends by itself where this fails.
-        let _ = self.api.lease(&self.name, Some(change)).await;
+        let _ = self.api.merge("Lease", &self.name, change).await;
     }
 }

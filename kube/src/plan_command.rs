@@ -1,19 +1,19 @@
 //! `plan`: the value that the next look would act on, and what its registry says of the image. Changes nothing.
 
-use error::{Code, Error, Result};
-use jiff::Timestamp;
+use error::Result;
 use serde_json::{Value, json};
 
 use crate::account::account;
 use crate::api::{Api, printable};
 use crate::ask::{SourceQuestion, ask};
 use crate::cli::{CommonArgs, KubeFormat};
+use crate::commands::{read, shown, unavailable};
 use crate::config::KubeAgent;
-use crate::hands::FieldOwner;
 use crate::image;
-use crate::keeper::{KeeperContext, beside, cosign_keys};
-use crate::plan::{AgentFacts, AgentPlan, NextStep, SourceSays};
+use crate::keeper::{KeeperContext, cosign_keys};
+use crate::plan::{AgentLook, NextStep};
 use crate::prepare::prepare;
+use crate::schedule::exported;
 use crate::tell::SharedNumbers;
 use crate::verdict::Memory;
 
@@ -27,77 +27,31 @@ pub async fn plan(api: &Api, global: &CommonArgs, format: KubeFormat) -> Result<
     for agent in &config.agents {
         all.push(of_agent(&shared, agent).await?);
     }
-    Ok(match format {
-        KubeFormat::Json => serde_json::to_string_pretty(&json!({ "agents": all })).unwrap_or_default() + "\n",
-        KubeFormat::Text => all.iter().map(text).collect(),
-    })
+    Ok(shown(&all, format, text, ""))
 }
 
 async fn of_agent(shared: &KeeperContext, agent: &KubeAgent) -> Result<Value> {
-    let unavailable = |fault| Error::new(Code::Network, format!("the API server: {fault}"));
-    let now = Timestamp::now();
-    let (workload, pods) =
-        shared.api.workload_and_pods(agent.kind, &agent.name, &agent.container).await.map_err(unavailable)?;
+    let workload = shared.api.workload(agent).await.map_err(unavailable)?;
+    let pods = shared.api.pods(workload.as_ref(), agent).await.map_err(unavailable)?;
     let mut store = shared.store.lock().await;
-    store.refresh().await.map_err(unavailable)?;
-    let mut state = store.state(&agent.key()).map_err(|why| Error::new(Code::ConfigInvalid, why))?;
+    let state = read(&mut store, agent).await?;
     drop(store);
-    let present =
-        workload.as_ref().and_then(|workload| workload.image(&agent.container)).unwrap_or_default().to_owned();
-    let owner =
-        workload.as_ref().and_then(|workload| FieldOwner::of_image(workload, &agent.container, &shared.api.manager));
-    if state.attempt.is_none() && !present.is_empty() {
-        account(&mut state, agent, &present, owner.as_ref(), now);
-    }
-    let exported = crate::schedule::exported(&shared.api, agent, &mut state.schedule_lost, now).await;
-    let asking = SourceQuestion::new(agent, &state, &present, exported);
+    let mut look = shared.look(agent, state, workload.as_ref(), &pods);
+    account(&mut look);
+    let exported = exported(&shared.api, &mut look).await;
     // Nothing else runs in this process.
-    let heard = ask(&shared.client, &asking, now);
-    let version = match &heard.word {
-        SourceSays::Target(target) => {
-            state.note_wanted(&target.version);
-            Some(target.version.clone())
-        }
-        _ => None,
-    };
-    let beside = beside(shared, &agent.key(), version.as_ref(), now).await;
-    let mut memory = Memory::default();
-    let other_rollout = workload.as_ref().is_some_and(|workload| {
-        memory.other_rollout(workload, agent.kind, &pods, agent.patience.progress_deadline, now)
-    });
-    let facts = AgentFacts {
-        now,
-        agent,
-        is_leader: true,
-        workload: workload.as_ref(),
-        pods: &pods,
-        owner: owner.clone(),
-        state: &state,
-        word: &heard.word,
-        beside: &beside,
-        max_in_flight: shared.max_in_flight,
-        other_rollout,
-        complaint: memory.complaint(&pods, &agent.patience, now),
-        tag_moved: false,
-    };
-    let plan = facts.plan();
-    let remedy = owner.as_ref().and_then(|owner| owner.remedy(agent.kind));
-    let has_data = workload.as_ref().is_some_and(|workload| workload.has_data(&agent.container));
-    Ok(describe(shared, agent, &plan, &present, owner.map(|owner| owner.manager), remedy, has_data))
+    let heard = ask(&shared.client, &SourceQuestion::new(&look, exported), look.now);
+    look.hear(heard.word);
+    shared.look_beside(&mut look, &mut Memory::default()).await;
+    Ok(describe(shared, &look))
 }
 
-fn describe(
-    shared: &KeeperContext,
-    agent: &KubeAgent,
-    plan: &AgentPlan,
-    present: &str,
-    owner: Option<String>,
-    remedy: Option<String>,
-    has_data: bool,
-) -> Value {
+fn describe(shared: &KeeperContext, look: &AgentLook<'_>) -> Value {
+    let (agent, plan) = (look.agent, look.plan());
     let mut value = json!({
-        "name": agent.name, "kind": agent.kind.name(), "image": present, "code": plan.code, "why": plan.why,
-        "until": plan.until, "who": plan.who, "owner": owner, "owner_remedy": remedy, "action": "nothing",
+        "name": agent.name, "kind": agent.kind.name(), "image": look.present(), "code": plan.code, "why": plan.why,
+        "until": plan.until, "who": plan.who, "owner": look.owner.as_ref().map(|owner| &owner.manager),
+        "owner_remedy": look.owner.as_ref().and_then(|owner| owner.remedy(agent.kind)), "action": "nothing",
     });
     if let NextStep::GoOn = plan.step {
         value["action"] = "go_on".into();
@@ -105,14 +59,14 @@ fn describe(
     let NextStep::Begin(begin) = &plan.step else { return value };
     value["action"] = if begin.target.is_some() { "update" } else { "rollback" }.into();
     (value["to"], value["version"]) = (begin.image.clone().into(), begin.version.to_string().into());
-    if has_data {
+    if look.workload.is_some_and(|workload| workload.has_data(&agent.container)) {
         value["data"] =
             "the agent keeps data on a volume: no snapshot of it is made, and a way back does not restore it".into();
     }
     let Some(target) = &begin.target else { return value };
     let told = target.digests.of_image(&image::repository_name(&begin.image));
     let prepared = cosign_keys(agent).map_err(|error| error.to_string()).and_then(|keys| {
-        prepare(&shared.registry, agent, &keys, &begin.image, present, &begin.version, told)
+        prepare(&shared.registry, agent, &keys, &begin.image, look.present(), &begin.version, told)
             .map_err(|refused| format!("{}: {}", refused.code, refused.why))
     });
     match prepared {

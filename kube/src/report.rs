@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use http_client::Client;
 use jiff::{SignedDuration, Timestamp};
-use protocol::report::{Change, GoOn, MAX_LABELS, MAX_NUMBER, Outcome, Report, Versions, Wanted};
-use protocol::{Arch, Version};
+use protocol::Version;
+use protocol::report::{Change, GoOn, MAX_NUMBER, Outcome, Report, Wanted};
 use sources::{HostKey, ReportVerdict, send_report};
 
 use crate::state::FleetTalk;
@@ -34,33 +34,10 @@ pub fn is_due(fleet: &FleetTalk, wanted: Wanted, last: Option<&Change>, now: Tim
     is_over || fleet.said.as_ref() != last
 }
 
-/// What a report says.
-#[derive(Debug, Clone)]
-pub struct ReportContent {
-    /// The agent's UUID.
-    pub update_id: String,
-    /// The group.
-    pub group: String,
-    /// The workload's name, with its namespace.
-    pub hostname: String,
-    /// Labels.
-    pub labels: BTreeMap<String, String>,
-    /// Versions.
-    pub versions: Versions,
-    /// The edition of the repository; empty: not known.
-    pub edition: String,
-    /// The API server's version.
-    pub kernel: String,
-    /// It stays at the version that it has.
-    pub pinned: bool,
-    /// The last change.
-    pub last: Option<Change>,
-}
-
 /// Sends it. `seed`: of the key. Gives what is remembered from now on.
 pub fn deliver(
     client: &Client,
-    content: ReportContent,
+    mut report: Report,
     mut fleet: FleetTalk,
     seed: &str,
     token_file: Option<&Path>,
@@ -72,17 +49,17 @@ pub fn deliver(
     for _ in 0..TRIES {
         let now = Timestamp::now();
         fleet.sequence = next(fleet.sequence, now).max(least);
-        let report = report(&content, &fleet, now);
+        (report.epoch, report.sequence, report.time) = (fleet.epoch, fleet.sequence, now.to_string());
         // A token that cannot be read is as good as none: the server says that one is needed.
         let token = token_file.and_then(token);
         match send_report(client, &fleet.origin, &key, &report, token, LONGEST, &|| false) {
             Some(ReportVerdict::GoOn(GoOn { epoch, sequence })) => (fleet.epoch, least) = (epoch, sequence + 1),
             Some(ReportVerdict::Taken) => {
-                return FleetTalk { said: content.last, at: Some(now), refusal: None, ..fleet };
+                return FleetTalk { said: report.last, at: Some(now), refusal: None, ..fleet };
             }
             Some(ReportVerdict::Waits) => {
                 let refusal = Some("an operator of the rollout server has to approve of this host".to_owned());
-                return FleetTalk { said: content.last, at: Some(now), refusal, ..fleet };
+                return FleetTalk { said: report.last, at: Some(now), refusal, ..fleet };
             }
             Some(ReportVerdict::Unwanted) | None => return FleetTalk { at: Some(now), refusal: None, ..fleet },
             // It is tried again at the next question.
@@ -97,30 +74,6 @@ pub fn deliver(
 fn token(file: &Path) -> Option<String> {
     let bytes = error::read_limited(file, MAX_TOKEN).ok()??;
     Some(String::from_utf8(bytes).ok()?.trim().to_owned()).filter(|token| !token.is_empty())
-}
-
-fn report(content: &ReportContent, fleet: &FleetTalk, now: Timestamp) -> Report {
-    let ReportContent { update_id, group, hostname, labels, versions, edition, kernel, pinned, last } = content.clone();
-    Report {
-        host: update_id.clone(),
-        hostname,
-        update_id,
-        epoch: fleet.epoch,
-        sequence: fleet.sequence,
-        time: now.to_string(),
-        group,
-        labels: labels.into_iter().take(MAX_LABELS).collect(),
-        versions,
-        edition,
-        updater: concat!("teleport-kube-update ", env!("CARGO_PKG_VERSION")).to_owned(),
-        arch: Arch::NATIVE.as_str().to_owned(),
-        os: "kubernetes".to_owned(),
-        kernel,
-        enabled: true,
-        pinned,
-        recovery_pending: false,
-        last,
-    }
 }
 
 /// A change as it is reported.

@@ -32,23 +32,21 @@ const MAX_AUTHS: u64 = 1 << 20;
 ///
 /// Errors: `config_invalid`, `usage`.
 pub fn config(global: &CommonArgs) -> Result<KubeConfig> {
-    let Some(agent) = &global.agent else {
-        let flags = [&global.kind, &global.container, &global.group, &global.source, &global.window];
-        if flags.iter().any(|flag| flag.is_some()) {
-            return Err(Error::new(Code::Usage, "--kind, --container, --group, --source and --window need --agent"));
-        }
-        return KubeConfig::read(&global.config);
-    };
+    let CommonArgs { agent, kind, container, group, source, window, .. } = global;
     let flags = [
-        ("kind", &global.kind),
-        ("container", &global.container),
-        ("group", &global.group),
-        ("source", &global.source),
-        ("window", &global.window),
+        ("name", agent),
+        ("kind", kind),
+        ("container", container),
+        ("group", group),
+        ("source", source),
+        ("window", window),
     ];
-    let given = flags.into_iter().filter_map(|(key, value)| Some((key, value.as_deref()?)));
-    let pairs: Vec<_> = [("name", agent.as_str())].into_iter().chain(given).collect();
-    KubeConfig::of_flags(&pairs)
+    let pairs: Vec<_> = flags.into_iter().filter_map(|(key, value)| Some((key, value.as_deref()?))).collect();
+    match (agent, &pairs[..]) {
+        (Some(_), pairs) => KubeConfig::of_flags(pairs),
+        (None, []) => KubeConfig::read(&global.config),
+        (None, _) => Err(Error::new(Code::Usage, "--kind, --container, --group, --source and --window need --agent")),
+    }
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -98,8 +96,7 @@ pub fn shared(
         client,
         registry,
         keys: config.agents.iter().map(crate::config::KubeAgent::key).collect(),
-        max_in_flight: config.max_in_flight,
-        join_token_file: config.join_token_file.clone(),
+        config: config.clone(),
         identity: identity.to_owned(),
         numbers: told.clone(),
     }))

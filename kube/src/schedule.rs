@@ -3,10 +3,12 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use serde_json::Value;
 use sources::Window;
 
 use crate::api::Api;
-use crate::config::{KubeAgent, ScheduleObject};
+use crate::config::ScheduleObject;
+use crate::plan::AgentLook;
 
 /// The window that agents export.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,24 +21,24 @@ pub enum Exported {
     Lost(Timestamp, String),
 }
 
-/// The window of an agent. `lost`: since when there has been none that can be used.
-pub async fn exported(api: &Api, agent: &KubeAgent, lost: &mut Option<Timestamp>, now: Timestamp) -> Exported {
-    let Some(schedule) = &agent.schedule else { return Exported::None };
+/// The window of an agent; since when there has been none that can be used is kept.
+pub async fn exported(api: &Api, look: &mut AgentLook<'_>) -> Exported {
+    let Some(schedule) = &look.agent.schedule else { return Exported::None };
     match read(api, schedule).await {
         Ok(window) => {
-            *lost = None;
+            look.state.schedule_lost = None;
             Exported::Window(window)
         }
-        Err(why) => Exported::Lost(*lost.get_or_insert(now), why),
+        Err(why) => Exported::Lost(*look.state.schedule_lost.get_or_insert(look.now), why),
     }
 }
 
 /// Errors: why there is none, as a part of a sentence.
 async fn read(api: &Api, schedule: &ScheduleObject) -> Result<Window, String> {
     let ScheduleObject { is_secret, name, key } = schedule;
-    let kind = if *is_secret { "secrets" } else { "configmaps" };
-    let found = api.object(kind, name).await.map_err(|fault| format!("cannot be read ({fault})"))?;
-    let found = found.ok_or_else(|| format!("is missing: there is no {name} in {kind}"))?;
+    let kind = if *is_secret { "Secret" } else { "ConfigMap" };
+    let found: Option<Value> = api.object(kind, name).await.map_err(|fault| format!("cannot be read ({fault})"))?;
+    let found = found.ok_or_else(|| format!("is missing: there is no {kind} {name}"))?;
     let text = found["data"][key].as_str().ok_or_else(|| format!("is missing: {name} has no key {key}"))?;
     let text = if *is_secret {
         let broken = || format!("is broken: {name} is not base64");

@@ -23,55 +23,38 @@ pub struct KeptState {
     /// The image that this program last wrote, or found and took note of.
     pub image: String,
     /// This program wrote it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_written: bool,
     /// The image before the last update that went well.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
     /// The change that is under way.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<ImageChange>,
     /// What is not tried, and until when.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<VersionRefusal>,
     /// When a tool replaced what this program had written, in the last 24 hours.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set_back: Vec<Timestamp>,
     /// A tool replaced it so often that this program writes no more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub contested: Option<Contested>,
     /// Since when an operator holds it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Timestamp>,
     /// An operator released it from another updater, whose image this program may write.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub takes_over: bool,
     /// What an operator asked for and is not done yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wish: Option<Wish>,
     /// The version that failed last, and when: the other agents of the file wait an hour before they try it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedVersion>,
     /// When an unhealthy agent was last updated out of turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub forced_at: Option<Timestamp>,
     /// Since when the schedule that the agents export cannot be used.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_lost: Option<Timestamp>,
     /// The version that the source wanted last.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Version>,
     /// Why it is as it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub told: Option<AgentReason>,
     /// The same as Kubernetes has it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<AgentCondition>,
     /// The last change, as it is reported.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<Change>,
     /// What the rollout server was told.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetTalk>,
 }
 
@@ -112,13 +95,11 @@ pub struct ImageChange {
     /// The agent was healthy before: what fails then is the version.
     pub was_healthy: bool,
     /// Why it goes back.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FaultReason>,
     /// An operator asked for it: the version that is left is not refused for what it did.
     #[serde(default)]
     pub by_hand: bool,
     /// The rollout and the attempt in which the server told of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub told: Option<(u64, u32)>,
 }
 
@@ -155,7 +136,6 @@ pub struct VersionRefusal {
     /// The version.
     pub version: Version,
     /// `sha256:…`, where it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// Why.
     pub failure: FaultReason,
@@ -164,10 +144,8 @@ pub struct VersionRefusal {
     /// Since when.
     pub since: Timestamp,
     /// Until when; none: until `release` or a new target.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// The rollout and the attempt in which it was told of; a later one tries again.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub told: Option<(u64, u32)>,
 }
 
@@ -220,7 +198,6 @@ pub struct AgentReason {
     /// Since when it is so.
     pub since: Timestamp,
     /// Until when at least, where that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// Who can change it.
     pub who: String,
@@ -254,13 +231,10 @@ pub struct FleetTalk {
     /// The number of the last report or signed question.
     pub sequence: u64,
     /// The last change that it has.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub said: Option<Change>,
     /// When it last took a report.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     /// Why it took none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
 }
 
@@ -346,10 +320,9 @@ impl KeptState {
     }
 
     /// Takes note of why it is as it is; whether that is news.
-    pub fn tell(&mut self, told: AgentReason) -> bool {
-        let since =
-            self.told.as_ref().filter(|before| before.code == told.code).map_or(told.since, |before| before.since);
-        let told = AgentReason { since, ..told };
+    pub fn tell(&mut self, code: &str, why: &str, until: Option<Timestamp>, who: &str, now: Timestamp) -> bool {
+        let since = self.told.as_ref().filter(|before| before.code == code).map_or(now, |before| before.since);
+        let told = AgentReason { code: code.to_owned(), why: why.to_owned(), since, until, who: who.to_owned() };
         if self.told.as_ref() == Some(&told) {
             return false;
         }

@@ -45,8 +45,7 @@ impl StateMap {
         if self.read_at.is_some_and(|at| at.elapsed() < FRESH) {
             return Ok(());
         }
-        let found = self.api.object("configmaps", &self.name).await?;
-        let found = found.ok_or_else(|| missing("ConfigMap", &self.name))?;
+        let found = self.api.shipped("ConfigMap", &self.name).await?;
         self.take(&found);
         Ok(())
     }
@@ -89,19 +88,11 @@ impl StateMap {
         }
         let change = json!({ "metadata": { "resourceVersion": self.version }, "data": { key: text } });
         self.read_at = None;
-        let found = self.api.merge("configmaps", &self.name, change).await.map_err(|fault| match fault {
-            ApiFault::NotFound(_) => missing("ConfigMap", &self.name),
-            fault => fault,
-        })?;
+        let found = self.api.merge("ConfigMap", &self.name, change).await?;
         self.take(&found);
         self.given.insert(key.to_owned(), self.texts.get(key).cloned());
         Ok(())
     }
-}
-
-/// An object that the manifest has is not there.
-pub fn missing(kind: &str, name: &str) -> ApiFault {
-    ApiFault::NotFound(format!("there is no {kind} {name}: apply the manifest again, which has it empty"))
 }
 
 /// The seed of the key by which an agent asks and reports, from the Secret; made and kept where there is none.
@@ -109,7 +100,7 @@ pub fn missing(kind: &str, name: &str) -> ApiFault {
 /// Errors: those of the API server; `Invalid` for one that is damaged.
 pub async fn seed(api: &Api, secret: &str, key: &str) -> KubeResult<String> {
     let damaged = || ApiFault::Invalid(format!("key {key} of the Secret {secret} is no key; remove it"));
-    let found = api.object("secrets", secret).await?.ok_or_else(|| missing("Secret", secret))?;
+    let found = api.shipped("Secret", secret).await?;
     if let Some(text) = found["data"][key].as_str().filter(|text| !text.is_empty()) {
         let bytes = STANDARD.decode(text).map_err(|_| damaged())?;
         return String::from_utf8(bytes).map_err(|_| damaged());
@@ -117,6 +108,6 @@ pub async fn seed(api: &Api, secret: &str, key: &str) -> KubeResult<String> {
     let seed = sources::new_seed().map_err(|error| ApiFault::Away(error.to_string()))?;
     let version = &found["metadata"]["resourceVersion"];
     let change = json!({ "metadata": { "resourceVersion": version }, "data": { key: STANDARD.encode(&seed) } });
-    api.merge("secrets", secret, change).await?;
+    api.merge("Secret", secret, change).await?;
     Ok(seed)
 }

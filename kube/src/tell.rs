@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::api::Api;
-use crate::workload::{Workload, WorkloadKind};
+use crate::workload::Workload;
 
 /// Who reports events.
 const CONTROLLER: &str = "teleport.dev/kube-update";
@@ -37,16 +37,15 @@ impl WorkloadEvents {
     }
 
     /// Says what happened to a workload. What the API server does not take is lost: nothing depends on it.
-    pub async fn say(&mut self, kind: WorkloadKind, workload: &Workload, reason: &str, note: &str, is_warning: bool) {
+    pub async fn say(&mut self, workload: &Workload, reason: &str, note: &str, is_warning: bool) {
         let now = Timestamp::now();
         let micro = format!("{now:.6}");
         if let Some(last) = self.last.as_mut().filter(|last| last.reason == reason && last.note == note) {
             last.count += 1;
             if now.as_second() - last.at.as_second() >= SERIES {
                 last.at = now;
-                let (name, count) = (last.name.clone(), last.count);
-                let change = json!({ "series": { "count": count, "lastObservedTime": micro } });
-                let _ = self.api.event(&name, change, false).await;
+                let change = json!({ "series": { "count": last.count, "lastObservedTime": micro } });
+                let _ = self.api.merge("Event", &last.name, change).await;
             }
             return;
         }
@@ -59,10 +58,10 @@ impl WorkloadEvents {
             "eventTime": micro, "reportingController": CONTROLLER, "reportingInstance": self.identity,
             "action": reason, "reason": reason, "note": note, "type": if is_warning { "Warning" } else { "Normal" },
             "regarding": {
-                "apiVersion": "apps/v1", "kind": kind.name(), "name": meta.name, "namespace": self.api.namespace, "uid": meta.uid,
+                "apiVersion": "apps/v1", "kind": workload.kind.name(), "name": meta.name, "namespace": self.api.namespace, "uid": meta.uid,
             },
         });
-        if self.api.event(&name, body, true).await.is_ok() {
+        if self.api.event(body).await.is_ok() {
             self.last = Some(LastEvent { name, reason: reason.to_owned(), note, count: 1, at: now });
         }
     }

@@ -40,11 +40,6 @@ impl WorkloadKind {
             Self::DaemonSet => "DaemonSet",
         }
     }
-
-    /// Its name in a URL.
-    pub fn plural(self) -> String {
-        format!("{}s", self.name().to_ascii_lowercase())
-    }
 }
 
 impl fmt::Display for WorkloadKind {
@@ -117,6 +112,9 @@ pub struct ManagedFields {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Workload {
+    /// What it is: the list that it was read from says so.
+    #[serde(skip)]
+    pub kind: WorkloadKind,
     /// Its name and history.
     pub metadata: ObjectMeta,
     spec: Value,
@@ -132,6 +130,10 @@ fn list<'a>(value: &'a Value, place: &str) -> &'a [Value] {
 
 fn text<'a>(value: &'a Value, place: &str) -> &'a str {
     value.pointer(place).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(value: Option<&Value>) -> u32 {
+    value.and_then(Value::as_u64).and_then(|number| number.try_into().ok()).unwrap_or_default()
 }
 
 /// The item of a list whose name, or type, this is.
@@ -155,8 +157,8 @@ impl Workload {
     }
 
     /// How many pods there are to be.
-    pub fn replicas(&self, kind: WorkloadKind) -> usize {
-        let replicas = match kind {
+    pub fn replicas(&self) -> usize {
+        let replicas = match self.kind {
             WorkloadKind::DaemonSet => self.status["desiredNumberScheduled"].as_u64().unwrap_or_default(),
             WorkloadKind::StatefulSet | WorkloadKind::Deployment => self.spec["replicas"].as_u64().unwrap_or(1),
         };
@@ -185,13 +187,12 @@ impl Workload {
 
     /// Pods of a lower ordinal keep the old revision.
     pub fn partition(&self) -> u32 {
-        let partition = self.spec.pointer("/updateStrategy/rollingUpdate/partition").and_then(Value::as_u64);
-        partition.and_then(|partition| partition.try_into().ok()).unwrap_or_default()
+        number(self.spec.pointer("/updateStrategy/rollingUpdate/partition"))
     }
 
     /// A pod that is not ready keeps those after it from being replaced (kubernetes#67250).
-    pub fn is_ordered(&self, kind: WorkloadKind) -> bool {
-        kind == WorkloadKind::StatefulSet && text(&self.spec, "/podManagementPolicy") != "Parallel"
+    pub fn is_ordered(&self) -> bool {
+        self.kind == WorkloadKind::StatefulSet && text(&self.spec, "/podManagementPolicy") != "Parallel"
     }
 
     /// The revision that its pods are to have; empty for a Deployment or a DaemonSet.
@@ -233,9 +234,9 @@ impl Workload {
     }
 
     /// Those of `pods` that are its own.
-    pub fn own(&self, kind: WorkloadKind, pods: &[RawPod], container: &str) -> Vec<Pod> {
+    pub fn own(&self, pods: &[RawPod], container: &str) -> Vec<Pod> {
         let is_own = |pod: &&RawPod| {
-            pod.metadata.owner_references.iter().any(|owner| match kind {
+            pod.metadata.owner_references.iter().any(|owner| match self.kind {
                 WorkloadKind::Deployment => {
                     let hash = pod.metadata.labels.get(REVISION_LABELS[1]).map_or("", String::as_str);
                     owner.kind == "ReplicaSet" && owner.name == format!("{}-{hash}", self.metadata.name)
@@ -310,7 +311,7 @@ impl Pod {
             revision: revision.cloned().unwrap_or_default(),
             image: image.unwrap_or_default().to_owned(),
             is_ready: condition("Ready")["status"] == "True" && running["ready"] == true,
-            restarts: running["restartCount"].as_u64().and_then(|count| count.try_into().ok()).unwrap_or_default(),
+            restarts: number(running.get("restartCount")),
             waiting: text(&running, "/state/waiting/reason").to_owned(),
             is_pending: matches!(text(status, "/phase"), "Pending" | ""),
             is_unschedulable: scheduled["status"] == "False" && scheduled["reason"] == "Unschedulable",

@@ -3,31 +3,33 @@
 mod change;
 mod telling;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use http_client::Client;
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
-use protocol::report::{Outcome, Rollout, Versions};
+use protocol::report::{Change, Outcome, Rollout};
 use registry::{CosignKey, Registry};
 use serde_json::json;
 use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Duration, Instant};
 
 use crate::account::{Deed, account};
 use crate::api::{Api, ApiFault, KubeResult};
 use crate::ask::{SourceAnswer, SourceQuestion, ask};
-use crate::config::{KubeAgent, WriteMode};
+use crate::config::{KubeAgent, KubeConfig, WriteMode};
 use crate::hands::{FieldOwner, Hand};
 use crate::image;
-use crate::plan::{AgentFacts, AgentPlan, BESIDE_REST, Beginning, Beside, NextStep, SourceSays, WantedVersion};
+use crate::plan::{
+    AgentLook, AgentPlan, BESIDE_REST, Beginning, Beside, NextStep, SourceSays, UNHEALTHY, WantedVersion,
+};
 use crate::prepare::{ImageRefusal, ProvenImage, prepare};
-use crate::report::{ReportContent, change, deliver, is_due, next};
-use crate::state::{AgentReason, ChangePhase, FailedVersion, FaultReason, FleetTalk, ImageChange, KeptState};
-use crate::store::{StateMap, missing, seed};
+use crate::report::{change, deliver, is_due, next};
+use crate::schedule::exported;
+use crate::state::{ChangePhase, FailedVersion, FaultReason, FleetTalk, ImageChange, KeptState};
+use crate::store::{StateMap, seed};
 use crate::tell::{SharedNumbers, WorkloadEvents, log, numbers};
 use crate::verdict::{ChangedWorkload, Course, Memory, judge};
 use crate::workload::{Pod, Workload};
@@ -50,6 +52,8 @@ const ASK_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 const REGISTRY_REST: SignedDuration = SignedDuration::from_mins(1);
 /// How long the sentence of an unchanged state may be old.
 const TELL_AGAIN: SignedDuration = SignedDuration::from_mins(5);
+/// Who manages the workload, as one who can change something.
+const OWNER: &str = "who manages the workload";
 /// Tries of one look, where others swap the state at the same time.
 const TRIES: u32 = 4;
 /// Codes of an agent that has an open change and does not go on with it: it keeps no other agent waiting.
@@ -69,10 +73,8 @@ pub struct KeeperContext {
     pub registry: Registry,
     /// Keys of agents.
     pub keys: Vec<String>,
-    /// How many may change at once.
-    pub max_in_flight: usize,
-    /// With which token hosts enrol.
-    pub join_token_file: Option<PathBuf>,
+    /// What is configured.
+    pub config: KubeConfig,
     /// This process.
     pub identity: String,
     /// What is told.
@@ -82,7 +84,7 @@ pub struct KeeperContext {
 /// Keeps one agent at the version that its source wants.
 pub struct Keeper {
     shared: Arc<KeeperContext>,
-    agent: KubeAgent,
+    agent: Arc<KubeAgent>,
     cosign: Vec<CosignKey>,
     key: String,
     memory: Memory,
@@ -145,7 +147,7 @@ impl Keeper {
         let key = agent.key();
         Ok(Self {
             shared,
-            agent,
+            agent: Arc::new(agent),
             cosign,
             key,
             memory: Memory::default(),
@@ -172,12 +174,14 @@ impl Keeper {
 
     /// Looks once, and does what is next. Gives how long to wait.
     pub async fn look(&mut self) -> Duration {
-        if !numbers(&self.shared.numbers).is_leader {
+        {
             let mut numbers = numbers(&self.shared.numbers);
-            // What the leader cannot do is his to say.
-            let agent = numbers.agent(&self.key);
-            (agent.code, agent.fault) = ("not_leader".to_owned(), None);
-            return LOOK_CHANGING;
+            if !numbers.is_leader {
+                // What the leader cannot do is his to say.
+                let agent = numbers.agent(&self.key);
+                (agent.code, agent.fault) = ("not_leader".to_owned(), None);
+                return LOOK_CHANGING;
+            }
         }
         if self.was_away() {
             self.memory.forget();
@@ -199,7 +203,7 @@ impl Keeper {
             Err(LookEnd::Again) => LOOK_CHANGING,
             Err(LookEnd::Api(fault)) => {
                 let code = if matches!(fault, ApiFault::Denied(_)) { "api_denied" } else { "api_unavailable" };
-                self.cannot(code, fault.what());
+                self.cannot(code, &fault.to_string());
                 LOOK_CHANGING
             }
             Err(LookEnd::State(why)) => {
@@ -234,16 +238,14 @@ impl Keeper {
     }
 
     async fn look_once(&mut self) -> Result<bool, LookEnd> {
-        let now = Timestamp::now();
         let mut state = self.state().await?;
         if state.update_id.is_empty() {
             state.update_id = uuid::Uuid::new_v4().to_string();
             self.swap(&state).await?;
         }
-        self.see(&state).await?;
-        let seen = self.seen.take();
-        let result = self.act(state, seen.as_ref(), now).await;
-        self.seen = seen;
+        let seen = self.see(&state).await?;
+        let result = self.act(state, &seen).await;
+        self.seen = Some(seen);
         result
     }
 
@@ -258,168 +260,106 @@ impl Keeper {
     }
 
     /// Reads the workload, and its pods where they may have changed.
-    async fn see(&mut self, state: &KeptState) -> KubeResult<()> {
-        let KubeAgent { kind, name, container, .. } = &self.agent;
-        let workload = self.shared.api.workload(*kind, name).await?;
-        let version =
-            |seen: &SeenWorkload| seen.workload.as_ref().map(|workload| workload.metadata.resource_version.clone());
-        let is_known = |seen: &&SeenWorkload| {
-            state.attempt.is_none()
-                && seen.listed_at.elapsed() < LIST
-                && version(seen) == workload.as_ref().map(|workload| workload.metadata.resource_version.clone())
-        };
-        let known = self.seen.as_ref().filter(is_known).map(|seen| (seen.pods.clone(), seen.listed_at));
-        let (pods, listed_at) = match (known, &workload) {
-            (Some(known), _) => known,
-            (None, None) => (Vec::new(), Instant::now()),
-            (None, Some(workload)) => {
-                let all = self.shared.api.pods(&workload.selector()).await?;
-                (workload.own(*kind, &all.items, container), Instant::now())
-            }
-        };
-        self.seen = Some(SeenWorkload { workload, pods, listed_at });
-        Ok(())
+    async fn see(&mut self, state: &KeptState) -> KubeResult<SeenWorkload> {
+        let workload = self.shared.api.workload(&self.agent).await?;
+        let version = |of: &Option<Workload>| of.as_ref().map(|workload| workload.metadata.resource_version.clone());
+        let known = self.seen.take().filter(|seen| {
+            let is_same = version(&seen.workload) == version(&workload);
+            state.attempt.is_none() && seen.listed_at.elapsed() < LIST && is_same
+        });
+        if let Some(known) = known {
+            return Ok(SeenWorkload { workload, ..known });
+        }
+        let pods = self.shared.api.pods(workload.as_ref(), &self.agent).await?;
+        Ok(SeenWorkload { workload, pods, listed_at: Instant::now() })
     }
 
-    fn owner(&self, workload: Option<&Workload>) -> Option<FieldOwner> {
-        FieldOwner::of_image(workload?, &self.agent.container, &self.shared.api.manager)
-    }
-
-    async fn act(
-        &mut self,
-        mut state: KeptState,
-        seen: Option<&SeenWorkload>,
-        now: Timestamp,
-    ) -> Result<bool, LookEnd> {
-        let workload = seen.and_then(|seen| seen.workload.as_ref());
-        let pods = seen.map_or(&[][..], |seen| &seen.pods);
-        let owner = self.owner(workload);
-        let before = state.clone();
-        let present =
-            workload.and_then(|workload| workload.image(&self.agent.container)).unwrap_or_default().to_owned();
-        if state.attempt.is_none() && !present.is_empty() {
-            self.note_hands(&mut state, workload, &present, owner.as_ref(), now).await;
+    async fn act(&mut self, state: KeptState, seen: &SeenWorkload) -> Result<bool, LookEnd> {
+        let (agent, before) = (self.agent.clone(), state.clone());
+        let mut look = self.shared.look(&agent, state, seen.workload.as_ref(), &seen.pods);
+        self.note_hands(&mut look).await;
+        self.ask_source(&mut look).await;
+        look.hear(self.heard.as_ref().map_or(SourceSays::Unasked, |heard| heard.word.clone()));
+        look.tag_moved = self.tag_moved;
+        if look.state != before {
+            self.swap(&look.state).await?;
         }
-        self.ask_source(&mut state, &present, now).await;
-        let word = self.heard.as_ref().map_or(SourceSays::Unasked, |heard| heard.word.clone());
-        if let SourceSays::Target(target) = &word {
-            state.note_wanted(&target.version);
-        }
-        if state != before {
-            self.swap(&state).await?;
-        }
-        let version = match &word {
-            SourceSays::Target(target) => Some(&target.version),
-            _ => None,
-        };
-        let beside = beside(&self.shared, &self.key, version, now).await;
-        let deadline = self.agent.patience.progress_deadline;
-        let (mut other_rollout, mut complaint) = (false, None);
-        if let Some(workload) = workload.filter(|_| state.attempt.is_none()) {
-            other_rollout = self.memory.other_rollout(workload, self.agent.kind, pods, deadline, now);
-            complaint = self.memory.complaint(pods, &self.agent.patience, now);
-        }
-        let facts = AgentFacts {
-            now,
-            agent: &self.agent,
-            is_leader: true,
-            workload,
-            pods,
-            owner,
-            state: &state,
-            word: &word,
-            beside: &beside,
-            max_in_flight: self.shared.max_in_flight,
-            other_rollout,
-            complaint,
-            tag_moved: self.tag_moved,
-        };
-        let plan = facts.plan();
-        self.count(workload, pods, &present, &plan);
-        let is_changing = match (&plan.step, workload) {
-            (NextStep::GoOn, Some(workload)) => self.go_on(&mut state, workload, pods, &word, now).await?,
-            (NextStep::Begin(begin), Some(workload)) => self.begin(&mut state, &plan, begin, workload, now).await?,
-            _ => {
+        self.shared.look_beside(&mut look, &mut self.memory).await;
+        let plan = look.plan();
+        self.count(&look, &plan);
+        let is_changing = match &plan.step {
+            NextStep::GoOn => self.go_on(&mut look).await?,
+            NextStep::Begin(begin) => self.begin(&mut look, &plan, begin).await?,
+            NextStep::Nothing => {
                 self.rests = true;
-                self.settle(&mut state, &plan, workload, now).await?;
+                if plan.code == "up_to_date" && look.is_asked() {
+                    look.state.wish = None;
+                }
+                self.told(&mut look, plan.code, &plan.why, plan.until, plan.who).await?;
                 false
             }
         };
-        self.report(&mut state, workload, pods, &present, now).await?;
+        self.report(&mut look).await?;
         // What was asked will be answered soon.
-        Ok(is_changing || self.asking.is_some() || self.reporting.is_some() || state.wish.is_some())
+        Ok(is_changing || self.asking.is_some() || self.reporting.is_some() || look.state.wish.is_some())
     }
 
-    async fn note_hands(
-        &mut self,
-        state: &mut KeptState,
-        workload: Option<&Workload>,
-        present: &str,
-        owner: Option<&FieldOwner>,
-        now: Timestamp,
-    ) {
-        let deed = account(state, &self.agent, present, owner, now);
-        let remedy = owner.and_then(|owner| owner.remedy(self.agent.kind));
-        let remedy = remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
-        let (code, event, what) = match deed {
+    async fn note_hands(&mut self, look: &mut AgentLook<'_>) {
+        let (code, event, what) = match account(look) {
             Deed::None => return,
             Deed::Obeyed(what) => ("set_back_by_hand", "Refused", what),
-            Deed::SetBack(what) => ("set_back", "Contested", what + &remedy),
-            Deed::Contested(what) => ("contested", "Contested", format!("{what}: nothing more is written{remedy}")),
+            Deed::SetBack(what) => ("set_back", "Contested", what + &look.remedy()),
+            Deed::Contested(what) => {
+                ("contested", "Contested", format!("{what}: nothing more is written{}", look.remedy()))
+            }
         };
         log("warn", &self.key, code, &what);
-        if let Some(workload) = workload {
-            self.events.say(self.agent.kind, workload, event, &what, true).await;
-        }
+        self.event(look, event, &what, true).await;
     }
 
-    fn count(&self, workload: Option<&Workload>, pods: &[Pod], present: &str, plan: &AgentPlan) {
+    fn count(&self, look: &AgentLook<'_>, plan: &AgentPlan) {
         let mut shared = numbers(&self.shared.numbers);
         let numbers = shared.agent(&self.key);
-        let version = image::version(present, self.agent.tag.as_deref());
-        numbers.version = version.map(|version| version.to_string()).unwrap_or_default();
-        numbers.group = self.agent.group.clone().unwrap_or_default();
-        numbers.pods = (
-            pods.iter().filter(|pod| pod.is_ready).count(),
-            workload.map_or(0, |workload| workload.replicas(self.agent.kind)),
-        );
+        numbers.version = look.own().map(|version| version.to_string()).unwrap_or_default();
+        numbers.group = look.agent.group.clone().unwrap_or_default();
+        let wanted = look.workload.map_or(0, Workload::replicas);
+        numbers.pods = (look.pods.iter().filter(|pod| pod.is_ready).count(), wanted);
         numbers.code = plan.code.to_owned();
-        if let Some(SourceSays::Target(target)) = self.heard.as_ref().map(|heard| &heard.word) {
+        if let Some(target) = look.word.target() {
             numbers.wanted = target.version.to_string();
         }
     }
 
     /// Asks the source when it is time, in a thread of its own; takes what it said.
-    async fn ask_source(&mut self, state: &mut KeptState, present: &str, now: Timestamp) {
-        if let Some(asking) = self.asking.take_if(|asking| asking.is_finished())
-            && let Ok(heard) = asking.await
-        {
-            self.hear(state, heard);
+    async fn ask_source(&mut self, look: &mut AgentLook<'_>) {
+        if let Some(heard) = ended(&mut self.asking).await {
+            self.hear(&mut look.state, heard);
         }
-        if let Some(moved) = self.moved.take_if(|moved| moved.is_finished()) {
-            self.tag_moved = moved.await.unwrap_or_default();
+        if let Some(moved) = ended(&mut self.moved).await {
+            self.tag_moved = moved;
         }
-        let is_now = state.wish(now).is_some() && self.asked_at.is_some_and(|at| at.elapsed() > LOOK);
+        let is_now = look.state.wish(look.now).is_some() && self.asked_at.is_some_and(|at| at.elapsed() > LOOK);
         let is_due = self.asked_at.is_none_or(|at| at.elapsed() >= ASK) || is_now;
         if self.asking.is_some() || !is_due {
             return;
         }
-        let exported = crate::schedule::exported(&self.shared.api, &self.agent, &mut state.schedule_lost, now).await;
+        let exported = exported(&self.shared.api, look).await;
         if self.seed.is_none() {
-            self.seed = self.read_seed().await;
+            let seed = seed(&self.shared.api, &self.shared.name, &self.key).await;
+            self.seed = seed.map_err(|fault| log("warn", &self.key, "key", &fault.to_string())).ok();
         }
-        let fleet = state.fleet.clone().unwrap_or_default();
+        let fleet = look.state.fleet.clone().unwrap_or_default();
         let signed = self.seed.clone().filter(|_| fleet.at.is_some());
         let asking = SourceQuestion {
-            signed: signed.map(|seed| (seed, fleet.epoch, next(fleet.sequence, now))),
+            signed: signed.map(|seed| (seed, fleet.epoch, next(fleet.sequence, look.now))),
             is_look: false,
             named: self.heard.as_ref().and_then(|heard| heard.named.clone()),
-            ..SourceQuestion::new(&self.agent, state, present, exported)
+            ..SourceQuestion::new(look, exported)
         };
         let shared = self.shared.clone();
         self.asked_at = Some(Instant::now());
         self.asking = Some(tokio::task::spawn_blocking(move || ask(&shared.client, &asking, Timestamp::now())));
-        self.look_at_tag(present);
+        self.look_at_tag(look.present());
     }
 
     fn hear(&mut self, state: &mut KeptState, heard: SourceAnswer) {
@@ -442,61 +382,38 @@ impl Keeper {
         self.moved = Some(tokio::task::spawn_blocking(look));
     }
 
-    async fn read_seed(&self) -> Option<String> {
-        match seed(&self.shared.api, &self.shared.name, &self.key).await {
-            Ok(seed) => Some(seed),
-            Err(fault) => {
-                log("warn", &self.key, "key", fault.what());
-                None
-            }
-        }
-    }
-
-    /// Nothing is to be done: says why.
-    async fn settle(
-        &mut self,
-        state: &mut KeptState,
-        plan: &AgentPlan,
-        workload: Option<&Workload>,
-        now: Timestamp,
-    ) -> Result<(), LookEnd> {
-        if plan.code == "up_to_date"
-            && state.wish.as_ref().is_some_and(|wish| wish.what == crate::state::WishKind::Update)
-        {
-            state.wish = None;
-        }
-        self.told(state, plan.code, &plan.why, plan.until, plan.who, workload, now).await
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "a plan's parts, and whom they are of")]
     async fn told(
         &mut self,
-        state: &mut KeptState,
+        look: &mut AgentLook<'_>,
         code: &str,
         why: &str,
         until: Option<Timestamp>,
         who: &str,
-        workload: Option<&Workload>,
-        now: Timestamp,
     ) -> Result<(), LookEnd> {
-        let before = state.told.clone();
-        let told = AgentReason { code: code.to_owned(), why: why.to_owned(), since: now, until, who: who.to_owned() };
-        let is_other = before.as_ref().is_none_or(|before| before.code != code || before.until != until);
-        let is_reworded = before.as_ref().is_some_and(|before| before.why != why);
-        let is_old = self.said.1.is_none_or(|at| now.duration_since(at) > TELL_AGAIN);
-        if state.wish.is_some() && state.wish(now).is_none() {
+        let (state, now) = (&mut look.state, look.now);
+        if state.wish(now).is_none() {
             state.wish = None;
         }
+        let before = state.told.as_ref();
+        let is_other = before.is_none_or(|before| before.code != code || before.until != until);
+        let is_reworded = before.is_some_and(|before| before.why != why);
+        let is_old = self.said.1.is_none_or(|at| now.duration_since(at) > TELL_AGAIN);
         let is_news = is_other || (is_reworded && is_old);
-        if is_news && state.tell(told) {
+        if is_news && state.tell(code, why, until, who, now) {
             self.swap(state).await?;
             self.say(code, why, matches!(code, "both_unhealthy" | "contested" | "signature" | "source_unreachable"));
-            let is_waiting = matches!(code, "not_let_go" | "outside_window" | "in_flight" | "failed_beside" | "jitter");
-            if let Some(workload) = workload.filter(|_| is_waiting) {
-                self.events.say(self.agent.kind, workload, "Waiting", why, false).await;
+            if matches!(code, "not_let_go" | "outside_window" | "in_flight" | "failed_beside" | "jitter") {
+                self.event(look, "Waiting", why, false).await;
             }
         }
         Ok(())
+    }
+
+    /// An event on the workload, where there is one.
+    async fn event(&mut self, look: &AgentLook<'_>, reason: &str, note: &str, is_warning: bool) {
+        if let Some(workload) = look.workload {
+            self.events.say(workload, reason, note, is_warning).await;
+        }
     }
 
     fn outcome(&self, name: &'static str) {
@@ -504,12 +421,14 @@ impl Keeper {
     }
 }
 
-/// How long an answer of a registry is taken as it is.
-fn rest(result: &Result<ProvenImage, ImageRefusal>) -> SignedDuration {
-    match result {
-        Err(refused) if refused.code == "registry_unreachable" => REGISTRY_REST,
-        _ => ASK_AGAIN,
-    }
+/// What came of a task that is over.
+async fn ended<T>(task: &mut Option<JoinHandle<T>>) -> Option<T> {
+    task.take_if(|task| task.is_finished())?.await.ok()
+}
+
+/// How long it is left at what a registry refused.
+fn rest(refused: &ImageRefusal) -> SignedDuration {
+    if refused.code == "registry_unreachable" { REGISTRY_REST } else { ASK_AGAIN }
 }
 
 /// The keys that sign an agent's images.
@@ -523,28 +442,54 @@ pub fn cosign_keys(agent: &KubeAgent) -> error::Result<Vec<CosignKey>> {
     agent.verify.keys.iter().map(read).collect()
 }
 
-/// What the agents of the file but `own` are about; `version`: the one that is wanted.
-pub async fn beside(shared: &KeeperContext, own: &str, version: Option<&Version>, now: Timestamp) -> Beside {
-    let store = shared.store.lock().await;
-    beside_in(&store, &shared.keys, own, version, Some(now))
+impl KeeperContext {
+    /// A look at an agent, before its source and the others are heard.
+    pub fn look<'a>(
+        &self,
+        agent: &'a KubeAgent,
+        state: KeptState,
+        workload: Option<&'a Workload>,
+        pods: &'a [Pod],
+    ) -> AgentLook<'a> {
+        let owner = workload.and_then(|it| FieldOwner::of_image(it, &agent.container, &self.api.manager));
+        AgentLook {
+            now: Timestamp::now(),
+            agent,
+            workload,
+            pods,
+            owner,
+            state,
+            word: SourceSays::Unasked,
+            beside: Beside::default(),
+            max_in_flight: self.config.max_in_flight,
+            other_rollout: false,
+            complaint: None,
+            tag_moved: false,
+        }
+    }
+
+    /// Adds what the other agents of the file are about, and what the pods say.
+    pub async fn look_beside(&self, look: &mut AgentLook<'_>, memory: &mut Memory) {
+        let wanted = look.word.target().map(|target| &target.version);
+        look.beside = beside(&*self.store.lock().await, self, &look.agent.key(), wanted, look.now);
+        if let Some(workload) = look.workload.filter(|_| look.state.attempt.is_none()) {
+            let patience = &look.agent.patience;
+            look.other_rollout = memory.other_rollout(workload, look.pods, patience.progress_deadline, look.now);
+            look.complaint = memory.complaint(look.pods, patience, look.now);
+        }
+    }
 }
 
-fn beside_in(
-    store: &StateMap,
-    keys: &[String],
-    own: &str,
-    version: Option<&Version>,
-    now: Option<Timestamp>,
-) -> Beside {
+/// What the agents of the file but `own` are about; `version`: the one that is wanted.
+fn beside(store: &StateMap, shared: &KeeperContext, own: &str, version: Option<&Version>, now: Timestamp) -> Beside {
     let mut beside = Beside::default();
-    for (key, other) in store.others(keys).filter(|(key, _)| *key != own) {
+    for (key, other) in store.others(&shared.keys).filter(|(key, _)| *key != own) {
         let waits = other.told.as_ref().is_some_and(|told| NOT_GOING_ON.contains(&told.code.as_str()));
         if other.attempt.is_some() && !waits {
             beside.changing.push(key.to_owned());
         }
         let failed = other.failed.filter(|failed| Some(&failed.version) == version);
-        let is_fresh = |at| now.is_some_and(|now| now.duration_since(at) < BESIDE_REST);
-        if let Some(failed) = failed.filter(|failed| is_fresh(failed.at)) {
+        if let Some(failed) = failed.filter(|failed| now.duration_since(failed.at) < BESIDE_REST) {
             beside.failed = Some((key.to_owned(), failed.at));
         }
     }

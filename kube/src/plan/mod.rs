@@ -7,11 +7,13 @@ use protocol::{Edition, Version};
 use crate::config::KubeAgent;
 use crate::hands::{FieldOwner, Hand};
 use crate::image;
-use crate::state::{KeptState, WishKind};
+use crate::state::{Contested, KeptState, WishKind};
 use crate::workload::{Pod, Workload};
 
 /// An unhealthy agent is updated out of turn at most so often.
 const FORCED_REST: SignedDuration = SignedDuration::from_mins(30);
+/// The code of a change out of turn: the agent is not well.
+pub const UNHEALTHY: &str = "unhealthy";
 /// How long the other agents of a file wait before they try a version that failed on one of them.
 pub const BESIDE_REST: SignedDuration = SignedDuration::from_hours(1);
 
@@ -68,27 +70,25 @@ pub struct Beside {
     pub failed: Option<(String, Timestamp)>,
 }
 
-/// All that a plan follows from.
+/// One look at an agent: all that a plan follows from.
 #[derive(Debug)]
-pub struct AgentFacts<'a> {
+pub struct AgentLook<'a> {
     /// The time.
     pub now: Timestamp,
     /// The agent's settings.
     pub agent: &'a KubeAgent,
-    /// This process holds the lease.
-    pub is_leader: bool,
     /// The workload; `None`: there is none of that name.
     pub workload: Option<&'a Workload>,
     /// Its pods.
     pub pods: &'a [Pod],
     /// Whose the image is.
     pub owner: Option<FieldOwner>,
-    /// What is remembered.
-    pub state: &'a KeptState,
+    /// What is remembered, and from now on.
+    pub state: KeptState,
     /// What the source says.
-    pub word: &'a SourceSays,
+    pub word: SourceSays,
     /// The others.
-    pub beside: &'a Beside,
+    pub beside: Beside,
     /// At most so many agents change at once.
     pub max_in_flight: usize,
     /// Another's rollout is under way, and goes on.
@@ -119,10 +119,6 @@ pub struct Beginning {
     pub version: Version,
     /// What the source said; `None`: an operator goes back.
     pub target: Option<WantedVersion>,
-    /// The agent is well.
-    pub is_healthy: bool,
-    /// It is updated out of turn because it is not.
-    pub is_forced: bool,
 }
 
 /// What is done, and why.
@@ -158,12 +154,47 @@ impl AgentPlan {
     fn until(self, until: Option<Timestamp>) -> Self {
         Self { until, ..self }
     }
+
+    fn step(self, begin: Beginning) -> Self {
+        Self { step: NextStep::Begin(Box::new(begin)), ..self }
+    }
 }
 
-impl AgentFacts<'_> {
+impl SourceSays {
+    /// The version that it names, if it does.
+    pub fn target(&self) -> Option<&WantedVersion> {
+        if let Self::Target(target) = self { Some(target) } else { None }
+    }
+}
+
+impl<'a> AgentLook<'a> {
+    /// The image that the workload has; empty: there is none.
+    pub fn present(&self) -> &'a str {
+        self.workload.and_then(|workload| workload.image(&self.agent.container)).unwrap_or_default()
+    }
+
+    /// The workload's generation; 0: there is no workload.
+    pub fn generation(&self) -> i64 {
+        self.workload.map_or(0, |workload| workload.metadata.generation)
+    }
+
+    /// Takes what the source says, and note of the version.
+    pub fn hear(&mut self, word: SourceSays) {
+        if let Some(target) = word.target() {
+            self.state.note_wanted(&target.version);
+        }
+        self.word = word;
+    }
+
+    /// What to add so that the image's owner leaves it alone, as the end of a sentence.
+    pub fn remedy(&self) -> String {
+        let remedy = self.owner.as_ref().and_then(|owner| owner.remedy(self.agent.kind));
+        remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default()
+    }
+
     /// The plan.
     pub fn plan(&self) -> AgentPlan {
-        self.hindered().or_else(|| self.asked_by_hand()).unwrap_or_else(|| match self.word {
+        self.hindered().or_else(|| self.asked_by_hand()).unwrap_or_else(|| match &self.word {
             SourceSays::Unasked => AgentPlan::nothing("source_unasked", "the source has not been asked yet", who::TIME),
             SourceSays::Silent(why) => {
                 AgentPlan::nothing("source_unreachable", format!("the source does not answer: {why}"), who::SOURCE)
@@ -176,9 +207,6 @@ impl AgentFacts<'_> {
     /// What keeps from any change, whatever the source says.
     fn hindered(&self) -> Option<AgentPlan> {
         let nothing = |code, why: &str, who| Some(AgentPlan::nothing(code, why, who));
-        if !self.is_leader {
-            return nothing("not_leader", "another process of this configuration has the lease", who::TIME);
-        }
         let KubeAgent { kind, name, container, .. } = self.agent;
         let Some(workload) = self.workload else {
             return nothing("absent", &format!("there is no {kind} {name}"), who::SETTINGS);
@@ -192,7 +220,7 @@ impl AgentFacts<'_> {
         if workload.is_paused() {
             return nothing("paused", "the Deployment is paused", who::OWNER);
         }
-        if workload.replicas(*kind) == 0 {
+        if workload.replicas() == 0 {
             return nothing("scaled_to_zero", "it has no replicas", who::OWNER);
         }
         if self.state.attempt.is_some() {
@@ -208,14 +236,12 @@ impl AgentFacts<'_> {
         if let Some(since) = self.state.held {
             return nothing("held", &format!("an operator holds it since {since}"), who::OPERATOR);
         }
-        let own = workload.image(container).and_then(|image| self.version_of(image));
-        if let Some(pin) = self.agent.pin.as_ref().filter(|pin| own.as_ref() == Some(pin) && !self.tag_moved) {
+        if let Some(pin) = self.agent.pin.as_ref().filter(|pin| self.own().as_ref() == Some(pin) && !self.tag_moved) {
             return nothing("pinned", &format!("{pin} runs, to which kube.yaml pins it"), who::SETTINGS);
         }
         if let Some(contested) = &self.state.contested {
-            let remedy = self.owner.as_ref().and_then(|owner| owner.remedy(*kind));
-            let remedy = remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
-            let why = format!("{} replaced {} three times in 24 hours{remedy}", contested.by, contested.version);
+            let Contested { by, version, .. } = contested;
+            let why = format!("{by} replaced {version} three times in 24 hours{}", self.remedy());
             return nothing("contested", &why, who::OPERATOR);
         }
         let is_beside = |owner: &&FieldOwner| owner.hand == Hand::Beside && !self.state.takes_over;
@@ -235,43 +261,34 @@ impl AgentFacts<'_> {
             return None;
         }
         let image = self.state.previous.as_ref()?;
-        let version = self.version_of(image)?;
+        let version = self.agent.version(image)?;
         if let Some(floor) = self.agent.min_version.as_ref().filter(|floor| version.precedes(floor)) {
             let why = format!("an operator asked to go back to {version}, which is below the min_version {floor}");
             return Some(AgentPlan::nothing("downgrade", why, who::SETTINGS));
         }
-        let begin = Beginning {
-            image: image.clone(),
-            version,
-            target: None,
-            is_healthy: self.complaint.is_none(),
-            is_forced: false,
-        };
-        Some(AgentPlan {
-            step: NextStep::Begin(Box::new(begin)),
-            ..AgentPlan::nothing("rollback", "an operator asked to go back", who::TIME)
-        })
+        let begin = Beginning { image: image.clone(), version, target: None };
+        Some(AgentPlan::nothing("rollback", "an operator asked to go back", who::TIME).step(begin))
     }
 
-    fn version_of(&self, image: &str) -> Option<Version> {
-        image::version(image, self.agent.tag.as_deref())
+    /// The version that runs, where the image says it.
+    pub fn own(&self) -> Option<Version> {
+        self.agent.version(self.present())
     }
 
-    fn present(&self) -> Option<&str> {
-        self.workload?.image(&self.agent.container)
+    /// An operator asked for an update now.
+    pub fn is_asked(&self) -> bool {
+        self.state.wish(self.now) == Some(WishKind::Update)
     }
 
     fn towards(&self, target: &WantedVersion) -> AgentPlan {
-        let present = self.present().unwrap_or_default();
-        let own = self.version_of(present);
         let version = self.agent.pin.as_ref().unwrap_or(&target.version);
-        let is_pinned = self.agent.pin.is_some();
-        let is_asked = self.state.wish(self.now) == Some(WishKind::Update);
-        if own.as_ref() == Some(version) {
+        if self.own().as_ref() == Some(version) {
             return self.up_to_date(target, version);
         }
-        let digest = target.digest(present);
-        if !is_asked && let Some(refusal) = self.state.refusal(version, digest.as_deref(), target.told, self.now) {
+        let digest = target.digest(self.present());
+        if !self.is_asked()
+            && let Some(refusal) = self.state.refusal(version, digest.as_deref(), target.told, self.now)
+        {
             let count = if refusal.count > 1 { format!(", {} times", refusal.count) } else { String::new() };
             let why = format!("{version} was refused here{count}: {}", refusal.failure.reason);
             // An alarm lasts as long as its cause.
@@ -284,13 +301,8 @@ impl AgentFacts<'_> {
             };
             return AgentPlan::nothing(code, why, who::OPERATOR).until(refusal.until);
         }
-        if let Some(plan) = self.unfit(target, version, own.as_ref()) {
-            return plan;
-        }
-        if let Some(plan) = self.waits_for_others(version) {
-            return plan;
-        }
-        self.when(target, version, own.as_ref(), is_asked, is_pinned)
+        let hindrance = self.unfit(target, version).or_else(|| self.waits_for_others(version));
+        hindrance.unwrap_or_else(|| self.when(target, version))
     }
 
     fn up_to_date(&self, target: &WantedVersion, version: &Version) -> AgentPlan {
@@ -309,24 +321,18 @@ impl AgentFacts<'_> {
     }
 
     /// Why the version does not fit the agent.
-    fn unfit(&self, target: &WantedVersion, version: &Version, own: Option<&Version>) -> Option<AgentPlan> {
+    fn unfit(&self, target: &WantedVersion, version: &Version) -> Option<AgentPlan> {
         let refuses = |code, why: String, who| Some(AgentPlan::nothing(code, why, who));
         for (floor, whose) in [(self.agent.min_version.as_ref(), "kube.yaml"), (target.floor.as_ref(), "the source")] {
             if let Some(floor) = floor.filter(|floor| version.precedes(floor)) {
-                return refuses(
-                    "downgrade",
-                    format!("{version} is below the min_version {floor} of {whose}"),
-                    who::SETTINGS,
-                );
+                let why = format!("{version} is below the min_version {floor} of {whose}");
+                return refuses("downgrade", why, who::SETTINGS);
             }
         }
-        if let Some(own) = own.filter(|own| version.precedes(own)) {
+        if let Some(own) = self.own().filter(|own| version.precedes(own)) {
             if target.keeps_major && version.major() < own.major() {
-                return refuses(
-                    "downgrade",
-                    format!("a channel must not go down to a lower major ({own} to {version})"),
-                    who::SOURCE,
-                );
+                let why = format!("a channel must not go down to a lower major ({own} to {version})");
+                return refuses("downgrade", why, who::SOURCE);
             }
             let has_data = self.workload.is_some_and(|workload| workload.has_data(&self.agent.container));
             if has_data && !self.agent.allow_downgrade {
@@ -337,19 +343,15 @@ impl AgentFacts<'_> {
                 return refuses("downgrade", why, who::SETTINGS);
             }
         }
-        let image = self.present().unwrap_or_default();
-        let repository = self.agent.image.as_deref().unwrap_or(image);
-        let why = target.edition.and_then(|edition| image::edition_fault(repository, image, edition))?;
+        let repository = self.agent.image.as_deref().unwrap_or(self.present());
+        let why = image::edition_fault(repository, self.present(), target.edition?)?;
         refuses("edition", why, who::SETTINGS)
     }
 
     fn waits_for_others(&self, version: &Version) -> Option<AgentPlan> {
         if self.beside.changing.len() >= self.max_in_flight {
-            let why = format!(
-                "{} is being changed, and max_in_flight is {}",
-                self.beside.changing.join(", "),
-                self.max_in_flight
-            );
+            let names = self.beside.changing.join(", ");
+            let why = format!("{names} is being changed, and max_in_flight is {}", self.max_in_flight);
             return Some(AgentPlan::nothing("in_flight", why, who::TIME));
         }
         let (name, at) = self.beside.failed.as_ref()?;
@@ -358,39 +360,26 @@ impl AgentFacts<'_> {
         Some(AgentPlan::nothing("failed_beside", why, who::TIME).until(Some(until)))
     }
 
-    fn when(
-        &self,
-        target: &WantedVersion,
-        version: &Version,
-        own: Option<&Version>,
-        is_asked: bool,
-        is_pinned: bool,
-    ) -> AgentPlan {
-        let begin = |code, why: String, is_forced| {
-            let present = self.present().unwrap_or_default();
-            let image = image::tagged(self.agent.image.as_deref(), present, self.agent.tag.as_deref(), version);
-            let is_healthy = self.complaint.is_none();
-            let target = Some(target.clone());
-            let begin = Beginning { image, version: version.clone(), target, is_healthy, is_forced };
-            AgentPlan { step: NextStep::Begin(Box::new(begin)), ..AgentPlan::nothing(code, why, who::TIME) }
+    fn when(&self, target: &WantedVersion, version: &Version) -> AgentPlan {
+        let own = self.own();
+        let begin = |code, why: String| {
+            let begin = Beginning::of(self.agent, self.present(), target.clone(), version.clone());
+            AgentPlan::nothing(code, why, who::TIME).step(begin)
         };
-        if is_asked {
-            return begin("update_now", format!("an operator asked for {version} now"), false);
+        if self.is_asked() {
+            return begin("update_now", format!("an operator asked for {version} now"));
         }
-        if target.critical && !is_pinned {
-            return begin("critical", format!("{version} is critical"), false);
+        if target.critical && self.agent.pin.is_none() {
+            return begin("critical", format!("{version} is critical"));
         }
-        let is_below_floor = |floor: &&Version| own.is_some_and(|own| own.precedes(floor));
+        let is_below_floor = |floor: &&Version| own.as_ref().is_some_and(|own| own.precedes(floor));
         if let Some(floor) = target.floor.as_ref().filter(is_below_floor) {
-            return begin(
-                "below_min_version",
-                format!("this agent's version is below the source's min_version {floor}"),
-                false,
-            );
+            let why = format!("this agent's version is below the source's min_version {floor}");
+            return begin("below_min_version", why);
         }
         let rests_until = self.state.forced_at.and_then(|at| at.checked_add(FORCED_REST).ok());
         if let Some(complaint) = self.complaint.as_ref().filter(|_| rests_until.is_none_or(|until| until <= self.now)) {
-            return begin("unhealthy", complaint.clone(), true);
+            return begin(UNHEALTHY, complaint.clone());
         }
         if !target.may_go {
             let code = if target.is_find { "not_let_go" } else { "outside_window" };
@@ -406,7 +395,20 @@ impl AgentFacts<'_> {
             return AgentPlan::nothing("jitter", format!("{version} waits for this agent's turn"), who::TIME)
                 .until(Some(turn));
         }
-        begin("let_go", format!("{version} may be installed now: {}", target.reason), false)
+        begin("let_go", format!("{version} may be installed now: {}", target.reason))
+    }
+}
+
+impl Beginning {
+    /// The rollout and the attempt in which the server told of it.
+    pub fn told(&self) -> Option<(u64, u32)> {
+        self.target.as_ref()?.told
+    }
+
+    /// Of the image of `agent` that `version` has, where `present` runs.
+    pub fn of(agent: &KubeAgent, present: &str, target: WantedVersion, version: Version) -> Self {
+        let image = image::tagged(agent.image.as_deref(), present, agent.tag.as_deref(), &version);
+        Self { image, version, target: Some(target) }
     }
 }
 

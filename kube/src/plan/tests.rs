@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::config::KubeConfig;
 use crate::hands::MANAGER;
-use crate::state::{ChangePhase, Contested, FaultReason, ImageChange, Wish};
+use crate::state::{ChangePhase, FaultReason, ImageChange, Wish};
 
 fn now() -> Timestamp {
     "2026-11-29T12:00:00Z".parse().unwrap()
@@ -20,7 +20,6 @@ fn version(text: &str) -> Version {
 
 /// All that a plan follows from. As it is at first, an update to 2.0.0 begins.
 struct World {
-    is_leader: bool,
     workload: Option<Value>,
     agent: KubeAgent,
     state: KeptState,
@@ -38,7 +37,6 @@ impl World {
         let text = "version: v1\nkind: kube_update\nspec:\n  source: file:///x\n  agents:\n  - name: agent\n";
         let agents = KubeConfig::parse(Path::new("kube.yaml"), text.as_bytes()).unwrap().agents;
         Self {
-            is_leader: true,
             workload: Some(json!({
                 "metadata": {"annotations": {}},
                 "spec": {"replicas": 2, "template": {"spec": {"containers": [
@@ -72,22 +70,21 @@ impl World {
         } else {
             SourceSays::Target(Box::new(self.target.clone()))
         };
-        let facts = AgentFacts {
+        let look = AgentLook {
             now: now(),
             agent: &self.agent,
-            is_leader: self.is_leader,
             workload: workload.as_ref(),
             pods: &self.pods,
             owner: workload.as_ref().and_then(|workload| FieldOwner::of_image(workload, "teleport", MANAGER)),
-            state: &self.state,
-            word: &word,
-            beside: &self.beside,
+            state: self.state.clone(),
+            word,
+            beside: self.beside.clone(),
             max_in_flight: 1,
             other_rollout: self.other_rollout,
             complaint: self.complaint.clone(),
             tag_moved: self.tag_moved,
         };
-        facts.plan()
+        look.plan()
     }
 
     fn refuse(&mut self, told: Option<(u64, u32)>) {
@@ -141,7 +138,6 @@ type Case = (fn(&mut World), &'static str, Does);
 
 /// The table's rows in their order, §6's between; what stands behind a row that begins needs it to be absent.
 const CASES: &[Case] = &[
-    (|world| world.is_leader = false, "not_leader", Does::Nothing),
     (|world| world.workload = None, "absent", Does::Nothing),
     (|world| world.set("/spec/template/spec/containers/0/name", "other".into()), "absent", Does::Nothing),
     (|world| world.set("/spec/updateStrategy", json!({"type": "OnDelete"})), "on_delete", Does::Nothing),

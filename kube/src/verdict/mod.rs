@@ -104,34 +104,21 @@ impl Memory {
             Some(pod) => Some(format!("pod {} is not ready", pod.name)),
             None => None,
         };
-        let Some(what) = what else {
-            self.unwell_since = None;
-            return None;
-        };
-        let since = *self.unwell_since.get_or_insert(now);
+        self.unwell_since = what.is_some().then_some(self.unwell_since.unwrap_or(now));
+        let (what, since) = what.zip(self.unwell_since)?;
         let lasts = now.duration_since(since) >= signed(patience.unhealthy_after) || fresh >= RESTARTS;
         lasts.then(|| format!("the agent is unhealthy: {what}"))
     }
 
     /// Another's rollout is under way, and goes on or began less than a progress deadline ago.
-    pub fn other_rollout(
-        &mut self,
-        workload: &Workload,
-        kind: WorkloadKind,
-        pods: &[Pod],
-        deadline: Duration,
-        now: Timestamp,
-    ) -> bool {
-        if workload.is_observed() && !has_two_revisions(workload, kind, pods) {
+    pub fn other_rollout(&mut self, workload: &Workload, pods: &[Pod], deadline: Duration, now: Timestamp) -> bool {
+        if workload.is_observed() && !has_two_revisions(workload, pods) {
             self.rollout = None;
             return false;
         }
-        let shape =
-            (pods.iter().filter(|pod| pod.is_ready).count(), pods.iter().filter(|pod| is_new(workload, pod)).count());
-        let since = match self.rollout {
-            Some((before, since)) if before == shape => since,
-            _ => now,
-        };
+        let new = pods.iter().filter(|pod| is_new(workload, pod)).count();
+        let shape = (pods.iter().filter(|pod| pod.is_ready).count(), new);
+        let since = self.rollout.filter(|(before, _)| *before == shape).map_or(now, |(_, since)| since);
         self.rollout = Some((shape, since));
         now.duration_since(since) < signed(deadline)
     }
@@ -145,9 +132,9 @@ fn is_new(workload: &Workload, pod: &Pod) -> bool {
     workload.update_revision().is_empty() || pod.revision == workload.update_revision()
 }
 
-fn has_two_revisions(workload: &Workload, kind: WorkloadKind, pods: &[Pod]) -> bool {
-    let mut counted = pods.iter().filter(|pod| !pod.is_terminating && is_counted(workload, kind, pod));
-    if kind == WorkloadKind::StatefulSet {
+fn has_two_revisions(workload: &Workload, pods: &[Pod]) -> bool {
+    let mut counted = pods.iter().filter(|pod| !pod.is_terminating && is_counted(workload, pod));
+    if workload.kind == WorkloadKind::StatefulSet {
         return counted.any(|pod| !is_new(workload, pod));
     }
     let first = counted.next().map(|pod| &pod.revision);
@@ -155,8 +142,8 @@ fn has_two_revisions(workload: &Workload, kind: WorkloadKind, pods: &[Pod]) -> b
 }
 
 /// Pods below a partition keep their revision.
-fn is_counted(workload: &Workload, kind: WorkloadKind, pod: &Pod) -> bool {
-    kind != WorkloadKind::StatefulSet || pod.ordinal().is_none_or(|ordinal| ordinal >= workload.partition())
+fn is_counted(workload: &Workload, pod: &Pod) -> bool {
+    workload.kind != WorkloadKind::StatefulSet || pod.ordinal().is_none_or(|ordinal| ordinal >= workload.partition())
 }
 
 fn signed(duration: Duration) -> SignedDuration {
@@ -168,8 +155,6 @@ fn signed(duration: Duration) -> SignedDuration {
 pub struct ChangedWorkload<'a> {
     /// The workload.
     pub workload: &'a Workload,
-    /// Its kind.
-    pub kind: WorkloadKind,
     /// The agent's container.
     pub container: &'a str,
     /// Its pods.
@@ -186,23 +171,22 @@ pub fn judge(
     patience: &Patience,
     now: Timestamp,
 ) -> Course {
-    let ChangedWorkload { workload, kind, container, pods, .. } = of;
+    let ChangedWorkload { workload, container, pods, .. } = of;
     if !workload.is_observed() {
         return waits("progressing", "the controller has not seen the new image yet");
     }
     let image = workload.image(container).unwrap_or_default();
-    let partition = usize::try_from(workload.partition()).unwrap_or_default();
-    let below = if kind == WorkloadKind::StatefulSet { partition } else { 0 };
+    let below = if workload.kind == WorkloadKind::StatefulSet { workload.partition() as usize } else { 0 };
     let is_lost = |pod: &&Pod| pod.ends_by.is_some_and(|by| now.duration_since(by) > LOST);
     let lost = pods.iter().filter(is_lost).count();
     // A DaemonSet still wants a pod on a node that is gone.
-    let gone = if kind == WorkloadKind::DaemonSet { lost } else { 0 };
-    let wanted = workload.replicas(kind).saturating_sub(below + gone);
+    let gone = if workload.kind == WorkloadKind::DaemonSet { lost } else { 0 };
+    let wanted = workload.replicas().saturating_sub(below + gone);
     // A StatefulSet says which revision is the new one. Of the others the image tells, which a webhook may have changed in pods.
     let is_sure = !workload.update_revision().is_empty();
     let is_of_it = |pod: &&Pod| is_new(workload, pod) && (is_sure || image::is_of(&pod.image, image));
-    let counted = pods.iter().filter(|pod| is_counted(workload, kind, pod));
-    let counted: Vec<_> = counted.filter(|pod| gone == 0 || !is_lost(pod)).collect();
+    let is_meant = |pod: &&Pod| is_counted(workload, pod) && (gone == 0 || !is_lost(pod));
+    let counted: Vec<_> = pods.iter().filter(is_meant).collect();
     let new: Vec<_> = counted.iter().copied().filter(is_of_it).filter(|pod| !pod.is_terminating).collect();
     let old = counted.iter().filter(|pod| !is_of_it(pod)).count();
     let ready = new.iter().filter(|pod| pod.is_ready).count();
@@ -251,17 +235,15 @@ fn hopeless(new: &[&Pod], attempt: &ImageChange, memory: &mut Memory) -> Option<
     if let Some(pod) = new.iter().find(|pod| pod.waiting == INVALID_IMAGE) {
         return fail("invalid_image", format!("pod {}: {INVALID_IMAGE}", pod.name));
     }
-    let counted = new.iter().map(|pod| (pod, memory.restarts_in(attempt, pod)));
-    let (pod, restarts) = counted.collect::<Vec<_>>().into_iter().find(|(_, restarts)| *restarts >= RESTARTS)?;
+    // All are counted, not only up to the first: what a pod had before is remembered when it is first seen.
+    let counted: Vec<_> = new.iter().map(|pod| (pod, memory.restarts_in(attempt, pod))).collect();
+    let (pod, restarts) = counted.into_iter().find(|(_, restarts)| *restarts >= RESTARTS)?;
     fail("unhealthy", format!("pod {}: its container was restarted {restarts} times", pod.name))
 }
 
 fn settle(new: &[&Pod], memory: &mut Memory, patience: &Patience, now: Timestamp) -> Course {
     let restarts = new.iter().map(|pod| pod.restarts).sum();
-    let since = match memory.settled {
-        Some((since, before)) if before == restarts => since,
-        _ => now,
-    };
+    let since = memory.settled.filter(|(_, before)| *before == restarts).map_or(now, |(since, _)| since);
     memory.settled = Some((since, restarts));
     let left = signed(patience.watch) - now.duration_since(since);
     if left.is_positive() {
@@ -274,10 +256,10 @@ fn settle(new: &[&Pod], memory: &mut Memory, patience: &Patience, now: Timestamp
 /// ending. Forward only where an agent was unhealthy before: else the old pods are ready.
 fn stuck<'a>(of: &ChangedWorkload<'a>, attempt: &ImageChange) -> Option<&'a Pod> {
     let may = attempt.phase == ChangePhase::Back || !attempt.was_healthy;
-    if !may || !of.workload.is_ordered(of.kind) || of.pods.iter().any(|pod| pod.is_terminating) {
+    if !may || !of.workload.is_ordered() || of.pods.iter().any(|pod| pod.is_terminating) {
         return None;
     }
-    let is_stuck = |pod: &&Pod| !is_new(of.workload, pod) && !pod.is_ready && is_counted(of.workload, of.kind, pod);
+    let is_stuck = |pod: &&Pod| !is_new(of.workload, pod) && !pod.is_ready && is_counted(of.workload, pod);
     of.pods.iter().filter(is_stuck).max_by_key(|pod| pod.ordinal())
 }
 

@@ -59,8 +59,7 @@ fn attempt(phase: ChangePhase) -> ImageChange {
 }
 
 fn look(workload: &Workload, pods: &[Pod], attempt: &mut ImageChange, memory: &mut Memory, seconds: i64) -> Course {
-    let of =
-        ChangedWorkload { workload, kind: WorkloadKind::StatefulSet, container: "teleport", pods, may_delete: true };
+    let of = ChangedWorkload { workload, container: "teleport", pods, may_delete: true };
     judge(of, attempt, memory, &PATIENCE, at(seconds))
 }
 
@@ -145,21 +144,16 @@ fn a_pod_whose_registry_a_webhook_exchanged_is_of_the_new_image() {
     of_set.image = "mirror.io/teleport@sha256:00".to_owned();
     let course = look(&workload(NEW, 1), &[of_set], &mut attempt(ChangePhase::Forward), &mut Memory::default(), 10);
     assert_eq!(code(&course), "watching");
-    let deployment: Workload = serde_json::from_value(json!({
+    let mut deployment: Workload = serde_json::from_value(json!({
         "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "teleport", "image": NEW}]}}},
     }))
     .unwrap();
+    deployment.kind = WorkloadKind::Deployment;
     for (image, expected) in
         [("mirror.io/r.io/teleport:2.0.0", "watching"), ("mirror.io/r.io/teleport:1.0.0", "progressing")]
     {
         let pods = [Pod { image: image.to_owned(), ..pod(0, NEW, 1) }];
-        let of = ChangedWorkload {
-            workload: &deployment,
-            kind: WorkloadKind::Deployment,
-            container: "teleport",
-            pods: &pods,
-            may_delete: true,
-        };
+        let of = ChangedWorkload { workload: &deployment, container: "teleport", pods: &pods, may_delete: true };
         let course = judge(of, &mut attempt(ChangePhase::Forward), &mut Memory::default(), &PATIENCE, at(10));
         assert_eq!(code(&course), expected, "{image}");
     }
@@ -176,15 +170,15 @@ fn a_pod_on_a_node_that_is_gone_is_not_the_versions_fault() {
         assert!(matches!(course, Course::Waits { .. }), "{seconds}: {course:?}");
     }
     // A DaemonSet goes on without it.
-    let daemon_set: Workload = serde_json::from_value(json!({
+    let mut daemon_set: Workload = serde_json::from_value(json!({
         "spec": {"template": {"spec": {"containers": [{"name": "teleport", "image": NEW}]}}},
         "status": {"desiredNumberScheduled": 2},
     }))
     .unwrap();
+    daemon_set.kind = WorkloadKind::DaemonSet;
     let (mut change, mut memory) = (attempt(ChangePhase::Forward), Memory::default());
     let mut course = |seconds| {
-        let (kind, container) = (WorkloadKind::DaemonSet, "teleport");
-        let of = ChangedWorkload { workload: &daemon_set, kind, container, pods: &pods, may_delete: true };
+        let of = ChangedWorkload { workload: &daemon_set, container: "teleport", pods: &pods, may_delete: true };
         judge(of, &mut change, &mut memory, &PATIENCE, at(seconds))
     };
     assert!(matches!(course(60), Course::Waits { code: "progressing", .. }));
