@@ -151,7 +151,8 @@ impl Api {
             { "op": "test", "path": format!("{place}/image"), "value": seen.image(container) },
             { "op": "replace", "path": format!("{place}/image"), "value": image },
         ]);
-        self.patch(seen.kind.name(), &seen.metadata.name, "application/json-patch+json", patch).await
+        let name = seen.metadata.name.as_deref().unwrap_or_default();
+        self.patch(seen.kind.name(), name, "application/json-patch+json", patch).await
     }
 
     /// Deletes a pod, if it is still the very same.
@@ -180,15 +181,15 @@ impl Api {
     ///
     /// Errors: as [`Self::call`]; one that is not there names the manifest.
     pub async fn shipped(&self, kind: &str, name: &str) -> KubeResult<Value> {
-        let missing = || format!("there is no {kind} {name}: apply the manifest again, which has it empty");
-        self.object(kind, name).await?.ok_or_else(|| ApiFault::NotFound(missing()))
+        self.object(kind, name).await?.ok_or_else(|| missing(kind, name))
     }
 
-    /// Merges `change` into an object. Gives the object as it is then.
+    /// Merges `change` into one of them. Gives the object as it is then.
     ///
-    /// Errors: as [`Self::call`]; `Conflict` where the resourceVersion in it is not the object's.
+    /// Errors: as [`Self::shipped`]; `Conflict` where the resourceVersion in it is not the object's.
     pub async fn merge(&self, kind: &str, name: &str, change: Value) -> KubeResult<Value> {
-        self.patch(kind, name, "application/merge-patch+json", change).await
+        let merged = self.patch(kind, name, "application/merge-patch+json", change).await;
+        merged.map_err(|fault| if let ApiFault::NotFound(_) = fault { missing(kind, name) } else { fault })
     }
 
     async fn patch<T: DeserializeOwned>(&self, kind: &str, name: &str, how: &str, change: Value) -> KubeResult<T> {
@@ -210,6 +211,11 @@ impl Api {
         let answer: Value = self.call(Method::GET, "/version", None).await?;
         Ok(answer["gitVersion"].as_str().unwrap_or_default().to_owned())
     }
+}
+
+/// What is said of an object that the manifest has and that is not there.
+fn missing(kind: &str, name: &str) -> ApiFault {
+    ApiFault::NotFound(format!("there is no {kind} {name}: apply the manifest again, which has it empty"))
 }
 
 /// Longest message of a server that is shown, characters.

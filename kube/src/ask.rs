@@ -70,34 +70,22 @@ pub struct SourceAnswer {
     pub word: SourceSays,
     /// What a rollout server adds.
     pub fleet: Option<Rollout>,
-    /// Which server answers find.
-    pub origin: Option<String>,
     /// The version that it names, and since when.
     pub named: Option<(Version, Timestamp)>,
 }
 
 /// Asks, at `now`.
 pub fn ask(client: &Client, asking: &SourceQuestion, now: Timestamp) -> SourceAnswer {
-    let origin = match &asking.agent.source {
-        Source::Find(server) => Some(sources::origin(server)),
-        _ => None,
-    };
-    let heard = match &origin {
-        Some(origin) => find(client, asking, origin, now),
-        None => other(client, asking, now).map(|word| (word, None)),
-    };
+    let never = || false;
+    let way = Way { client, end: Some(Instant::now() + LONGEST), cancelled: &never };
+    let heard = heard(asking, &way, now);
     let (word, fleet) = heard.unwrap_or_else(|error| (SourceSays::Silent(error.to_string()), None));
     let version = word.target().map(|target| target.version.clone());
     let named = version.map(|version| (version.clone(), asking.since(&version, now)));
-    SourceAnswer { word, fleet, origin, named }
+    SourceAnswer { word, fleet, named }
 }
 
-fn find(
-    client: &Client,
-    asking: &SourceQuestion,
-    origin: &str,
-    now: Timestamp,
-) -> Result<(SourceSays, Option<Rollout>)> {
+fn find(asking: &SourceQuestion, origin: &str, way: &Way<'_>, now: Timestamp) -> Result<(SourceSays, Option<Rollout>)> {
     let KubeAgent { group, window, .. } = &asking.agent;
     let id = Some(asking.update_id.clone());
     let question = Question { host: id.clone(), group: group.clone(), update_id: id, dry_run: asking.is_look };
@@ -106,7 +94,7 @@ fn find(
         let signature = key.sign(&question_message(&asking.update_id, *epoch, *number));
         Some(SignedQuestion { key: key.public(), epoch: *epoch, number: *number, signature }.to_string())
     });
-    let found = sources::find(client, origin, &question, signature.as_deref(), Some(LONGEST), &|| false)?;
+    let found = sources::find(way.client, origin, &question, signature.as_deref(), Some(LONGEST), &|| false)?;
     let directive = found.directive;
     let edition = directive.edition.unwrap_or(Edition::Oss);
     let revision = Revision { version: directive.version.clone(), edition };
@@ -129,10 +117,8 @@ fn find(
         narrow(&mut target, window, now);
     }
     if target.may_go {
-        let never = || false;
-        let way = Way { client, end: Some(Instant::now() + LONGEST), cancelled: &never };
         let reason = std::mem::take(&mut target.reason);
-        exported(&mut target, asking, &way, now)?;
+        exported(&mut target, asking, way, now)?;
         if target.may_go {
             target.reason = reason;
         }
@@ -144,38 +130,35 @@ fn narrow(target: &mut WantedVersion, window: &Window, now: Timestamp) {
     (target.may_go, target.reason, target.until) = (window.is_open(now), window.told(now), window.next(now));
 }
 
-fn other(client: &Client, asking: &SourceQuestion, now: Timestamp) -> Result<SourceSays> {
-    let never = || false;
-    let way = Way { client, end: Some(Instant::now() + LONGEST), cancelled: &never };
+/// What the source says, and what a rollout server adds.
+fn heard(asking: &SourceQuestion, way: &Way<'_>, now: Timestamp) -> Result<(SourceSays, Option<Rollout>)> {
     let source = &asking.agent.source;
     let word = match source {
-        // Asked by `find`.
-        Source::Find(_) => SourceWord::Nothing(String::new()),
-        Source::Channel(url) => sources::ask_channel(url, &way)?,
+        Source::Find(server) => return find(asking, &sources::origin(server), way, now),
+        Source::Channel(url) => sources::ask_channel(url, way)?,
         Source::Graph(url) => {
             let refused: Vec<_> = asking.refused.iter().collect();
             let downwards = asking.agent.allow_downgrade;
             let choice = Choice { who: "this agent", own: asking.own.as_ref(), refused: &refused, downwards };
-            sources::ask_graph(url, &choice, Arch::NATIVE, Some(&asking.update_id), &way)?
+            sources::ask_graph(url, &choice, Arch::NATIVE, Some(&asking.update_id), way)?
         }
         Source::File(path) => {
             let missing = || error::Error::new(error::Code::Io, format!("{} does not exist", path.display()));
             let text = error::read_limited(path, LONGEST_FILE)?.ok_or_else(missing)?;
             let (word, stale_after) = sources::file_word(path, &text, &zone)?;
-            match stale_after.filter(|since| *since <= now) {
-                Some(since) => {
-                    return Ok(SourceSays::Silent(format!("{source} is out of date since {since} (stale_after)")));
-                }
-                None => word,
+            if let Some(since) = stale_after.filter(|since| *since <= now) {
+                let why = format!("{source} is out of date since {since} (stale_after)");
+                return Ok((SourceSays::Silent(why), None));
             }
+            word
         }
     };
     let said = match word {
-        SourceWord::Nothing(why) => return Ok(SourceSays::Nothing(why)),
+        SourceWord::Nothing(why) => return Ok((SourceSays::Nothing(why), None)),
         SourceWord::Version(said) => *said,
     };
     if let Some(why) = said.out_of_time(now) {
-        return Ok(SourceSays::Nothing(why));
+        return Ok((SourceSays::Nothing(why), None));
     }
     let mut target = WantedVersion {
         edition: said.edition,
@@ -188,9 +171,9 @@ fn other(client: &Client, asking: &SourceQuestion, now: Timestamp) -> Result<Sou
     };
     match said.window.as_ref().or(asking.agent.window.as_ref()) {
         Some(window) => narrow(&mut target, window, now),
-        None => exported(&mut target, asking, &way, now)?,
+        None => exported(&mut target, asking, way, now)?,
     }
-    Ok(SourceSays::Target(Box::new(target)))
+    Ok((SourceSays::Target(Box::new(target)), None))
 }
 
 /// By the window that agents export, or the server's.

@@ -80,30 +80,26 @@ pub enum KubeCommand {
         /// At once: whatever window and refusals say
         #[arg(long, required = true)]
         now: bool,
-        /// Which agent, where there are several
-        #[arg(value_name = "AGENT")]
-        which: Option<String>,
+        /// Which agent.
+        #[command(flatten)]
+        which: WhichAgent,
     },
     /// Put back the image before the last update, and wait for the outcome
-    Rollback {
-        /// Which agent, where there are several
-        #[arg(value_name = "AGENT")]
-        which: Option<String>,
-    },
+    Rollback(WhichAgent),
     /// Change an agent no more, until `release`
-    Hold {
-        /// Which agent, where there are several
-        #[arg(value_name = "AGENT")]
-        which: Option<String>,
-    },
+    Hold(WhichAgent),
     /// End a hold, refusals and a fight over the image
-    Release {
-        /// Which agent, where there are several
-        #[arg(value_name = "AGENT")]
-        which: Option<String>,
-    },
+    Release(WhichAgent),
     /// Show the version of this program
     Version,
+}
+
+/// An agent of the configuration.
+#[derive(Debug, Args)]
+pub struct WhichAgent {
+    /// Which agent, where there are several
+    #[arg(value_name = "AGENT")]
+    pub which: Option<String>,
 }
 
 /// How something is written.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::api::{Api, ApiFault, printable};
-use crate::cli::{CommonArgs, KubeFormat};
+use crate::cli::{CommonArgs, KubeFormat, WhichAgent};
 use crate::config::KubeAgent;
 use crate::hands::FieldOwner;
 use crate::state::{KeptState, Wish, WishKind};
@@ -47,23 +47,17 @@ pub fn shown(all: &[Value], format: KubeFormat, text: fn(&Value) -> String, betw
 /// The agent that is meant.
 ///
 /// Errors: `usage` where it is not clear; those of the configuration.
-fn meant(global: &CommonArgs, name: Option<&str>) -> Result<KubeAgent> {
+fn meant(global: &CommonArgs, WhichAgent { which }: WhichAgent) -> Result<KubeAgent> {
     let agents = crate::run::config(global)?.agents;
-    let found: Vec<_> = match name {
-        None => agents.iter().collect(),
-        Some(name) => agents.iter().filter(|agent| agent.name == name || agent.key() == name).take(1).collect(),
+    let is_it = |agent: &KubeAgent, name: &String| agent.name == *name || agent.key() == *name;
+    let mut found = agents.iter().filter(|agent| which.as_ref().is_none_or(|name| is_it(agent, name)));
+    let names = || agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>().join(", ");
+    let what = match (found.next(), found.next(), which.as_ref()) {
+        (Some(agent), other, name) if other.is_none() || name.is_some() => return Ok(agent.clone()),
+        (_, _, None) => format!("there are several agents; name one of them: {}", names()),
+        (_, _, Some(name)) => format!("{name:?} is not configured; there are: {}", names()),
     };
-    if let [agent] = found[..] {
-        return Ok(agent.clone());
-    }
-    let names = agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>().join(", ");
-    Err(Error::new(
-        Code::Usage,
-        match name {
-            None => format!("there are several agents; name one of them: {names}"),
-            Some(name) => format!("{name:?} is not configured; there are: {names}"),
-        },
-    ))
+    Err(Error::new(Code::Usage, what))
 }
 
 /// Changes the state of an agent.
@@ -87,8 +81,8 @@ async fn change(
 /// `hold` and `release`.
 ///
 /// Errors: those of the API server.
-pub async fn hold(api: &Api, global: &CommonArgs, name: Option<&str>, is_held: bool) -> Result<String> {
-    let agent = meant(global, name)?;
+pub async fn hold(api: &Api, global: &CommonArgs, which: WhichAgent, is_held: bool) -> Result<String> {
+    let agent = meant(global, which)?;
     change(&mut StateMap::new(api.clone(), &global.name), &agent, |state| {
         state.held = is_held.then(Timestamp::now);
         if !is_held {
@@ -111,8 +105,8 @@ pub async fn hold(api: &Api, global: &CommonArgs, name: Option<&str>, is_held: b
 /// `update --now` and `rollback`: asks for it, and waits for the outcome.
 ///
 /// Errors: those of the API server; what became of it, where that is not what was asked for.
-pub async fn wish(api: &Api, global: &CommonArgs, name: Option<&str>, what: WishKind) -> Result<String> {
-    let agent = meant(global, name)?;
+pub async fn wish(api: &Api, global: &CommonArgs, which: WhichAgent, what: WishKind) -> Result<String> {
+    let agent = meant(global, which)?;
     let asked = Timestamp::now();
     let mut store = StateMap::new(api.clone(), &global.name);
     let before = change(&mut store, &agent, |state| {
@@ -187,17 +181,16 @@ fn describe(
             "restarts": pod.restarts, "waiting": pod.waiting,
         })
     };
-    let (state, broken) = match state {
-        Ok(state) => (state, None),
-        Err(why) => (KeptState::default(), Some(why)),
-    };
-    let told = state.told.as_ref();
+    let broken = state.as_ref().err().cloned();
+    let state = state.unwrap_or_default();
+    let mut told = serde_json::to_value(&state.told).unwrap_or_default();
+    if let Some(why) = broken {
+        (told["code"], told["why"]) = ("state_invalid".into(), why.into());
+    }
     json!({
         "name": agent.name, "kind": agent.kind.name(), "container": agent.container, "group": agent.group,
         "source": agent.source.to_string(), "image": image, "version": image.and_then(version), "wanted": state.wanted,
-        "code": broken.as_ref().map_or_else(|| told.map(|told| told.code.clone()), |_| Some("state_invalid".to_owned())),
-        "why": broken.or_else(|| told.map(|told| told.why.clone())),
-        "since": told.map(|told| told.since), "until": told.and_then(|told| told.until), "who": told.map(|told| told.who.clone()),
+        "code": told["code"], "why": told["why"], "since": told["since"], "until": told["until"], "who": told["who"],
         "owner": owner.as_ref().map(|owner| owner.manager.clone()),
         "owner_remedy": owner.as_ref().and_then(|owner| owner.remedy(agent.kind)),
         "held": state.held, "previous": state.previous, "attempt": state.attempt, "refused": state.refused,

@@ -1,6 +1,6 @@
 //! What an operator configures: `kube.yaml`, or one agent by flags (KUBE §2).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ const DEFAULT_CONTAINER: &str = "teleport";
 const WINDOW_LENGTH: Duration = Duration::from_secs(3600);
 /// Longest name of an object (RFC 1123), bytes.
 const MAX_NAME: usize = 253;
-/// Largest file of a key or a certificate, bytes.
-const MAX_PEM: u64 = 1 << 20;
+/// Largest file of a key, a certificate or credentials, bytes.
+pub const MAX_MOUNTED: u64 = 1 << 20;
 /// Keys of an agent, beside those of `spec` that it may have for itself.
 const AGENT_KEYS: [&str; 19] = [
     "name",
@@ -183,18 +183,14 @@ impl KubeConfig {
         spec.only_keys(&["source", "max_in_flight", "registry", "verify", "agents", "join_token_file"])?;
         let registry = spec.at("registry")?;
         registry.only_keys(&["auth_file", "ca_file", "insecure"])?;
-        let common = Common { source: source(&spec)?, verify: verify(&spec)? };
         let items = spec.at("agents")?;
-        let agents = items.items()?.iter().map(|item| agent(item, &common)).collect::<Result<Vec<_>>>()?;
+        let agents = items.items()?.iter().map(|item| agent(item, &spec)).collect::<Result<Vec<_>>>()?;
         if agents.is_empty() {
             return Err(items.wrong("a list with an agent"));
         }
-        for (index, agent) in agents.iter().enumerate() {
-            if agents[..index].iter().any(|other| other.key() == agent.key()) {
-                return Err(
-                    items.wrong(&format!("a list of different agents: {} {} is there twice", agent.kind, agent.name))
-                );
-            }
+        let mut keys = BTreeSet::new();
+        if let Some(KubeAgent { kind, name, .. }) = agents.iter().find(|agent| !keys.insert(agent.key())) {
+            return Err(items.wrong(&format!("a list of different agents: {kind} {name} is there twice")));
         }
         Ok(Self {
             agents,
@@ -221,12 +217,6 @@ impl KubeConfig {
     }
 }
 
-/// What agents have in common that say nothing of it.
-struct Common {
-    source: Option<Source>,
-    verify: VerifySettings,
-}
-
 fn source(view: &View<'_>) -> Result<Option<Source>> {
     let at = view.at("source")?;
     let Some(text) = at.text()? else { return Ok(None) };
@@ -246,15 +236,15 @@ fn verify(view: &View<'_>) -> Result<VerifySettings> {
     Ok(VerifySettings { keys, require: at.at("require")?.texts_by_name()? })
 }
 
-fn agent(view: &View<'_>, common: &Common) -> Result<KubeAgent> {
+/// What `view` says of an agent; `spec`: what all have in common that say nothing of it.
+fn agent(view: &View<'_>, spec: &View<'_>) -> Result<KubeAgent> {
     view.only_keys(&AGENT_KEYS)?;
-    let name = view.at("name")?;
     let seconds =
         |key: &str, default| Ok::<_, Error>(view.at(key)?.duration()?.unwrap_or(Duration::from_secs(default)));
-    let own_verify = if view.at("verify")?.is_there() { Some(verify(view)?) } else { None };
-    let source = source(view)?.or_else(|| common.source.clone());
+    let source = source(view)?.or(source(spec)?);
+    let common = verify(spec)?;
     let agent = KubeAgent {
-        name: object_name(&name)?,
+        name: object_name(&view.at("name")?)?,
         kind: view.at("kind")?.parsed("StatefulSet, Deployment or DaemonSet")?.unwrap_or_default(),
         container: view.at("container")?.text()?.unwrap_or_else(|| DEFAULT_CONTAINER.to_owned()),
         group: view.at("group")?.text()?,
@@ -262,7 +252,7 @@ fn agent(view: &View<'_>, common: &Common) -> Result<KubeAgent> {
         window: window(&view.at("window")?)?,
         schedule: schedule(&view.at("schedule")?)?,
         source: view.at("source")?.needed("there, here or in spec", source)?,
-        verify: own_verify.unwrap_or_else(|| common.verify.clone()),
+        verify: if view.at("verify")?.is_there() { verify(view)? } else { common },
         pin: view.at("pin")?.parsed("a version")?,
         min_version: view.at("min_version")?.parsed("a version")?,
         tag: tag(&view.at("tag")?)?,
@@ -285,22 +275,25 @@ fn agent(view: &View<'_>, common: &Common) -> Result<KubeAgent> {
     Ok(agent)
 }
 
+/// A text that fits, if there is one; `wanted` is what it would be.
+fn fitting(view: &View<'_>, wanted: &str, fits: impl Fn(&str) -> bool) -> Result<Option<String>> {
+    let text = view.text()?;
+    if text.as_deref().is_some_and(|text| !fits(text)) { Err(view.wrong(wanted)) } else { Ok(text) }
+}
+
 /// A name as Kubernetes has it: it goes into paths.
 fn object_name(view: &View<'_>) -> Result<String> {
     let wanted = "the name of an object: lower-case letters, digits, `-` and `.`";
-    let is_name = |text: &str| {
-        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    let name = fitting(view, wanted, |text| {
         (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(is_letter) && !text.starts_with(['.', '-'])
-    };
-    view.needed(wanted, view.text()?.filter(|text| is_name(text)))
+    });
+    view.needed(wanted, name?)
 }
 
 fn write_mode(view: &View<'_>) -> Result<WriteMode> {
-    match view.text()?.as_deref() {
-        None | Some("image") => Ok(WriteMode::Image),
-        Some("publish") => Ok(WriteMode::Publish),
-        Some(_) => Err(view.wrong("image or publish")),
-    }
+    let mode = fitting(view, "image or publish", |text| matches!(text, "image" | "publish"))?;
+    Ok(if mode.as_deref() == Some("publish") { WriteMode::Publish } else { WriteMode::Image })
 }
 
 fn window(view: &View<'_>) -> Result<Option<Window>> {
@@ -328,27 +321,33 @@ fn schedule(view: &View<'_>) -> Result<Option<ScheduleObject>> {
 }
 
 fn tag(view: &View<'_>) -> Result<Option<String>> {
-    let Some(text) = view.text()? else { return Ok(None) };
     let is_tag = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let is_template = text.matches("{version}").count() == 1 && text.replace("{version}", "").bytes().all(is_tag);
-    view.needed("a tag with {version} in it", Some(text).filter(|_| is_template)).map(Some)
+    fitting(view, "a tag with {version} in it", |text| {
+        text.matches("{version}").count() == 1 && text.replace("{version}", "").bytes().all(is_tag)
+    })
 }
 
 fn repository(view: &View<'_>) -> Result<Option<String>> {
-    let read = |text: &str| text.parse::<registry::ImageReference>().ok();
-    let Some(text) = view.text()? else { return Ok(None) };
-    let is_bare = read(&text).is_some_and(|image| image.tag().is_none() && image.digest().is_none());
-    view.needed("a repository, without tag and digest", Some(text).filter(|_| is_bare)).map(Some)
+    let is_bare = |image: registry::ImageReference| image.tag().is_none() && image.digest().is_none();
+    fitting(view, "a repository, without tag and digest", |text| text.parse().is_ok_and(is_bare))
+}
+
+fn unusable(file: &Path, what: &str) -> Error {
+    Error::new(Code::ConfigInvalid, format!("{} {what}", file.display())).advise("mount it there")
+}
+
+/// A file that kube.yaml names.
+///
+/// Errors: `config_invalid` with the file; what cannot be read.
+pub fn mounted(file: &Path) -> Result<Vec<u8>> {
+    error::read_limited(file, MAX_MOUNTED)?.ok_or_else(|| unusable(file, "does not exist"))
 }
 
 /// A file of keys or certificates.
 ///
-/// Errors: `config_invalid` with the file.
+/// Errors: as [`mounted`].
 pub fn pem(file: &Path) -> Result<String> {
-    let invalid =
-        |what: &str| Error::new(Code::ConfigInvalid, format!("{} {what}", file.display())).advise("mount it there");
-    let bytes = error::read_limited(file, MAX_PEM)?.ok_or_else(|| invalid("does not exist"))?;
-    String::from_utf8(bytes).map_err(|_| invalid("is not PEM text"))
+    String::from_utf8(mounted(file)?).map_err(|_| unusable(file, "is not PEM text"))
 }
 
 #[cfg(test)]

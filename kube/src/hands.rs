@@ -1,8 +1,9 @@
 //! Whose the image is: what `managedFields` says (KUBE §6). Pure.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::Value;
 
-use crate::workload::{ManagedFields, Workload, WorkloadKind};
+use crate::workload::{Workload, WorkloadKind};
 
 /// Our name as a field manager.
 pub const MANAGER: &str = "teleport-kube-update";
@@ -45,18 +46,19 @@ impl FieldOwner {
     pub fn of_image(workload: &Workload, container: &str, manager: &str) -> Option<Self> {
         let key = format!("k:{}", serde_json::json!({ "name": container }));
         let path = ["f:spec", "f:template", "f:spec", "f:containers", &key, "f:image"];
-        let owns = |fields: &&ManagedFields| {
-            path.iter().try_fold(&fields.fields_v1, |here: &Value, part| here.get(*part)).is_some()
+        let owns = |fields: &&ManagedFieldsEntry| {
+            let tree = fields.fields_v1.as_ref().map(|tree| &tree.0);
+            tree.and_then(|tree| path.iter().try_fold(tree, |here: &Value, part| here.get(*part))).is_some()
         };
         let place = workload.index(container).unwrap_or_default();
-        let of = |fields: &ManagedFields| Self {
-            manager: fields.manager.clone(),
+        let of = |fields: &ManagedFieldsEntry| Self {
+            manager: fields.manager.clone().unwrap_or_default(),
             hand: hand(fields, manager),
-            is_apply: fields.operation == "Apply",
+            is_apply: is_apply(fields),
             ours: manager.to_owned(),
             place,
         };
-        let owners = workload.metadata.managed_fields.iter().filter(owns).map(of);
+        let owners = workload.metadata.managed_fields.iter().flatten().filter(owns).map(of);
         // Server-side apply shares a field among those who wrote the same value.
         owners.min_by_key(|owner| match owner.hand {
             Hand::Person => 0,
@@ -91,13 +93,18 @@ impl FieldOwner {
     }
 }
 
-fn hand(fields: &ManagedFields, ours: &str) -> Hand {
-    let manager = fields.manager.as_str();
+/// By server-side apply; else by an update.
+fn is_apply(fields: &ManagedFieldsEntry) -> bool {
+    fields.operation.as_deref() == Some("Apply")
+}
+
+fn hand(fields: &ManagedFieldsEntry, ours: &str) -> Hand {
+    let manager = fields.manager.as_deref().unwrap_or_default();
     if manager == ours {
         Hand::Ours
     } else if manager.strip_prefix(MANAGER).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
         Hand::Beside
-    } else if fields.operation != "Apply" && BY_HAND.contains(&manager) {
+    } else if !is_apply(fields) && BY_HAND.contains(&manager) {
         Hand::Person
     } else {
         Hand::Tool

@@ -61,13 +61,7 @@ pub fn digest(image: &str) -> Option<String> {
 
 /// Whether `present` is `wanted`, where a template of others may have left the digest out.
 pub fn is_it(present: &str, wanted: &str) -> bool {
-    let (Some(one), Some(other)) = (read(present), read(wanted)) else { return false };
-    present == wanted
-        || one.name() == other.name()
-            && match (one.digest(), other.digest()) {
-                (Some(one), Some(other)) => one == other,
-                _ => one.tag().is_some() && one.tag() == other.tag(),
-            }
+    is_same_repository(present, wanted) && is_of(present, wanted)
 }
 
 /// Whether a pod with `present` may be one of `image`: a webhook may have put another registry before it, or a digest behind it.
@@ -82,9 +76,7 @@ pub fn is_of(present: &str, image: &str) -> bool {
 
 /// The edition of an image, where its repository says so.
 pub fn edition(image: &str) -> Option<Edition> {
-    let name = repository_name(image);
-    let has = |word: &str| name.split('-').any(|part| part == word);
-    match (has("fips"), has("ent"), has("teleport")) {
+    match words(&repository_name(image)) {
         (true, ..) => Some(Edition::EnterpriseFips),
         (_, true, _) => Some(Edition::Enterprise),
         (.., true) => Some(Edition::Oss),
@@ -92,24 +84,23 @@ pub fn edition(image: &str) -> Option<Edition> {
     }
 }
 
+/// Whether `fips`, `ent` and `teleport` stand in the name of a repository.
+fn words(name: &str) -> (bool, bool, bool) {
+    let has = |word: &str| name.split('-').any(|part| part == word);
+    (has("fips"), has("ent"), has("teleport"))
+}
+
 /// Why an image of that repository is not of `edition`, and what to change; `None`: it may be.
 pub fn edition_fault(repository: &str, present: &str, edition: Edition) -> Option<String> {
     let name = repository_name(repository);
-    let has = |word: &str| name.split('-').any(|part| part == word);
-    let is_fips =
-        has("fips") || read(present).is_some_and(|image| image.tag().is_some_and(|tag| tag.ends_with("-fips")));
-    // A mirror may call it what it likes.
-    let says_nothing = !name.split('-').any(|part| part == "teleport");
-    let is_ent = has("ent") || is_fips;
-    let fits = match edition {
-        Edition::EnterpriseFips => is_fips,
-        Edition::Enterprise => !is_fips && (is_ent || says_nothing),
-        Edition::Oss => !is_ent,
-    };
-    let wanted = match edition {
-        Edition::Oss => "without -ent and -fips",
-        Edition::Enterprise => "with -ent and without -fips",
-        Edition::EnterpriseFips => "with -fips",
+    let (has_fips, has_ent, has_teleport) = words(&name);
+    let ends_in_fips = || read(present).is_some_and(|image| image.tag().is_some_and(|tag| tag.ends_with("-fips")));
+    let is_fips = has_fips || ends_in_fips();
+    let (fits, wanted) = match edition {
+        Edition::Oss => (!has_ent && !is_fips, "without -ent and -fips"),
+        // A mirror may call it what it likes.
+        Edition::Enterprise => (!is_fips && (has_ent || !has_teleport), "with -ent and without -fips"),
+        Edition::EnterpriseFips => (is_fips, "with -fips"),
     };
     (!fits).then(|| {
         format!("the source wants the edition {edition}, which the repository {name:?} does not have; set image: to one {wanted}")

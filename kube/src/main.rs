@@ -51,10 +51,10 @@ async fn command(cli: KubeArgs) -> Result<String> {
         KubeCommand::Run { listen } => run::run(api, global, listen).await.map(|()| String::new()),
         KubeCommand::Status { format } => commands::status(&api, &global, format).await,
         KubeCommand::Plan { format } => plan_command::plan(&api, &global, format).await,
-        KubeCommand::Update { which, .. } => commands::wish(&api, &global, which.as_deref(), WishKind::Update).await,
-        KubeCommand::Rollback { which } => commands::wish(&api, &global, which.as_deref(), WishKind::Rollback).await,
-        KubeCommand::Hold { which } => commands::hold(&api, &global, which.as_deref(), true).await,
-        KubeCommand::Release { which } => commands::hold(&api, &global, which.as_deref(), false).await,
+        KubeCommand::Update { which, .. } => commands::wish(&api, &global, which, WishKind::Update).await,
+        KubeCommand::Rollback(which) => commands::wish(&api, &global, which, WishKind::Rollback).await,
+        KubeCommand::Hold(which) => commands::hold(&api, &global, which, true).await,
+        KubeCommand::Release(which) => commands::hold(&api, &global, which, false).await,
         KubeCommand::Version => Ok(String::new()),
     }
 }

@@ -9,7 +9,6 @@ use crate::ask::{SourceQuestion, ask};
 use crate::cli::{CommonArgs, KubeFormat};
 use crate::commands::{read, shown, unavailable};
 use crate::config::KubeAgent;
-use crate::image;
 use crate::keeper::{KeeperContext, cosign_keys};
 use crate::plan::{AgentLook, NextStep};
 use crate::prepare::prepare;
@@ -63,10 +62,11 @@ fn describe(shared: &KeeperContext, look: &AgentLook<'_>) -> Value {
         value["data"] =
             "the agent keeps data on a volume: no snapshot of it is made, and a way back does not restore it".into();
     }
-    let Some(target) = &begin.target else { return value };
-    let told = target.digests.of_image(&image::repository_name(&begin.image));
+    if begin.target.is_none() {
+        return value;
+    }
     let prepared = cosign_keys(agent).map_err(|error| error.to_string()).and_then(|keys| {
-        prepare(&shared.registry, agent, &keys, &begin.image, look.present(), &begin.version, told)
+        prepare(&shared.registry, agent, &keys, begin, look.present())
             .map_err(|refused| format!("{}: {}", refused.code, refused.why))
     });
     match prepared {

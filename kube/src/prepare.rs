@@ -1,10 +1,10 @@
 //! Before a change: what the tag names, whether it is whole, who signed it, and whether it is that version (KUBE §4). Blocks.
 
-use protocol::{Digest, Version};
 use registry::{CosignKey, ImageReference, Registry, RegistryCode, RegistryError, VersionBinding};
 
 use crate::config::KubeAgent;
 use crate::image::VERSION;
+use crate::plan::Beginning;
 
 /// An image that may be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,22 +39,21 @@ impl From<RegistryError> for ImageRefusal {
     }
 }
 
-/// Looks `image` up, the one of `version`. `present`: the image that runs; `told`: the digest that the rollout server names.
+/// Looks up the image of a change. `present`: the image that runs.
 ///
 /// Errors: why it may not be written; no pod is touched then.
 pub fn prepare(
     registry: &Registry,
     agent: &KubeAgent,
     keys: &[CosignKey],
-    image: &str,
+    begin: &Beginning,
     present: &str,
-    version: &Version,
-    told: Option<Digest>,
 ) -> Result<ProvenImage, ImageRefusal> {
+    let Beginning { image, version, target } = begin;
     if !agent.resolve {
         let warning =
             Some("resolve is false: the tag is written as it is, and may name other bytes tomorrow".to_owned());
-        return Ok(ProvenImage { image: image.to_owned(), warning });
+        return Ok(ProvenImage { image: image.clone(), warning });
     }
     let reference: ImageReference = image.parse()?;
     let facts = registry.resolve(&reference)?;
@@ -64,6 +63,8 @@ pub fn prepare(
     let require = agent.verify.require.iter();
     let require = require.map(|(key, value)| (key.clone(), value.replace(VERSION, &version.to_string()))).collect();
     let proof = if keys.is_empty() { None } else { Some(registry.verify(&reference, facts.digest, keys, &require)?) };
+    // The digest that the rollout server names.
+    let told = target.as_ref().and_then(|target| target.digest(image));
     let warning = match VersionBinding::of(version, &facts, proof.as_ref(), told) {
         VersionBinding::Bound => None,
         VersionBinding::Unbound => Some(format!(

@@ -52,21 +52,22 @@ pub fn deliver(
         (report.epoch, report.sequence, report.time) = (fleet.epoch, fleet.sequence, now.to_string());
         // A token that cannot be read is as good as none: the server says that one is needed.
         let token = token_file.and_then(token);
-        match send_report(client, &fleet.origin, &key, &report, token, LONGEST, &|| false) {
-            Some(ReportVerdict::GoOn(GoOn { epoch, sequence })) => (fleet.epoch, least) = (epoch, sequence + 1),
-            Some(ReportVerdict::Taken) => {
-                return FleetTalk { said: report.last, at: Some(now), refusal: None, ..fleet };
+        let (said, at, refusal) = match send_report(client, &fleet.origin, &key, &report, token, LONGEST, &|| false) {
+            Some(ReportVerdict::GoOn(GoOn { epoch, sequence })) => {
+                (fleet.epoch, least) = (epoch, sequence + 1);
+                continue;
             }
-            Some(ReportVerdict::Waits) => {
-                let refusal = Some("an operator of the rollout server has to approve of this host".to_owned());
-                return FleetTalk { said: report.last, at: Some(now), refusal, ..fleet };
-            }
-            Some(ReportVerdict::Unwanted) | None => return FleetTalk { at: Some(now), refusal: None, ..fleet },
+            Some(ReportVerdict::Taken) => (report.last, Some(now), None),
+            Some(ReportVerdict::Waits) => (
+                report.last,
+                Some(now),
+                Some("an operator of the rollout server has to approve of this host".to_owned()),
+            ),
+            Some(ReportVerdict::Unwanted) | None => (fleet.said, Some(now), None),
             // It is tried again at the next question.
-            Some(ReportVerdict::Conflict(told) | ReportVerdict::Refused(told, _)) => {
-                return FleetTalk { refusal: Some(told), ..fleet };
-            }
-        }
+            Some(ReportVerdict::Conflict(told) | ReportVerdict::Refused(told, _)) => (fleet.said, fleet.at, Some(told)),
+        };
+        return FleetTalk { said, at, refusal, ..fleet };
     }
     FleetTalk { refusal: Some("the server and this host do not agree on a number".to_owned()), ..fleet }
 }

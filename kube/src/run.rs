@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::api::{Api, ApiFault};
 use crate::cli::CommonArgs;
-use crate::config::{KubeConfig, RegistrySettings, pem};
+use crate::config::{KubeConfig, MAX_MOUNTED, RegistrySettings, mounted, pem};
 use crate::keeper::{Keeper, KeeperContext};
 use crate::leader::{Leader, RETRY};
 use crate::store::StateMap;
@@ -25,8 +25,6 @@ const USER_AGENT: &str = concat!("teleport-kube-update/", env!("CARGO_PKG_VERSIO
 const RELOAD: Duration = Duration::from_secs(10);
 /// Longest time of a look at the Lease: two of them that fail end before the deadline by which a leader steps back.
 const LEASE_CALL: Duration = Duration::from_secs(3);
-/// Largest file of credentials, bytes.
-const MAX_AUTHS: u64 = 1 << 20;
 
 /// Reads the configuration: the file, or the flags.
 ///
@@ -65,15 +63,11 @@ pub fn clients(settings: &RegistrySettings) -> Result<(Client, Registry)> {
         (http.ca_pem, http.ca_place) = (Some(pem(file)?), "registry.ca_file");
     }
     let invalid = |error: registry::RegistryError| Error::new(Code::ConfigInvalid, error.to_string());
-    let auths = match &settings.auth_file {
-        None => DockerAuths::default(),
-        Some(file) => {
-            let place = |error: Error| error.during(file.display());
-            let missing = || Error::new(Code::ConfigInvalid, format!("{} does not exist", file.display()));
-            let bytes = error::read_limited(file, MAX_AUTHS).map_err(place)?.ok_or_else(missing)?;
-            DockerAuths::from_json(&bytes).map_err(|error| place(invalid(error)))?
-        }
-    };
+    let auths = settings
+        .auth_file
+        .as_ref()
+        .map(|file| DockerAuths::from_json(&mounted(file)?).map_err(|error| invalid(error).during(file.display())));
+    let auths = auths.transpose()?.unwrap_or_default();
     let transport = HttpTransport::new(&http).map_err(invalid)?;
     Ok((client, Registry::new(Box::new(transport), auths, settings.insecure.clone())))
 }
@@ -226,7 +220,7 @@ impl Loaded {
 
 /// The bytes of the configuration and of all files that it names: certificates and keys are exchanged in place.
 fn files(global: &CommonArgs) -> Vec<u8> {
-    let read = |file: &std::path::Path| error::read_limited(file, MAX_AUTHS).ok().flatten().unwrap_or_default();
+    let read = |file: &std::path::Path| error::read_limited(file, MAX_MOUNTED).ok().flatten().unwrap_or_default();
     let mut all = if global.agent.is_none() { read(&global.config) } else { Vec::new() };
     let Ok(config) = config(global) else { return all };
     let keys = config.agents.iter().flat_map(|agent| &agent.verify.keys);

@@ -1,7 +1,5 @@
 //! The windows that agents export into a Secret or a ConfigMap (KUBE §3, RFD 0109).
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::Value;
 use sources::Window;
@@ -9,6 +7,7 @@ use sources::Window;
 use crate::api::Api;
 use crate::config::ScheduleObject;
 use crate::plan::AgentLook;
+use crate::store::decoded;
 
 /// The window that agents export.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +40,7 @@ async fn read(api: &Api, schedule: &ScheduleObject) -> Result<Window, String> {
     let found = found.ok_or_else(|| format!("is missing: there is no {kind} {name}"))?;
     let text = found["data"][key].as_str().ok_or_else(|| format!("is missing: {name} has no key {key}"))?;
     let text = if *is_secret {
-        let broken = || format!("is broken: {name} is not base64");
-        String::from_utf8(STANDARD.decode(text).map_err(|_| broken())?).map_err(|_| broken())?
+        decoded(text).ok_or_else(|| format!("is broken: {name} is not base64"))?
     } else {
         text.to_owned()
     };

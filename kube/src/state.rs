@@ -285,28 +285,18 @@ impl KeptState {
         let count = before.map_or(0, |index| self.refused.remove(index).count).saturating_add(1);
         let rest = SignedDuration::from_hours(1i64 << (count - 1).min(5)).clamp(FIRST_REST, LONGEST_REST);
         let until = now.checked_add(rest).ok();
-        self.keep_refusal(VersionRefusal { version, digest, failure, count, since: now, until, told });
+        self.refused.push(VersionRefusal { version, digest, failure, count, since: now, until, told });
+        let superfluous = self.refused.len().saturating_sub(MOST_REFUSED);
+        self.refused.drain(..superfluous);
     }
 
     /// Remembers that a person left a version: until `release` or a new target.
     pub fn obey(&mut self, version: Version, reason: String, now: Timestamp) {
         self.refused.retain(|refusal| refusal.version != version);
-        let failure = FaultReason { code: "set_back_by_hand".to_owned(), reason };
-        self.keep_refusal(VersionRefusal {
-            version,
-            digest: None,
-            failure,
-            count: 1,
-            since: now,
-            until: None,
-            told: None,
-        });
-    }
-
-    fn keep_refusal(&mut self, refusal: VersionRefusal) {
-        self.refused.push(refusal);
-        let superfluous = self.refused.len().saturating_sub(MOST_REFUSED);
-        self.refused.drain(..superfluous);
+        self.refuse(version, None, FaultReason { code: "set_back_by_hand".to_owned(), reason }, None, now);
+        if let Some(refusal) = self.refused.last_mut() {
+            refusal.until = None;
+        }
     }
 
     /// Takes note of the version that the source wants: a new target ends what held for the one before.
@@ -326,18 +316,18 @@ impl KeptState {
         if self.told.as_ref() == Some(&told) {
             return false;
         }
-        for (kind, codes) in CONDITIONS {
-            let status = if codes.contains(&told.code.as_str()) { "True" } else { "False" };
-            let before = self.conditions.iter().find(|condition| condition.kind == *kind);
+        for kind in CONDITIONS {
+            let status = if condition(code) == kind { "True" } else { "False" };
+            let before = self.conditions.iter().find(|condition| condition.kind == kind);
             let changed = before.filter(|before| before.status == status).map(|before| before.last_transition_time);
             let condition = AgentCondition {
-                kind: (*kind).to_owned(),
+                kind: kind.to_owned(),
                 status: status.to_owned(),
                 reason: told.code.split('_').map(capitalised).collect(),
                 message: told.why.clone(),
                 last_transition_time: changed.unwrap_or(since),
             };
-            self.conditions.retain(|condition| condition.kind != *kind);
+            self.conditions.retain(|condition| condition.kind != kind);
             self.conditions.push(condition);
         }
         self.told = Some(told);
@@ -351,34 +341,24 @@ impl KeptState {
     }
 }
 
-/// Which codes make a condition true.
-const CONDITIONS: &[(&str, &[&str])] = &[
-    ("UpToDate", &["up_to_date", "pinned", "tag_moved"]),
-    ("Progressing", &["progressing", "watching", "published", "unschedulable", "pod_stuck", "going_back", "resolving"]),
-    (
-        "Degraded",
-        &[
-            "absent",
-            "unhealthy",
-            "both_unhealthy",
-            "contested",
-            "image_absent",
-            "signature",
-            "version_mismatch",
-            "source_unreachable",
-            "registry_unreachable",
-            "registry_denied",
-            "registry_answer",
-            "admission_denied",
-            "refused",
-            "config_invalid",
-            "state_invalid",
-            "edition",
-            "downgrade",
-        ],
-    ),
-    ("Held", &["held", "set_back_by_hand", "paused", "on_delete", "scaled_to_zero", "other_updater"]),
-];
+/// The conditions that an agent has.
+const CONDITIONS: [&str; 4] = ["UpToDate", "Progressing", "Degraded", "Held"];
+
+/// Which of them a code makes true.
+fn condition(code: &str) -> &'static str {
+    match code {
+        "up_to_date" | "pinned" | "tag_moved" => "UpToDate",
+        "progressing" | "watching" | "published" | "unschedulable" | "pod_stuck" | "going_back" | "resolving" => {
+            "Progressing"
+        }
+        "absent" | "unhealthy" | "both_unhealthy" | "contested" | "image_absent" | "signature" | "version_mismatch"
+        | "source_unreachable" | "registry_denied" | "registry_answer" | "admission_denied" | "refused"
+        | "config_invalid" | "state_invalid" | "edition" | "downgrade" => "Degraded",
+        "registry_unreachable" => "Degraded",
+        "held" | "set_back_by_hand" | "paused" | "on_delete" | "scaled_to_zero" | "other_updater" => "Held",
+        _ => "",
+    }
+}
 
 fn capitalised(word: &str) -> String {
     let mut letters = word.chars();

@@ -95,6 +95,11 @@ impl StateMap {
     }
 }
 
+/// A text of a Secret.
+pub fn decoded(base64: &str) -> Option<String> {
+    String::from_utf8(STANDARD.decode(base64).ok()?).ok()
+}
+
 /// The seed of the key by which an agent asks and reports, from the Secret; made and kept where there is none.
 ///
 /// Errors: those of the API server; `Invalid` for one that is damaged.
@@ -102,8 +107,7 @@ pub async fn seed(api: &Api, secret: &str, key: &str) -> KubeResult<String> {
     let damaged = || ApiFault::Invalid(format!("key {key} of the Secret {secret} is no key; remove it"));
     let found = api.shipped("Secret", secret).await?;
     if let Some(text) = found["data"][key].as_str().filter(|text| !text.is_empty()) {
-        let bytes = STANDARD.decode(text).map_err(|_| damaged())?;
-        return String::from_utf8(bytes).map_err(|_| damaged());
+        return decoded(text).ok_or_else(damaged);
     }
     let seed = sources::new_seed().map_err(|error| ApiFault::Away(error.to_string()))?;
     let version = &found["metadata"]["resourceVersion"];

@@ -50,7 +50,8 @@ impl WorkloadEvents {
             return;
         }
         let meta = &workload.metadata;
-        let name = format!("{}.{:x}", meta.name, now.as_nanosecond());
+        let of = meta.name.as_deref().unwrap_or_default();
+        let name = format!("{of}.{:x}", now.as_nanosecond());
         let note: String = note.chars().take(1000).collect();
         let body = json!({
             "apiVersion": "events.k8s.io/v1", "kind": "Event",
@@ -58,7 +59,7 @@ impl WorkloadEvents {
             "eventTime": micro, "reportingController": CONTROLLER, "reportingInstance": self.identity,
             "action": reason, "reason": reason, "note": note, "type": if is_warning { "Warning" } else { "Normal" },
             "regarding": {
-                "apiVersion": "apps/v1", "kind": workload.kind.name(), "name": meta.name, "namespace": self.api.namespace, "uid": meta.uid,
+                "apiVersion": "apps/v1", "kind": workload.kind.name(), "name": of, "namespace": self.api.namespace, "uid": meta.uid,
             },
         });
         if self.api.event(body).await.is_ok() {
@@ -130,38 +131,32 @@ impl Numbers {
 
     /// In Prometheus' text format.
     pub fn text(&self) -> String {
+        let (mut states, mut pods, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
+        for (key, agent) in &self.agents {
+            let AgentNumbers { group, version, wanted, code, .. } = agent;
+            let labels =
+                format!("{{agent={key:?},group={group:?},version={version:?},wanted={wanted:?},code={code:?}}}");
+            states.push((labels, 1));
+            for (state, count) in [("ready", agent.pods.0), ("wanted", agent.pods.1)] {
+                pods.push((format!("{{agent={key:?},state={state:?}}}"), count as u64));
+            }
+            for (outcome, count) in &agent.outcomes {
+                outcomes.push((format!("{{agent={key:?},outcome={outcome:?}}}"), *count));
+            }
+        }
+        let leader = vec![(String::new(), u64::from(self.is_leader))];
         let mut text = String::new();
-        let mut family = |name: &str, kind: &str, help: &str, rows: Vec<(String, u64)>| {
+        for (name, kind, help, rows) in [
+            ("teleport_kube_update_leader", "gauge", "1: this process has the lease.", leader),
+            ("teleport_kube_update_agent", "gauge", "Each agent: what it runs, what is wanted, and why.", states),
+            ("teleport_kube_update_pods", "gauge", "Pods of each agent.", pods),
+            ("teleport_kube_update_outcomes_total", "counter", "What changes came to.", outcomes),
+        ] {
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
             for (labels, value) in rows {
                 let _ = writeln!(text, "{name}{labels} {value}");
             }
-        };
-        let leader = vec![(String::new(), u64::from(self.is_leader))];
-        family("teleport_kube_update_leader", "gauge", "1: this process has the lease.", leader);
-        let agents = || self.agents.iter();
-        let states = agents().flat_map(|(key, agent)| {
-            let AgentNumbers { group, version, wanted, code, .. } = agent;
-            let labels =
-                format!("{{agent={key:?},group={group:?},version={version:?},wanted={wanted:?},code={code:?}}}");
-            vec![(labels, 1)]
-        });
-        family(
-            "teleport_kube_update_agent",
-            "gauge",
-            "Each agent: what it runs, what is wanted, and why.",
-            states.collect(),
-        );
-        let pods = agents().flat_map(|(key, agent)| {
-            let row = |state, count: usize| (format!("{{agent={key:?},state={state:?}}}"), count as u64);
-            vec![row("ready", agent.pods.0), row("wanted", agent.pods.1)]
-        });
-        family("teleport_kube_update_pods", "gauge", "Pods of each agent.", pods.collect());
-        let outcomes = agents().flat_map(|(key, agent)| {
-            let row = |(outcome, count): (&&str, &u64)| (format!("{{agent={key:?},outcome={outcome:?}}}"), *count);
-            agent.outcomes.iter().map(row).collect::<Vec<_>>()
-        });
-        family("teleport_kube_update_outcomes_total", "counter", "What changes came to.", outcomes.collect());
+        }
         text
     }
 }

@@ -1,10 +1,11 @@
 //! A workload and its pods, as the API server has them; only the fields that are needed (KUBE §3, §5).
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kube::core::Selector;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -56,58 +57,6 @@ impl FromStr for WorkloadKind {
     }
 }
 
-/// What an object is called, and who has touched it.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ObjectMeta {
-    /// Its name.
-    pub name: String,
-    /// Another object of the same name has another one.
-    pub uid: String,
-    /// Changes with each change.
-    pub resource_version: String,
-    /// Changes with each change of the specification.
-    pub generation: i64,
-    /// Labels.
-    pub labels: BTreeMap<String, String>,
-    /// Annotations.
-    pub annotations: BTreeMap<String, String>,
-    /// Whose it is.
-    pub owner_references: Vec<OwnerReference>,
-    /// Since when it is there.
-    pub creation_timestamp: Option<Timestamp>,
-    /// It ends; until when it may take.
-    pub deletion_timestamp: Option<Timestamp>,
-    /// Who wrote which field.
-    pub managed_fields: Vec<ManagedFields>,
-}
-
-/// Whose an object is.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct OwnerReference {
-    /// The owner's kind.
-    pub kind: String,
-    /// The owner's name.
-    pub name: String,
-    /// The owner's UID.
-    pub uid: String,
-}
-
-/// The fields that one manager wrote.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ManagedFields {
-    /// Its name, by itself or from its User-Agent.
-    pub manager: String,
-    /// `Apply` (server-side apply) or `Update`.
-    pub operation: String,
-    /// When.
-    pub time: Option<Timestamp>,
-    /// Which: a tree.
-    pub fields_v1: Value,
-}
-
 /// A StatefulSet, Deployment or DaemonSet: of the rest only some places are read.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -130,6 +79,10 @@ fn list<'a>(value: &'a Value, place: &str) -> &'a [Value] {
 
 fn text<'a>(value: &'a Value, place: &str) -> &'a str {
     value.pointer(place).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn label<'a>(of: &'a ObjectMeta, name: &str) -> Option<&'a str> {
+    of.labels.as_ref()?.get(name).map(String::as_str)
 }
 
 fn number(value: Option<&Value>) -> u32 {
@@ -177,12 +130,17 @@ impl Workload {
 
     /// A person asks to leave it alone.
     pub fn is_skipped(&self) -> bool {
-        self.metadata.annotations.get(SKIP).is_some_and(|value| value == "true")
+        self.metadata.annotations.as_ref().is_some_and(|all| all.get(SKIP).is_some_and(|value| value == "true"))
     }
 
     /// The controller has seen the newest specification.
     pub fn is_observed(&self) -> bool {
-        self.status["observedGeneration"].as_i64().unwrap_or_default() >= self.metadata.generation
+        self.status["observedGeneration"].as_i64().unwrap_or_default() >= self.generation()
+    }
+
+    /// It changes with each change of the specification.
+    pub fn generation(&self) -> i64 {
+        self.metadata.generation.unwrap_or_default()
     }
 
     /// Pods of a lower ordinal keep the old revision.
@@ -218,30 +176,22 @@ impl Workload {
 
     /// The selector of its pods as a query has it.
     pub fn selector(&self) -> String {
-        let labels = self.spec.pointer("/selector/matchLabels").and_then(Value::as_object).into_iter().flatten();
-        let labels = labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
-        let expressions = list(&self.spec, "/selector/matchExpressions").iter().map(|expression| {
-            let values: Vec<_> = list(expression, "/values").iter().filter_map(Value::as_str).collect();
-            let (key, values) = (text(expression, "/key"), values.join(","));
-            match text(expression, "/operator") {
-                "In" => format!("{key} in ({values})"),
-                "NotIn" => format!("{key} notin ({values})"),
-                "DoesNotExist" => format!("!{key}"),
-                _ => key.to_owned(),
-            }
-        });
-        labels.chain(expressions).collect::<Vec<_>>().join(",")
+        let selector: Option<LabelSelector> = serde_json::from_value(self.spec["selector"].clone()).ok();
+        let selector = selector.and_then(|selector| Selector::try_from(selector).ok());
+        // One that cannot be read names all pods: whose they are, their owners say.
+        selector.map(|selector| selector.to_string()).unwrap_or_default()
     }
 
     /// Those of `pods` that are its own.
     pub fn own(&self, pods: &[RawPod], container: &str) -> Vec<Pod> {
         let is_own = |pod: &&RawPod| {
-            pod.metadata.owner_references.iter().any(|owner| match self.kind {
+            pod.metadata.owner_references.iter().flatten().any(|owner| match self.kind {
                 WorkloadKind::Deployment => {
-                    let hash = pod.metadata.labels.get(REVISION_LABELS[1]).map_or("", String::as_str);
-                    owner.kind == "ReplicaSet" && owner.name == format!("{}-{hash}", self.metadata.name)
+                    let hash = label(&pod.metadata, REVISION_LABELS[1]).unwrap_or_default();
+                    let name = self.metadata.name.as_deref().unwrap_or_default();
+                    owner.kind == "ReplicaSet" && owner.name == format!("{name}-{hash}")
                 }
-                WorkloadKind::StatefulSet | WorkloadKind::DaemonSet => owner.uid == self.metadata.uid,
+                WorkloadKind::StatefulSet | WorkloadKind::DaemonSet => Some(&owner.uid) == self.metadata.uid.as_ref(),
             })
         };
         pods.iter().filter(is_own).map(|pod| Pod::new(pod, container)).collect()
@@ -302,13 +252,13 @@ impl Pod {
         let condition = |kind: &str| named(list(status, "/conditions"), "type", kind).cloned().unwrap_or_default();
         let running = named(list(status, "/containerStatuses"), "name", container).cloned().unwrap_or_default();
         let image = named(list(spec, "/containers"), "name", container).map(|container| text(container, "/image"));
-        let revision = REVISION_LABELS.iter().find_map(|label| metadata.labels.get(*label));
+        let revision = REVISION_LABELS.iter().find_map(|name| label(metadata, name));
         let scheduled = condition("PodScheduled");
         Self {
-            name: metadata.name.clone(),
-            uid: metadata.uid.clone(),
-            resource_version: metadata.resource_version.clone(),
-            revision: revision.cloned().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            revision: revision.unwrap_or_default().to_owned(),
             image: image.unwrap_or_default().to_owned(),
             is_ready: condition("Ready")["status"] == "True" && running["ready"] == true,
             restarts: number(running.get("restartCount")),
@@ -316,8 +266,8 @@ impl Pod {
             is_pending: matches!(text(status, "/phase"), "Pending" | ""),
             is_unschedulable: scheduled["status"] == "False" && scheduled["reason"] == "Unschedulable",
             is_terminating: metadata.deletion_timestamp.is_some(),
-            ends_by: metadata.deletion_timestamp,
-            created: metadata.creation_timestamp,
+            ends_by: metadata.deletion_timestamp.as_ref().map(|time| time.0),
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
         }
     }
 

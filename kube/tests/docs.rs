@@ -14,11 +14,12 @@ const CONFIG: &str = include_str!("../src/config.rs");
 const ALERTS: &str = include_str!("../../fleet/monitoring/kube-alerts.yaml");
 const CASES: &str = include_str!("../../fleet/monitoring/kube-alerts.test.yaml");
 /// Where codes are made.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     include_str!("../src/plan/mod.rs"),
     include_str!("../src/verdict/mod.rs"),
     include_str!("../src/keeper/mod.rs"),
     include_str!("../src/keeper/change.rs"),
+    include_str!("../src/account.rs"),
     include_str!("../src/prepare.rs"),
     include_str!("../src/commands.rs"),
     include_str!("../src/run.rs"),
@@ -26,7 +27,7 @@ const SOURCES: [&str; 9] = [
     include_str!("../registry/src/error.rs"),
 ];
 /// What stands before a code that an operator sees. Line breaks and indents do not count.
-const BEFORE: [&str; 17] = [
+const BEFORE: [&str; 16] = [
     "nothing(",
     "refuses(",
     "begin(",
@@ -42,8 +43,7 @@ const BEFORE: [&str; 17] = [
     "self.say(",
     "Outcome::RolledBack, ",
     "Outcome::Failed, ",
-    "let (code, event, what) = match deed { Deed::None => return, Deed::Obeyed(what) => (",
-    "Deed::SetBack(what) => (",
+    "Some((",
 ];
 
 fn section(heading: &str) -> &'static str {

@@ -13,21 +13,16 @@ fn reported(look: &AgentLook<'_>, attempt: &ImageChange, as_it: Outcome, failure
 
 impl Keeper {
     /// Resolves, verifies, opens the change in the state, and writes it.
-    pub(super) async fn begin(
-        &mut self,
-        look: &mut AgentLook<'_>,
-        plan: &AgentPlan,
-        begin: &Beginning,
-    ) -> Result<bool, LookEnd> {
+    pub(super) async fn begin(&mut self, look: &mut AgentLook<'_>, plan: &AgentPlan, new: &Beginning) -> Result<bool> {
         let (present, now) = (look.present(), look.now);
-        let prepared = match self.prepared(begin, present, look.state.wish.as_ref().map(|wish| wish.at)).await {
+        let prepared = match self.prepared(look, new).await {
             Ok(prepared) => prepared,
-            Err(refused) => return self.not_prepared(look, begin, &refused).await,
+            Err(refused) => return self.not_prepared(look, new, &refused).await,
         };
         if let Some(warning) = &prepared.warning {
             log("warn", &self.key, "version_unbound", warning);
         }
-        let by_hand = begin.target.is_none();
+        let by_hand = new.target.is_none();
         if by_hand && let Some(left) = look.agent.version(present) {
             look.state.obey(left, "an operator asked to go back".to_owned(), now);
         }
@@ -37,7 +32,7 @@ impl Keeper {
         look.state.attempt = Some(ImageChange {
             from: present.to_owned(),
             to: prepared.image.clone(),
-            version: begin.version.clone(),
+            version: new.version.clone(),
             phase: ChangePhase::Forward,
             generation: look.generation(),
             is_written: false,
@@ -48,22 +43,22 @@ impl Keeper {
             was_healthy: look.complaint.is_none(),
             failure: None,
             by_hand,
-            told: begin.told(),
+            told: new.told(),
         });
         let why = format!("{}: {}", prepared.image, plan.why);
         look.state.tell("progressing", &why, None, "time", now);
         if !self.open(look).await? {
             return Ok(true);
         }
-        self.memory.forget();
-        self.prepared = None;
-        self.proven = Some(prepared.image);
+        self.mine.pods.forget();
+        self.mine.prepared = None;
+        self.mine.proven = Some(prepared.image);
         self.say("progressing", &why, false);
         self.write(look).await
     }
 
     /// Keeps a change that begins, unless others of the file have begun meanwhile: then nothing is kept.
-    async fn open(&self, look: &AgentLook<'_>) -> Result<bool, LookEnd> {
+    async fn open(&self, look: &AgentLook<'_>) -> Result<bool> {
         let mut store = self.shared.store.lock().await;
         let changing = beside(&store, &self.shared, &self.key, None, look.now).changing;
         if changing.len() >= look.max_in_flight {
@@ -76,82 +71,74 @@ impl Keeper {
     /// What the registry has.
     ///
     /// Errors: why it may not be written; `resolving`, until that is known.
-    async fn prepared(
-        &mut self,
-        begin: &Beginning,
-        present: &str,
-        asked: Option<Timestamp>,
-    ) -> Result<ProvenImage, ImageRefusal> {
+    async fn prepared(&mut self, look: &AgentLook<'_>, begin: &Beginning) -> Result<ProvenImage, ImageRefusal> {
         // A way back by hand is to the very image that ran here.
-        let Some(target) = &begin.target else {
+        if begin.target.is_none() {
             return Ok(ProvenImage { image: begin.image.clone(), warning: None });
-        };
-        if let Some((image, preparing)) = self.preparing.take_if(|(_, preparing)| preparing.is_finished()) {
-            let broken = |error: JoinError| Err(ImageRefusal::passing("registry_answer", error.to_string()));
-            self.prepared = Some((image, Timestamp::now(), preparing.await.unwrap_or_else(broken)));
         }
-        if let Some((image, at, result)) = &self.prepared
+        if let Some((image, preparing)) = self.mine.preparing.take_if(|(_, preparing)| preparing.is_finished()) {
+            let broken = |error: JoinError| Err(ImageRefusal::passing("registry_answer", error.to_string()));
+            self.mine.prepared = Some((image, Timestamp::now(), preparing.await.unwrap_or_else(broken)));
+        }
+        if let Some((image, at, result)) = &self.mine.prepared
             && *image == begin.image
             && Timestamp::now().duration_since(*at) < result.as_ref().map_or_else(rest, |_| ASK_AGAIN)
-            && asked.is_none_or(|asked| asked <= *at)
+            && look.state.wish.as_ref().is_none_or(|wish| wish.at <= *at)
         {
             return result.clone();
         }
-        if self.preparing.as_ref().is_none_or(|(image, _)| *image != begin.image) {
+        if self.mine.preparing.as_ref().is_none_or(|(image, _)| *image != begin.image) {
             let (shared, agent, cosign) = (self.shared.clone(), self.agent.clone(), self.cosign.clone());
-            let (image, version, present) = (begin.image.clone(), begin.version.clone(), present.to_owned());
-            let told = target.digests.of_image(&image::repository_name(&image));
-            let work = move || prepare(&shared.registry, &agent, &cosign, &image, &present, &version, told);
-            self.preparing = Some((begin.image.clone(), tokio::task::spawn_blocking(work)));
+            let (wanted, present) = (begin.clone(), look.present().to_owned());
+            let work = move || prepare(&shared.registry, &agent, &cosign, &wanted, &present);
+            self.mine.preparing = Some((begin.image.clone(), tokio::task::spawn_blocking(work)));
         }
         Err(ImageRefusal::passing(RESOLVING, format!("{} is looked up in its registry", begin.image)))
     }
 
     /// Says why an image is not written; gives whether it may be soon.
-    async fn not_prepared(
-        &mut self,
-        look: &mut AgentLook<'_>,
-        begin: &Beginning,
-        refused: &ImageRefusal,
-    ) -> Result<bool, LookEnd> {
-        let (code, now) = (refused.code, look.now);
-        if refused.is_final {
-            let failure = FaultReason { code: code.to_owned(), reason: refused.why.clone() };
+    async fn not_prepared(&mut self, look: &mut AgentLook<'_>, begin: &Beginning, it: &ImageRefusal) -> Result<bool> {
+        let (ImageRefusal { code, why, is_final }, now) = (it, look.now);
+        if *is_final {
+            let failure = FaultReason { code: (*code).to_owned(), reason: why.clone() };
             look.state.refuse(begin.version.clone(), None, failure, begin.told(), now);
             look.state.wish = None;
             let from = look.agent.version(&look.state.image);
-            let failure = Some((code, refused.why.as_str()));
+            let failure = Some((*code, why.as_str()));
             let last = change(from.as_ref(), &begin.version, Outcome::Refused, begin.told(), failure, now);
             look.state.last = Some(last);
             // When it is tried again, it may be signed.
-            self.prepared = None;
+            self.mine.prepared = None;
             self.swap(&look.state).await?;
             self.outcome("refused");
-            self.event(look, "Refused", &format!("{}: {}", begin.image, refused.why), true).await;
+            self.event(look, "Refused", &format!("{}: {why}", begin.image), true).await;
         }
-        let is_soon = code == RESOLVING;
-        let until = now.checked_add(rest(refused)).ok().filter(|_| !refused.is_final && !is_soon);
+        let is_soon = *code == RESOLVING;
+        let until = now.checked_add(rest(it)).ok().filter(|_| !is_final && !is_soon);
         let who = if is_soon { "time" } else { "who runs the registry, or signs images" };
-        self.told(look, code, &refused.why, until, who).await?;
+        self.told(look, code, why, until, who).await?;
         Ok(is_soon)
     }
 
     /// Writes the image of the change's phase; gives whether it stands there.
-    async fn write(&mut self, look: &mut AgentLook<'_>) -> Result<bool, LookEnd> {
+    async fn write(&mut self, look: &mut AgentLook<'_>) -> Result<bool> {
         let (Some(attempt), Some(workload)) = (look.state.attempt.clone(), look.workload) else { return Ok(false) };
         let (image, present, container) = (attempt.image(), look.present(), &look.agent.container);
         let is_old = attempt.phase == ChangePhase::Back || attempt.by_hand;
         if is_old && !image::is_same_repository(image, present) && look.agent.image.is_none() {
             let what = format!("the state names {image}, which is of another repository than {present}");
             return match attempt.phase {
-                ChangePhase::Back => Err(LookEnd::State(what)),
+                ChangePhase::Back => Err(LookEnd::Cannot("state_invalid", what)),
                 ChangePhase::Forward => self.give_up(look, "state_invalid", &what).await,
             };
         }
         let written = match look.agent.write {
-            WriteMode::Image => self.shared.api.write_image(workload, container, image).await.map(|workload| {
-                (workload.metadata.generation, workload.image(container).unwrap_or_default().to_owned())
-            }),
+            WriteMode::Image => self
+                .shared
+                .api
+                .write_image(workload, container, image)
+                .await
+                .map(|workload| (workload.generation(), workload.image(container).unwrap_or_default().to_owned())),
             WriteMode::Publish => self.publish(look, image).await.map(|()| (attempt.generation, image.to_owned())),
         };
         let fault = match written {
@@ -167,7 +154,7 @@ impl Keeper {
 
     /// Nothing happened: a test failed, or somebody may not. What goes back is tried again at the next look: the new image has
     /// failed already.
-    async fn not_written(&mut self, look: &mut AgentLook<'_>, fault: ApiFault) -> Result<bool, LookEnd> {
+    async fn not_written(&mut self, look: &mut AgentLook<'_>, fault: ApiFault) -> Result<bool> {
         let (code, what) = match fault {
             ApiFault::Invalid(what) if self.is_as_seen(look).await? => ("admission_denied", what),
             // It is another by now, perhaps by a patch of ours that came late: the next look sees what it is.
@@ -194,7 +181,7 @@ impl Keeper {
     }
 
     /// Takes note that the image of this phase, as it is then, stands in the workload, or is published.
-    async fn is_written(&mut self, look: &mut AgentLook<'_>, generation: i64, image: &str) -> Result<bool, LookEnd> {
+    async fn is_written(&mut self, look: &mut AgentLook<'_>, generation: i64, image: &str) -> Result<bool> {
         let Some(attempt) = &mut look.state.attempt else { return Ok(false) };
         attempt.set_image(image.to_owned());
         (attempt.is_written, attempt.generation, attempt.progress_at) = (true, generation, look.now);
@@ -238,7 +225,7 @@ impl Keeper {
     }
 
     /// Ends a change of which nothing came about.
-    async fn give_up(&mut self, look: &mut AgentLook<'_>, code: &str, what: &str) -> Result<bool, LookEnd> {
+    async fn give_up(&mut self, look: &mut AgentLook<'_>, code: &str, what: &str) -> Result<bool> {
         let Some(attempt) = look.state.attempt.take() else { return Ok(false) };
         look.state.wish = None;
         if attempt.phase == ChangePhase::Forward && code == "admission_denied" {
@@ -254,11 +241,11 @@ impl Keeper {
     }
 
     /// Goes on with the change that is open.
-    pub(super) async fn go_on(&mut self, look: &mut AgentLook<'_>) -> Result<bool, LookEnd> {
+    pub(super) async fn go_on(&mut self, look: &mut AgentLook<'_>) -> Result<bool> {
         let (Some(before), Some(workload)) = (look.state.attempt.clone(), look.workload) else { return Ok(false) };
         // A change that could not go on, say of a workload that was paused, has its time from now on.
-        if std::mem::take(&mut self.rests) {
-            self.memory.rest(look.now);
+        if std::mem::take(&mut self.mine.rests) {
+            self.mine.pods.rest(look.now);
         }
         let (image, present) = (before.image(), look.present());
         if present != image && !(look.agent.write == WriteMode::Publish && image::is_it(present, image)) {
@@ -277,9 +264,9 @@ impl Keeper {
         if !attempt.has_arrived {
             (attempt.has_arrived, attempt.progress_at) = (true, look.now);
         }
-        let (container, may_delete) = (look.agent.container.as_str(), self.may_delete);
+        let (container, may_delete) = (look.agent.container.as_str(), !self.mine.may_not_delete);
         let changed = ChangedWorkload { workload, container, pods: look.pods, may_delete };
-        let course = judge(changed, &mut attempt, &mut self.memory, &look.agent.patience, look.now);
+        let course = judge(changed, &mut attempt, &mut self.mine.pods, &look.agent.patience, look.now);
         if is_forward && before.ready == 0 && attempt.ready > 0 {
             look.state.last = Some(reported(look, &attempt, Outcome::Switched, None));
         }
@@ -292,7 +279,7 @@ impl Keeper {
     }
 
     /// The workload does not have the image of the change's phase.
-    async fn is_elsewhere(&mut self, look: &mut AgentLook<'_>, attempt: &ImageChange) -> Result<bool, LookEnd> {
+    async fn is_elsewhere(&mut self, look: &mut AgentLook<'_>, attempt: &ImageChange) -> Result<bool> {
         let (image, other, present) = (attempt.image(), attempt.other_image(), look.present());
         let is_publish = look.agent.write == WriteMode::Publish;
         if !attempt.is_written && (is_publish || present == other) {
@@ -328,16 +315,16 @@ impl Keeper {
 
     /// What another process opened is looked up and verified once more: who may write the ConfigMap may not choose images. `None`:
     /// it may be written; else whether something goes on.
-    async fn unproven(&mut self, look: &mut AgentLook<'_>, attempt: &ImageChange) -> Result<Option<bool>, LookEnd> {
-        if attempt.phase == ChangePhase::Back || attempt.by_hand || self.proven.as_ref() == Some(&attempt.to) {
+    async fn unproven(&mut self, look: &mut AgentLook<'_>, attempt: &ImageChange) -> Result<Option<bool>> {
+        if attempt.phase == ChangePhase::Back || attempt.by_hand || self.mine.proven.as_ref() == Some(&attempt.to) {
             return Ok(None);
         }
         let target = look.word.target().filter(|target| target.version == attempt.version).cloned();
         let target = target.unwrap_or_else(|| WantedVersion::plain(attempt.version.clone()));
         let begin = Beginning::of(look.agent, look.present(), target, attempt.version.clone());
-        let (code, what) = match self.prepared(&begin, look.present(), None).await {
+        let (code, what) = match self.prepared(look, &begin).await {
             Ok(prepared) if prepared.image == attempt.to => {
-                self.proven = Some(prepared.image);
+                self.mine.proven = Some(prepared.image);
                 return Ok(None);
             }
             Ok(prepared) => {
@@ -350,7 +337,7 @@ impl Keeper {
         self.give_up(look, code, &what).await.map(Some)
     }
 
-    async fn follow(&mut self, look: &mut AgentLook<'_>, course: Course) -> Result<bool, LookEnd> {
+    async fn follow(&mut self, look: &mut AgentLook<'_>, course: Course) -> Result<bool> {
         let Some(attempt) = &look.state.attempt else { return Ok(false) };
         let is_forward = attempt.phase == ChangePhase::Forward;
         match course {
@@ -366,7 +353,7 @@ impl Keeper {
                     Err(ApiFault::Conflict(_) | ApiFault::NotFound(_)) => return Ok(true),
                     Err(fault) => return Err(fault.into()),
                 };
-                self.may_delete = level == "info";
+                self.mine.may_not_delete = level != "info";
                 log(level, &self.key, "pod_stuck", &format!("pod {} {what}", pod.name));
             }
             Course::Done => return self.close(look, None).await,
@@ -377,7 +364,7 @@ impl Keeper {
     }
 
     /// Back to the old image: the refusal is kept before anything is written.
-    async fn turn_back(&mut self, look: &mut AgentLook<'_>, failure: FaultReason) -> Result<bool, LookEnd> {
+    async fn turn_back(&mut self, look: &mut AgentLook<'_>, failure: FaultReason) -> Result<bool> {
         let Some(attempt) = &mut look.state.attempt else { return Ok(false) };
         (attempt.phase, attempt.is_written, attempt.has_arrived) = (ChangePhase::Back, false, false);
         (attempt.ready, attempt.progress_at, attempt.failure) = (0, look.now, Some(failure.clone()));
@@ -390,13 +377,13 @@ impl Keeper {
         look.state.wish = None;
         look.state.tell("going_back", &why, None, "time", look.now);
         self.swap(&look.state).await?;
-        self.memory.forget();
+        self.mine.pods.forget();
         self.say("going_back", &why, true);
         self.write(look).await
     }
 
     /// The change is over. `failure`: the pods did not come up, and nothing more is written.
-    async fn close(&mut self, look: &mut AgentLook<'_>, failure: Option<FaultReason>) -> Result<bool, LookEnd> {
+    async fn close(&mut self, look: &mut AgentLook<'_>, failure: Option<FaultReason>) -> Result<bool> {
         let Some(attempt) = look.state.attempt.take() else { return Ok(false) };
         let cause = failure.as_ref().or(attempt.failure.as_ref());
         let text = cause.map(|cause| cause.reason.as_str()).unwrap_or_default();
@@ -424,7 +411,7 @@ impl Keeper {
         };
         look.state.tell(told, &note, None, "nobody needs to", look.now);
         self.swap(&look.state).await?;
-        self.memory.forget();
+        self.mine.pods.forget();
         self.outcome(outcome.name());
         let is_warning = (failure.is_some() || !is_forward) && code != "sent_back";
         self.say(told, &note, is_warning);

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use http_client::Client;
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
-use protocol::report::{Change, Outcome, Rollout};
+use protocol::report::{Change, Outcome};
 use registry::{CosignKey, Registry};
 use serde_json::json;
 use tokio::sync::Mutex;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Duration, Instant};
 
-use crate::account::{Deed, account};
+use crate::account::account;
 use crate::api::{Api, ApiFault, KubeResult};
 use crate::ask::{SourceAnswer, SourceQuestion, ask};
 use crate::config::{KubeAgent, KubeConfig, WriteMode};
@@ -87,8 +87,14 @@ pub struct Keeper {
     agent: Arc<KubeAgent>,
     cosign: Vec<CosignKey>,
     key: String,
-    memory: Memory,
     events: WorkloadEvents,
+    mine: KeeperMemory,
+}
+
+/// What this process alone remembers of an agent: another one begins anew.
+#[derive(Default)]
+struct KeeperMemory {
+    pods: Memory,
     seen: Option<SeenWorkload>,
     /// What the source said last.
     heard: Option<SourceAnswer>,
@@ -106,7 +112,7 @@ pub struct Keeper {
     kernel: String,
     looked_at: Option<(Instant, Timestamp)>,
     said: (String, Option<Timestamp>),
-    may_delete: bool,
+    may_not_delete: bool,
     /// At the last look nothing was to be done.
     rests: bool,
 }
@@ -118,21 +124,23 @@ struct SeenWorkload {
     listed_at: Instant,
 }
 
+/// What a part of a look gives.
+type Result<T, E = LookEnd> = std::result::Result<T, E>;
+
 /// Why a look ended early.
 enum LookEnd {
     /// Somebody else swapped the state: once more.
     Again,
-    /// The API server cannot be used.
-    Api(ApiFault),
-    /// The state cannot be read.
-    State(String),
+    /// API server or state cannot be used: the code, and why.
+    Cannot(&'static str, String),
 }
 
 impl From<ApiFault> for LookEnd {
     fn from(fault: ApiFault) -> Self {
         match fault {
             ApiFault::Conflict(_) => Self::Again,
-            fault => Self::Api(fault),
+            ApiFault::Denied(what) => Self::Cannot("api_denied", what),
+            fault => Self::Cannot("api_unavailable", fault.to_string()),
         }
     }
 }
@@ -145,47 +153,21 @@ impl Keeper {
         let cosign = cosign_keys(&agent)?;
         let events = WorkloadEvents::new(shared.api.clone(), &shared.identity);
         let key = agent.key();
-        Ok(Self {
-            shared,
-            agent: Arc::new(agent),
-            cosign,
-            key,
-            memory: Memory::default(),
-            events,
-            seen: None,
-            heard: None,
-            asking: None,
-            asked_at: None,
-            preparing: None,
-            prepared: None,
-            proven: None,
-            moved: None,
-            tag_moved: false,
-            reporting: None,
-            report_after: None,
-            seed: None,
-            kernel: String::new(),
-            looked_at: None,
-            said: (String::new(), None),
-            may_delete: true,
-            rests: false,
-        })
+        Ok(Self { shared, agent: Arc::new(agent), cosign, key, events, mine: KeeperMemory::default() })
     }
 
     /// Looks once, and does what is next. Gives how long to wait.
     pub async fn look(&mut self) -> Duration {
-        {
+        if !numbers(&self.shared.numbers).is_leader {
             let mut numbers = numbers(&self.shared.numbers);
-            if !numbers.is_leader {
-                // What the leader cannot do is his to say.
-                let agent = numbers.agent(&self.key);
-                (agent.code, agent.fault) = ("not_leader".to_owned(), None);
-                return LOOK_CHANGING;
-            }
+            // What the leader cannot do is his to say.
+            let agent = numbers.agent(&self.key);
+            (agent.code, agent.fault) = ("not_leader".to_owned(), None);
+            return LOOK_CHANGING;
         }
         if self.was_away() {
-            self.memory.forget();
-            self.memory.rest(Timestamp::now());
+            self.mine.pods.forget();
+            self.mine.pods.rest(Timestamp::now());
         }
         let mut result = Err(LookEnd::Again);
         for _ in 0..TRIES {
@@ -197,47 +179,38 @@ impl Keeper {
         match result {
             Ok(is_changing) => {
                 numbers(&self.shared.numbers).agent(&self.key).fault = None;
-                self.looked_at = Some((Instant::now(), Timestamp::now()));
+                self.mine.looked_at = Some((Instant::now(), Timestamp::now()));
                 if is_changing { LOOK_CHANGING } else { LOOK }
             }
             Err(LookEnd::Again) => LOOK_CHANGING,
-            Err(LookEnd::Api(fault)) => {
-                let code = if matches!(fault, ApiFault::Denied(_)) { "api_denied" } else { "api_unavailable" };
-                self.cannot(code, &fault.to_string());
-                LOOK_CHANGING
-            }
-            Err(LookEnd::State(why)) => {
-                self.cannot("state_invalid", &why);
-                LOOK
+            // Nothing can be done, which makes the process not ready.
+            Err(LookEnd::Cannot(code, what)) => {
+                numbers(&self.shared.numbers).agent(&self.key).fault = Some(format!("{}: {code}: {what}", self.key));
+                self.say(code, &what, true);
+                if code == "state_invalid" { LOOK } else { LOOK_CHANGING }
             }
         }
     }
 
     /// Nobody looked for long, or the clock was set.
     fn was_away(&self) -> bool {
-        self.looked_at.is_none_or(|(at, time)| {
+        self.mine.looked_at.is_none_or(|(at, time)| {
             let passed = SignedDuration::try_from(at.elapsed()).unwrap_or_default();
             at.elapsed() > GAP || (Timestamp::now().duration_since(time) - passed).abs() > JUMP
         })
     }
 
-    /// Nothing can be done, which makes the process not ready.
-    fn cannot(&mut self, code: &str, what: &str) {
-        numbers(&self.shared.numbers).agent(&self.key).fault = Some(format!("{}: {code}: {what}", self.key));
-        self.say(code, what, true);
-    }
-
     /// A line in the log, if it is news.
     fn say(&mut self, code: &str, what: &str, is_warning: bool) {
         numbers(&self.shared.numbers).agent(&self.key).code = code.to_owned();
-        let is_old = self.said.1.is_none_or(|at| Timestamp::now().duration_since(at) > TELL_AGAIN);
-        if self.said.0 != code || (is_warning && is_old) {
+        let is_old = self.mine.said.1.is_none_or(|at| Timestamp::now().duration_since(at) > TELL_AGAIN);
+        if self.mine.said.0 != code || (is_warning && is_old) {
             log(if is_warning { "warn" } else { "info" }, &self.key, code, what);
-            self.said = (code.to_owned(), Some(Timestamp::now()));
+            self.mine.said = (code.to_owned(), Some(Timestamp::now()));
         }
     }
 
-    async fn look_once(&mut self) -> Result<bool, LookEnd> {
+    async fn look_once(&mut self) -> Result<bool> {
         let mut state = self.state().await?;
         if state.update_id.is_empty() {
             state.update_id = uuid::Uuid::new_v4().to_string();
@@ -245,14 +218,14 @@ impl Keeper {
         }
         let seen = self.see(&state).await?;
         let result = self.act(state, &seen).await;
-        self.seen = Some(seen);
+        self.mine.seen = Some(seen);
         result
     }
 
-    async fn state(&self) -> Result<KeptState, LookEnd> {
+    async fn state(&self) -> Result<KeptState> {
         let mut store = self.shared.store.lock().await;
         store.refresh().await?;
-        store.state(&self.key).map_err(LookEnd::State)
+        store.state(&self.key).map_err(|why| LookEnd::Cannot("state_invalid", why))
     }
 
     async fn swap(&self, state: &KeptState) -> KubeResult<()> {
@@ -263,7 +236,7 @@ impl Keeper {
     async fn see(&mut self, state: &KeptState) -> KubeResult<SeenWorkload> {
         let workload = self.shared.api.workload(&self.agent).await?;
         let version = |of: &Option<Workload>| of.as_ref().map(|workload| workload.metadata.resource_version.clone());
-        let known = self.seen.take().filter(|seen| {
+        let known = self.mine.seen.take().filter(|seen| {
             let is_same = version(&seen.workload) == version(&workload);
             state.attempt.is_none() && seen.listed_at.elapsed() < LIST && is_same
         });
@@ -274,24 +247,24 @@ impl Keeper {
         Ok(SeenWorkload { workload, pods, listed_at: Instant::now() })
     }
 
-    async fn act(&mut self, state: KeptState, seen: &SeenWorkload) -> Result<bool, LookEnd> {
+    async fn act(&mut self, state: KeptState, seen: &SeenWorkload) -> Result<bool> {
         let (agent, before) = (self.agent.clone(), state.clone());
         let mut look = self.shared.look(&agent, state, seen.workload.as_ref(), &seen.pods);
         self.note_hands(&mut look).await;
         self.ask_source(&mut look).await;
-        look.hear(self.heard.as_ref().map_or(SourceSays::Unasked, |heard| heard.word.clone()));
-        look.tag_moved = self.tag_moved;
+        look.hear(self.mine.heard.as_ref().map_or(SourceSays::Unasked, |heard| heard.word.clone()));
+        look.tag_moved = self.mine.tag_moved;
         if look.state != before {
             self.swap(&look.state).await?;
         }
-        self.shared.look_beside(&mut look, &mut self.memory).await;
+        self.shared.look_beside(&mut look, &mut self.mine.pods).await;
         let plan = look.plan();
         self.count(&look, &plan);
         let is_changing = match &plan.step {
             NextStep::GoOn => self.go_on(&mut look).await?,
             NextStep::Begin(begin) => self.begin(&mut look, &plan, begin).await?,
             NextStep::Nothing => {
-                self.rests = true;
+                self.mine.rests = true;
                 if plan.code == "up_to_date" && look.is_asked() {
                     look.state.wish = None;
                 }
@@ -301,20 +274,13 @@ impl Keeper {
         };
         self.report(&mut look).await?;
         // What was asked will be answered soon.
-        Ok(is_changing || self.asking.is_some() || self.reporting.is_some() || look.state.wish.is_some())
+        Ok(is_changing || self.mine.asking.is_some() || self.mine.reporting.is_some() || look.state.wish.is_some())
     }
 
     async fn note_hands(&mut self, look: &mut AgentLook<'_>) {
-        let (code, event, what) = match account(look) {
-            Deed::None => return,
-            Deed::Obeyed(what) => ("set_back_by_hand", "Refused", what),
-            Deed::SetBack(what) => ("set_back", "Contested", what + &look.remedy()),
-            Deed::Contested(what) => {
-                ("contested", "Contested", format!("{what}: nothing more is written{}", look.remedy()))
-            }
-        };
+        let Some((code, what)) = account(look) else { return };
         log("warn", &self.key, code, &what);
-        self.event(look, event, &what, true).await;
+        self.event(look, if code == "set_back_by_hand" { "Refused" } else { "Contested" }, &what, true).await;
     }
 
     fn count(&self, look: &AgentLook<'_>, plan: &AgentPlan) {
@@ -332,44 +298,42 @@ impl Keeper {
 
     /// Asks the source when it is time, in a thread of its own; takes what it said.
     async fn ask_source(&mut self, look: &mut AgentLook<'_>) {
-        if let Some(heard) = ended(&mut self.asking).await {
+        if let Some(heard) = ended(&mut self.mine.asking).await {
             self.hear(&mut look.state, heard);
         }
-        if let Some(moved) = ended(&mut self.moved).await {
-            self.tag_moved = moved;
+        if let Some(moved) = ended(&mut self.mine.moved).await {
+            self.mine.tag_moved = moved;
         }
-        let is_now = look.state.wish(look.now).is_some() && self.asked_at.is_some_and(|at| at.elapsed() > LOOK);
-        let is_due = self.asked_at.is_none_or(|at| at.elapsed() >= ASK) || is_now;
-        if self.asking.is_some() || !is_due {
+        let is_now = look.state.wish(look.now).is_some() && self.mine.asked_at.is_some_and(|at| at.elapsed() > LOOK);
+        let is_due = self.mine.asked_at.is_none_or(|at| at.elapsed() >= ASK) || is_now;
+        if self.mine.asking.is_some() || !is_due {
             return;
         }
         let exported = exported(&self.shared.api, look).await;
-        if self.seed.is_none() {
+        if self.mine.seed.is_none() {
             let seed = seed(&self.shared.api, &self.shared.name, &self.key).await;
-            self.seed = seed.map_err(|fault| log("warn", &self.key, "key", &fault.to_string())).ok();
+            self.mine.seed = seed.map_err(|fault| log("warn", &self.key, "key", &fault.to_string())).ok();
         }
         let fleet = look.state.fleet.clone().unwrap_or_default();
-        let signed = self.seed.clone().filter(|_| fleet.at.is_some());
+        let signed = self.mine.seed.clone().filter(|_| fleet.at.is_some());
         let asking = SourceQuestion {
             signed: signed.map(|seed| (seed, fleet.epoch, next(fleet.sequence, look.now))),
             is_look: false,
-            named: self.heard.as_ref().and_then(|heard| heard.named.clone()),
+            named: self.mine.heard.as_ref().and_then(|heard| heard.named.clone()),
             ..SourceQuestion::new(look, exported)
         };
         let shared = self.shared.clone();
-        self.asked_at = Some(Instant::now());
-        self.asking = Some(tokio::task::spawn_blocking(move || ask(&shared.client, &asking, Timestamp::now())));
+        self.mine.asked_at = Some(Instant::now());
+        self.mine.asking = Some(tokio::task::spawn_blocking(move || ask(&shared.client, &asking, Timestamp::now())));
         self.look_at_tag(look.present());
     }
 
     fn hear(&mut self, state: &mut KeptState, heard: SourceAnswer) {
-        if let (Some(origin), Some(Rollout { report: Some(_), .. })) = (&heard.origin, &heard.fleet) {
-            let fleet = state.fleet.get_or_insert_default();
-            if fleet.origin != *origin {
-                *fleet = FleetTalk { origin: origin.clone(), ..FleetTalk::default() };
-            }
+        let server = heard.fleet.filter(|fleet| fleet.report.is_some()).and_then(|_| self.agent.source.origin());
+        if let Some(origin) = server.filter(|origin| state.fleet.as_ref().is_none_or(|fleet| fleet.origin != *origin)) {
+            state.fleet = Some(FleetTalk { origin, ..FleetTalk::default() });
         }
-        self.heard = Some(heard);
+        self.mine.heard = Some(heard);
     }
 
     /// Whether the tag of an image that has a digest names other bytes now.
@@ -379,7 +343,7 @@ impl Keeper {
         let Ok(tagged) = image.with_tag(tag) else { return };
         let shared = self.shared.clone();
         let look = move || shared.registry.announced(&tagged).ok().flatten().is_some_and(|now| now != digest);
-        self.moved = Some(tokio::task::spawn_blocking(look));
+        self.mine.moved = Some(tokio::task::spawn_blocking(look));
     }
 
     async fn told(
@@ -389,7 +353,7 @@ impl Keeper {
         why: &str,
         until: Option<Timestamp>,
         who: &str,
-    ) -> Result<(), LookEnd> {
+    ) -> Result<()> {
         let (state, now) = (&mut look.state, look.now);
         if state.wish(now).is_none() {
             state.wish = None;
@@ -397,7 +361,7 @@ impl Keeper {
         let before = state.told.as_ref();
         let is_other = before.is_none_or(|before| before.code != code || before.until != until);
         let is_reworded = before.is_some_and(|before| before.why != why);
-        let is_old = self.said.1.is_none_or(|at| now.duration_since(at) > TELL_AGAIN);
+        let is_old = self.mine.said.1.is_none_or(|at| now.duration_since(at) > TELL_AGAIN);
         let is_news = is_other || (is_reworded && is_old);
         if is_news && state.tell(code, why, until, who, now) {
             self.swap(state).await?;

@@ -9,32 +9,36 @@ use super::*;
 
 impl Keeper {
     /// Tells the rollout server, when it is time, in a thread of its own.
-    pub(super) async fn report(&mut self, look: &mut AgentLook<'_>) -> Result<(), LookEnd> {
+    pub(super) async fn report(&mut self, look: &mut AgentLook<'_>) -> Result<()> {
         let state = &mut look.state;
-        if let Some(fleet) = ended(&mut self.reporting).await
+        if let Some(fleet) = ended(&mut self.mine.reporting).await
             && state.fleet.as_ref() != Some(&fleet)
         {
             state.fleet = Some(fleet);
             self.swap(state).await?;
         }
-        let Some(wanted) = self.heard.as_ref().and_then(|heard| heard.fleet?.report) else { return Ok(()) };
-        let (Some(fleet), Some(seed), Some(workload)) = (state.fleet.clone(), self.seed.clone(), look.workload) else {
+        let Some(wanted) = self.mine.heard.as_ref().and_then(|heard| heard.fleet?.report) else { return Ok(()) };
+        let (Some(fleet), Some(seed), Some(workload)) = (state.fleet.clone(), self.mine.seed.clone(), look.workload)
+        else {
             return Ok(());
         };
-        let rests = self.report_after.is_some_and(|at| at > Instant::now());
+        let rests = self.mine.report_after.is_some_and(|at| at > Instant::now());
         let is_news = fleet.said != state.last && fleet.refusal.is_none();
-        if self.reporting.is_some() || !is_due(&fleet, wanted, state.last.as_ref(), look.now) || (rests && !is_news) {
+        if self.mine.reporting.is_some()
+            || !is_due(&fleet, wanted, state.last.as_ref(), look.now)
+            || (rests && !is_news)
+        {
             return Ok(());
         }
-        if self.kernel.is_empty() {
-            self.kernel = self.shared.api.version().await.unwrap_or_default();
+        if self.mine.kernel.is_empty() {
+            self.mine.kernel = self.shared.api.version().await.unwrap_or_default();
         }
-        let report = content(look, workload, &self.shared.api.namespace, self.kernel.clone());
+        let report = content(look, workload, &self.shared.api.namespace, self.mine.kernel.clone());
         let epoch = if fleet.at.is_none() { wanted.epoch } else { fleet.epoch.max(wanted.epoch) };
         let (fleet, shared) = (FleetTalk { epoch, ..fleet }, self.shared.clone());
-        self.report_after = Some(Instant::now() + GAP);
+        self.mine.report_after = Some(Instant::now() + GAP);
         let work = move || deliver(&shared.client, report, fleet, &seed, shared.config.join_token_file.as_deref());
-        self.reporting = Some(tokio::task::spawn_blocking(work));
+        self.mine.reporting = Some(tokio::task::spawn_blocking(work));
         Ok(())
     }
 }

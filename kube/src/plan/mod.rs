@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::find::Digests;
-use protocol::{Edition, Version};
+use protocol::{Digest, Edition, Version};
 
 use crate::config::KubeAgent;
 use crate::hands::{FieldOwner, Hand};
@@ -146,11 +146,11 @@ mod who {
     pub(super) const SETTINGS: &str = "who writes kube.yaml";
 }
 
-impl AgentPlan {
-    fn nothing(code: &'static str, why: impl Into<String>, who: &'static str) -> Self {
-        Self { step: NextStep::Nothing, code, why: why.into(), until: None, who }
-    }
+fn nothing(code: &'static str, why: impl Into<String>, who: &'static str) -> AgentPlan {
+    AgentPlan { step: NextStep::Nothing, code, why: why.into(), until: None, who }
+}
 
+impl AgentPlan {
     fn until(self, until: Option<Timestamp>) -> Self {
         Self { until, ..self }
     }
@@ -175,7 +175,7 @@ impl<'a> AgentLook<'a> {
 
     /// The workload's generation; 0: there is no workload.
     pub fn generation(&self) -> i64 {
-        self.workload.map_or(0, |workload| workload.metadata.generation)
+        self.workload.map_or(0, Workload::generation)
     }
 
     /// Takes what the source says, and note of the version.
@@ -195,62 +195,60 @@ impl<'a> AgentLook<'a> {
     /// The plan.
     pub fn plan(&self) -> AgentPlan {
         self.hindered().or_else(|| self.asked_by_hand()).unwrap_or_else(|| match &self.word {
-            SourceSays::Unasked => AgentPlan::nothing("source_unasked", "the source has not been asked yet", who::TIME),
+            SourceSays::Unasked => nothing("source_unasked", "the source has not been asked yet", who::TIME),
             SourceSays::Silent(why) => {
-                AgentPlan::nothing("source_unreachable", format!("the source does not answer: {why}"), who::SOURCE)
+                nothing("source_unreachable", format!("the source does not answer: {why}"), who::SOURCE)
             }
-            SourceSays::Nothing(why) => AgentPlan::nothing("no_update", why.clone(), who::SOURCE),
+            SourceSays::Nothing(why) => nothing("no_update", why.clone(), who::SOURCE),
             SourceSays::Target(target) => self.towards(target),
         })
     }
 
     /// What keeps from any change, whatever the source says.
     fn hindered(&self) -> Option<AgentPlan> {
-        let nothing = |code, why: &str, who| Some(AgentPlan::nothing(code, why, who));
         let KubeAgent { kind, name, container, .. } = self.agent;
         let Some(workload) = self.workload else {
-            return nothing("absent", &format!("there is no {kind} {name}"), who::SETTINGS);
+            return Some(nothing("absent", format!("there is no {kind} {name}"), who::SETTINGS));
         };
         if workload.image(container).is_none() {
-            return nothing("absent", &format!("{kind} {name} has no container {container}"), who::SETTINGS);
+            return Some(nothing("absent", format!("{kind} {name} has no container {container}"), who::SETTINGS));
         }
         if workload.is_on_delete() {
-            return nothing("on_delete", "its update strategy is OnDelete: pods are replaced by hand", who::OWNER);
+            let why = "its update strategy is OnDelete: pods are replaced by hand";
+            return Some(nothing("on_delete", why, who::OWNER));
         }
         if workload.is_paused() {
-            return nothing("paused", "the Deployment is paused", who::OWNER);
+            return Some(nothing("paused", "the Deployment is paused", who::OWNER));
         }
         if workload.replicas() == 0 {
-            return nothing("scaled_to_zero", "it has no replicas", who::OWNER);
+            return Some(nothing("scaled_to_zero", "it has no replicas", who::OWNER));
         }
         if self.state.attempt.is_some() {
-            return Some(AgentPlan {
-                step: NextStep::GoOn,
-                ..AgentPlan::nothing("progressing", "a change is under way", who::TIME)
-            });
+            let plan = nothing("progressing", "a change is under way", who::TIME);
+            return Some(AgentPlan { step: NextStep::GoOn, ..plan });
         }
         if workload.is_skipped() {
             let why = format!("the workload has the annotation {}: \"true\"", crate::workload::SKIP);
-            return nothing("held", &why, who::OWNER);
+            return Some(nothing("held", why, who::OWNER));
         }
         if let Some(since) = self.state.held {
-            return nothing("held", &format!("an operator holds it since {since}"), who::OPERATOR);
+            return Some(nothing("held", format!("an operator holds it since {since}"), who::OPERATOR));
         }
         if let Some(pin) = self.agent.pin.as_ref().filter(|pin| self.own().as_ref() == Some(pin) && !self.tag_moved) {
-            return nothing("pinned", &format!("{pin} runs, to which kube.yaml pins it"), who::SETTINGS);
+            return Some(nothing("pinned", format!("{pin} runs, to which kube.yaml pins it"), who::SETTINGS));
         }
         if let Some(contested) = &self.state.contested {
             let Contested { by, version, .. } = contested;
             let why = format!("{by} replaced {version} three times in 24 hours{}", self.remedy());
-            return nothing("contested", &why, who::OPERATOR);
+            return Some(nothing("contested", why, who::OPERATOR));
         }
         let is_beside = |owner: &&FieldOwner| owner.hand == Hand::Beside && !self.state.takes_over;
         if let Some(owner) = self.owner.as_ref().filter(is_beside) {
             let why = format!("another updater writes this image: {}", owner.manager);
-            return nothing("other_updater", &why, who::OPERATOR);
+            return Some(nothing("other_updater", why, who::OPERATOR));
         }
         if self.other_rollout && self.state.set_back.is_empty() {
-            return nothing("other_rollout", "another's rollout of this workload is under way", who::TIME);
+            return Some(nothing("other_rollout", "another's rollout of this workload is under way", who::TIME));
         }
         None
     }
@@ -264,10 +262,10 @@ impl<'a> AgentLook<'a> {
         let version = self.agent.version(image)?;
         if let Some(floor) = self.agent.min_version.as_ref().filter(|floor| version.precedes(floor)) {
             let why = format!("an operator asked to go back to {version}, which is below the min_version {floor}");
-            return Some(AgentPlan::nothing("downgrade", why, who::SETTINGS));
+            return Some(nothing("downgrade", why, who::SETTINGS));
         }
         let begin = Beginning { image: image.clone(), version, target: None };
-        Some(AgentPlan::nothing("rollback", "an operator asked to go back", who::TIME).step(begin))
+        Some(nothing("rollback", "an operator asked to go back", who::TIME).step(begin))
     }
 
     /// The version that runs, where the image says it.
@@ -285,7 +283,7 @@ impl<'a> AgentLook<'a> {
         if self.own().as_ref() == Some(version) {
             return self.up_to_date(target, version);
         }
-        let digest = target.digest(self.present());
+        let digest = target.digest(self.present()).map(|digest| format!("sha256:{digest}"));
         if !self.is_asked()
             && let Some(refusal) = self.state.refusal(version, digest.as_deref(), target.told, self.now)
         {
@@ -299,7 +297,7 @@ impl<'a> AgentLook<'a> {
                 Some(_) if is_alarm => "both_unhealthy",
                 Some(_) => "refused",
             };
-            return AgentPlan::nothing(code, why, who::OPERATOR).until(refusal.until);
+            return nothing(code, why, who::OPERATOR).until(refusal.until);
         }
         let hindrance = self.unfit(target, version).or_else(|| self.waits_for_others(version));
         hindrance.unwrap_or_else(|| self.when(target, version))
@@ -308,31 +306,30 @@ impl<'a> AgentLook<'a> {
     fn up_to_date(&self, target: &WantedVersion, version: &Version) -> AgentPlan {
         if self.tag_moved {
             let why = format!("{version} runs; its tag names other bytes now, which are not followed");
-            return AgentPlan::nothing("tag_moved", why, who::OWNER);
+            return nothing("tag_moved", why, who::OWNER);
         }
         if let Some(next) = target.waits_for.as_ref().filter(|next| *next != version) {
             let why = format!("{version} runs, and {next} waits: {}", target.reason);
-            return AgentPlan::nothing("not_let_go", why, who::SOURCE).until(target.until);
+            return nothing("not_let_go", why, who::SOURCE).until(target.until);
         }
         match &self.complaint {
-            Some(complaint) => AgentPlan::nothing("unhealthy", format!("{version} runs, but {complaint}"), who::OWNER),
-            None => AgentPlan::nothing("up_to_date", format!("{version} runs"), who::NOBODY),
+            Some(complaint) => nothing("unhealthy", format!("{version} runs, but {complaint}"), who::OWNER),
+            None => nothing("up_to_date", format!("{version} runs"), who::NOBODY),
         }
     }
 
     /// Why the version does not fit the agent.
     fn unfit(&self, target: &WantedVersion, version: &Version) -> Option<AgentPlan> {
-        let refuses = |code, why: String, who| Some(AgentPlan::nothing(code, why, who));
         for (floor, whose) in [(self.agent.min_version.as_ref(), "kube.yaml"), (target.floor.as_ref(), "the source")] {
             if let Some(floor) = floor.filter(|floor| version.precedes(floor)) {
                 let why = format!("{version} is below the min_version {floor} of {whose}");
-                return refuses("downgrade", why, who::SETTINGS);
+                return Some(nothing("downgrade", why, who::SETTINGS));
             }
         }
         if let Some(own) = self.own().filter(|own| version.precedes(own)) {
             if target.keeps_major && version.major() < own.major() {
                 let why = format!("a channel must not go down to a lower major ({own} to {version})");
-                return refuses("downgrade", why, who::SOURCE);
+                return Some(nothing("downgrade", why, who::SOURCE));
             }
             let has_data = self.workload.is_some_and(|workload| workload.has_data(&self.agent.container));
             if has_data && !self.agent.allow_downgrade {
@@ -340,31 +337,31 @@ impl<'a> AgentLook<'a> {
                     "{version} is below {own}, the agent keeps data on a volume, and no snapshot of it is made; set \
                      allow_downgrade: true if {version} can read it"
                 );
-                return refuses("downgrade", why, who::SETTINGS);
+                return Some(nothing("downgrade", why, who::SETTINGS));
             }
         }
         let repository = self.agent.image.as_deref().unwrap_or(self.present());
         let why = image::edition_fault(repository, self.present(), target.edition?)?;
-        refuses("edition", why, who::SETTINGS)
+        Some(nothing("edition", why, who::SETTINGS))
     }
 
     fn waits_for_others(&self, version: &Version) -> Option<AgentPlan> {
         if self.beside.changing.len() >= self.max_in_flight {
             let names = self.beside.changing.join(", ");
             let why = format!("{names} is being changed, and max_in_flight is {}", self.max_in_flight);
-            return Some(AgentPlan::nothing("in_flight", why, who::TIME));
+            return Some(nothing("in_flight", why, who::TIME));
         }
         let (name, at) = self.beside.failed.as_ref()?;
         let until = at.checked_add(BESIDE_REST).ok().filter(|until| *until > self.now)?;
         let why = format!("{version} failed on {name}");
-        Some(AgentPlan::nothing("failed_beside", why, who::TIME).until(Some(until)))
+        Some(nothing("failed_beside", why, who::TIME).until(Some(until)))
     }
 
     fn when(&self, target: &WantedVersion, version: &Version) -> AgentPlan {
         let own = self.own();
         let begin = |code, why: String| {
             let begin = Beginning::of(self.agent, self.present(), target.clone(), version.clone());
-            AgentPlan::nothing(code, why, who::TIME).step(begin)
+            nothing(code, why, who::TIME).step(begin)
         };
         if self.is_asked() {
             return begin("update_now", format!("an operator asked for {version} now"));
@@ -383,17 +380,15 @@ impl<'a> AgentLook<'a> {
         }
         if !target.may_go {
             let code = if target.is_find { "not_let_go" } else { "outside_window" };
-            return AgentPlan::nothing(code, format!("{version} waits: {}", target.reason), who::SOURCE)
-                .until(target.until);
+            return nothing(code, format!("{version} waits: {}", target.reason), who::SOURCE).until(target.until);
         }
         // A digest alone says no version: such an agent is changed only when somebody tells it to.
         if own.is_none() && !target.is_find {
             let why = "its image has no version in its tag: it is updated only when told (update --now)";
-            return AgentPlan::nothing("version_unknown", why, who::OPERATOR);
+            return nothing("version_unknown", why, who::OPERATOR);
         }
         if let Some(turn) = target.turn.filter(|turn| *turn > self.now) {
-            return AgentPlan::nothing("jitter", format!("{version} waits for this agent's turn"), who::TIME)
-                .until(Some(turn));
+            return nothing("jitter", format!("{version} waits for this agent's turn"), who::TIME).until(Some(turn));
         }
         begin("let_go", format!("{version} may be installed now: {}", target.reason))
     }
@@ -414,9 +409,8 @@ impl Beginning {
 
 impl WantedVersion {
     /// The digest that the rollout server names for the repository of `image`.
-    pub fn digest(&self, image: &str) -> Option<String> {
-        let digest = self.digests.of_image(&image::repository_name(image))?;
-        Some(format!("sha256:{digest}"))
+    pub fn digest(&self, image: &str) -> Option<Digest> {
+        self.digests.of_image(&image::repository_name(image))
     }
 }
 
