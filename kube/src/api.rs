@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Method, Request};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -62,9 +62,9 @@ impl Api {
     pub async fn new(kubeconfig: Option<&str>, namespace: Option<&str>, name: &str) -> Result<Self, String> {
         let mut config = match kubeconfig {
             Some(file) => {
-                let text = Kubeconfig::read_from(file).map_err(|error| format!("{file}: {error}"))?;
-                let options = KubeConfigOptions::default();
-                Config::from_custom_kubeconfig(text, &options).await.map_err(|error| format!("{file}: {error}"))?
+                let place = |error: KubeconfigError| format!("{file}: {error}");
+                let text = Kubeconfig::read_from(file).map_err(place)?;
+                Config::from_custom_kubeconfig(text, &KubeConfigOptions::default()).await.map_err(place)?
             }
             None => Config::incluster().map_err(|error| {
                 format!("this is no pod ({error}); give --kubeconfig, or run it in Kubernetes with a service account")
@@ -82,18 +82,13 @@ impl Api {
         Ok(Self { client, namespace: namespace.unwrap_or_default(), manager })
     }
 
-    /// One call. `content`: type and body.
+    /// One call. `sent`: type and body.
     ///
     /// Errors: as [`ApiFault`] says.
-    pub async fn call<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        content: Option<(&str, Value)>,
-    ) -> KubeResult<T> {
-        let mut request = Request::builder().method(method).uri(path);
+    async fn call<T: DeserializeOwned>(&self, verb: Method, path: &str, sent: Option<(&str, Value)>) -> KubeResult<T> {
+        let mut request = Request::builder().method(verb).uri(path);
         let mut body = Vec::new();
-        if let Some((kind, value)) = content {
+        if let Some((kind, value)) = sent {
             request = request.header("content-type", kind);
             body = value.to_string().into_bytes();
         }
@@ -118,7 +113,7 @@ impl Api {
 
     /// The workload of an agent; `None`: there is none.
     ///
-    /// Errors: as [`Self::call`].
+    /// Errors: as [`ApiFault`] says.
     pub async fn workload(&self, agent: &KubeAgent) -> KubeResult<Option<Workload>> {
         let mut found: Option<Workload> = self.object(agent.kind.name(), &agent.name).await?;
         found.iter_mut().for_each(|workload| workload.kind = agent.kind);
@@ -127,7 +122,7 @@ impl Api {
 
     /// The pods that a workload owns; none where there is no workload.
     ///
-    /// Errors: as [`Self::call`].
+    /// Errors: as [`ApiFault`] says.
     pub async fn pods(&self, workload: Option<&Workload>, agent: &KubeAgent) -> KubeResult<Vec<Pod>> {
         let Some(workload) = workload else { return Ok(Vec::new()) };
         let query = http_client::encoded(&workload.selector());
@@ -139,7 +134,7 @@ impl Api {
     /// Writes the image of a container, if nobody has changed workload, container or image since `seen`, to and fro included:
     /// a call that comes late changes nothing. Gives the workload as it is then.
     ///
-    /// Errors: as [`Self::call`]; `Invalid` where a test failed.
+    /// Errors: as [`ApiFault`] says; `Invalid` where a test failed.
     pub async fn write_image(&self, seen: &Workload, container: &str, image: &str) -> KubeResult<Workload> {
         let missing = || ApiFault::Invalid(format!("there is no container {container} any more"));
         let index = seen.index(container).ok_or_else(missing)?;
@@ -157,7 +152,7 @@ impl Api {
 
     /// Deletes a pod, if it is still the very same.
     ///
-    /// Errors: as [`Self::call`].
+    /// Errors: as [`ApiFault`] says.
     pub async fn delete_pod(&self, pod: &Pod) -> KubeResult<()> {
         let options = json!({
             "apiVersion": "v1", "kind": "DeleteOptions",
@@ -169,7 +164,7 @@ impl Api {
 
     /// An object; `None`: there is none.
     ///
-    /// Errors: as [`Self::call`].
+    /// Errors: as [`ApiFault`] says.
     pub async fn object<T: DeserializeOwned>(&self, kind: &str, name: &str) -> KubeResult<Option<T>> {
         match self.call(Method::GET, &format!("{}/{name}", self.place(kind)), None).await {
             Err(ApiFault::NotFound(_)) => Ok(None),
@@ -179,7 +174,7 @@ impl Api {
 
     /// One that the manifest has, empty.
     ///
-    /// Errors: as [`Self::call`]; one that is not there names the manifest.
+    /// Errors: as [`ApiFault`] says; one that is not there names the manifest.
     pub async fn shipped(&self, kind: &str, name: &str) -> KubeResult<Value> {
         self.object(kind, name).await?.ok_or_else(|| missing(kind, name))
     }
@@ -199,14 +194,14 @@ impl Api {
 
     /// Creates an event.
     ///
-    /// Errors: as [`Self::call`].
+    /// Errors: as [`ApiFault`] says.
     pub async fn event(&self, body: Value) -> KubeResult<()> {
         self.call::<Value>(Method::POST, &self.place("Event"), Some(("application/json", body))).await.map(drop)
     }
 
     /// The API server's version: `v1.36.2`.
     ///
-    /// Errors: as [`Self::call`].
+    /// Errors: as [`ApiFault`] says.
     pub async fn version(&self) -> KubeResult<String> {
         let answer: Value = self.call(Method::GET, "/version", None).await?;
         Ok(answer["gitVersion"].as_str().unwrap_or_default().to_owned())

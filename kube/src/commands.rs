@@ -8,13 +8,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::api::{Api, ApiFault, printable};
+use crate::api::{Api, ApiFault, KubeResult, printable};
 use crate::cli::{CommonArgs, KubeFormat, WhichAgent};
 use crate::config::KubeAgent;
 use crate::hands::FieldOwner;
 use crate::state::{KeptState, Wish, WishKind};
 use crate::store::StateMap;
-use crate::workload::{Pod, Workload};
+use crate::workload::Pod;
 
 /// Tries of a swap that others come before.
 const TRIES: u32 = 5;
@@ -157,24 +157,17 @@ pub async fn status(api: &Api, global: &CommonArgs, format: KubeFormat) -> Resul
     store.refresh().await.map_err(unavailable)?;
     let mut all = Vec::new();
     for agent in &config.agents {
-        let state = store.state(&agent.key());
-        let workload = api.workload(agent).await.map_err(unavailable)?;
-        let pods = api.pods(workload.as_ref(), agent).await.map_err(unavailable)?;
-        all.push(describe(api, agent, state, workload.as_ref(), &pods));
+        all.push(describe(api, agent, store.state(&agent.key())).await.map_err(unavailable)?);
     }
     Ok(shown(&all, format, text, "\n"))
 }
 
-fn describe(
-    api: &Api,
-    agent: &KubeAgent,
-    state: std::result::Result<KeptState, String>,
-    workload: Option<&Workload>,
-    pods: &[Pod],
-) -> Value {
+async fn describe(api: &Api, agent: &KubeAgent, state: Result<KeptState, String>) -> KubeResult<Value> {
+    let workload = api.workload(agent).await?;
+    let pods = api.pods(workload.as_ref(), agent).await?;
     let version = |image: &str| agent.version(image).map(|version| version.to_string());
-    let image = workload.and_then(|workload| workload.image(&agent.container));
-    let owner = workload.and_then(|workload| FieldOwner::of_image(workload, &agent.container, &api.manager));
+    let image = workload.as_ref().and_then(|workload| workload.image(&agent.container));
+    let owner = workload.as_ref().and_then(|workload| FieldOwner::of_image(workload, &agent.container, &api.manager));
     let row = |pod: &Pod| {
         json!({
             "name": pod.name, "image": pod.image, "version": version(&pod.image), "ready": pod.is_ready,
@@ -187,7 +180,7 @@ fn describe(
     if let Some(why) = broken {
         (told["code"], told["why"]) = ("state_invalid".into(), why.into());
     }
-    json!({
+    Ok(json!({
         "name": agent.name, "kind": agent.kind.name(), "container": agent.container, "group": agent.group,
         "source": agent.source.to_string(), "image": image, "version": image.and_then(version), "wanted": state.wanted,
         "code": told["code"], "why": told["why"], "since": told["since"], "until": told["until"], "who": told["who"],
@@ -197,7 +190,7 @@ fn describe(
         "contested": state.contested, "conditions": state.conditions, "update_id": state.update_id, "last": state.last,
         "report": state.fleet.as_ref().map(|fleet| json!({ "server": fleet.origin, "at": fleet.at, "refused": fleet.refusal })),
         "pods": pods.iter().map(row).collect::<Vec<_>>(),
-    })
+    }))
 }
 
 /// A time for people, without fractions of a second.

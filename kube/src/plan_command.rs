@@ -35,7 +35,7 @@ async fn of_agent(shared: &KeeperContext, agent: &KubeAgent) -> Result<Value> {
     let mut store = shared.store.lock().await;
     let state = read(&mut store, agent).await?;
     drop(store);
-    let mut look = shared.look(agent, state, workload.as_ref(), &pods);
+    let mut look = shared.look(agent, state, (workload.as_ref(), &pods));
     account(&mut look);
     let exported = exported(&shared.api, &mut look).await;
     // Nothing else runs in this process.

@@ -62,17 +62,12 @@ pub struct SignedClaim {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Checks a signature of simple signing: `payload` is the layer's bytes, `signature` its annotation.
+/// Checks a signature of simple signing: `bytes` are the layer's, `signature` its annotation.
 ///
 /// Errors: why it does not count, for a person.
-pub fn simple_signing(
-    payload: &[u8],
-    signature: &str,
-    image: Digest,
-    keys: &[CosignKey],
-) -> Result<SignedClaim, String> {
-    let key = signer(payload, &[signature], keys)?;
-    let text: Value = serde_json::from_slice(payload).map_err(|_| "the signed text is not JSON")?;
+pub fn simple_signing(bytes: &[u8], signature: &str, image: Digest, keys: &[CosignKey]) -> Result<SignedClaim, String> {
+    let key = signer(bytes, &[signature], keys)?;
+    let text: Value = serde_json::from_slice(bytes).map_err(|_| "the signed text is not JSON")?;
     must_be(text.pointer("/critical/type"), SIMPLE_SIGNING, "type")?;
     must_be(text.pointer("/critical/image/docker-manifest-digest"), &format!("sha256:{image}"), "image")?;
     Ok(SignedClaim { key, annotations: texts(text.get("optional")) })

@@ -6,9 +6,9 @@ use super::*;
 const RESOLVING: &str = "resolving";
 
 /// A change as it is reported.
-fn reported(look: &AgentLook<'_>, attempt: &ImageChange, as_it: Outcome, failure: Option<(&str, &str)>) -> Change {
+fn reported(look: &AgentLook<'_>, attempt: &ImageChange, outcome: Outcome, failure: Option<(&str, &str)>) -> Change {
     let from = look.agent.version(&attempt.from);
-    change(from.as_ref(), &attempt.version, as_it, attempt.told, failure, look.now)
+    change(from.as_ref(), &attempt.version, outcome, attempt.told, failure, look.now)
 }
 
 impl Keeper {
@@ -114,7 +114,9 @@ impl Keeper {
             self.event(look, "Refused", &format!("{}: {why}", begin.image), true).await;
         }
         let is_soon = *code == RESOLVING;
-        let until = now.checked_add(rest(it)).ok().filter(|_| !is_final && !is_soon);
+        // From when it was asked: a time that moves with each look would be written with each look.
+        let asked_at = self.mine.prepared.as_ref().map_or(now, |(_, at, _)| *at);
+        let until = asked_at.checked_add(rest(it)).ok().filter(|_| !is_final && !is_soon);
         let who = if is_soon { "time" } else { "who runs the registry, or signs images" };
         self.told(look, code, why, until, who).await?;
         Ok(is_soon)
@@ -264,9 +266,10 @@ impl Keeper {
         if !attempt.has_arrived {
             (attempt.has_arrived, attempt.progress_at) = (true, look.now);
         }
-        let (container, may_delete) = (look.agent.container.as_str(), !self.mine.may_not_delete);
-        let changed = ChangedWorkload { workload, container, pods: look.pods, may_delete };
-        let course = judge(changed, &mut attempt, &mut self.mine.pods, &look.agent.patience, look.now);
+        let (KubeAgent { container, patience, .. }, pods, now) = (look.agent, look.pods, look.now);
+        let may_delete = !self.mine.may_not_delete;
+        let changed = ChangedWorkload { workload, container, pods, may_delete, patience, now };
+        let course = judge(changed, &mut attempt, &mut self.mine.pods);
         if is_forward && before.ready == 0 && attempt.ready > 0 {
             look.state.last = Some(reported(look, &attempt, Outcome::Switched, None));
         }

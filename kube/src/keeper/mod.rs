@@ -249,7 +249,7 @@ impl Keeper {
 
     async fn act(&mut self, state: KeptState, seen: &SeenWorkload) -> Result<bool> {
         let (agent, before) = (self.agent.clone(), state.clone());
-        let mut look = self.shared.look(&agent, state, seen.workload.as_ref(), &seen.pods);
+        let mut look = self.shared.look(&agent, state, (seen.workload.as_ref(), &seen.pods));
         self.note_hands(&mut look).await;
         self.ask_source(&mut look).await;
         look.hear(self.mine.heard.as_ref().map_or(SourceSays::Unasked, |heard| heard.word.clone()));
@@ -407,14 +407,14 @@ pub fn cosign_keys(agent: &KubeAgent) -> error::Result<Vec<CosignKey>> {
 }
 
 impl KeeperContext {
-    /// A look at an agent, before its source and the others are heard.
+    /// A look at an agent, before its source and the others are heard. `seen`: its workload and pods.
     pub fn look<'a>(
         &self,
         agent: &'a KubeAgent,
         state: KeptState,
-        workload: Option<&'a Workload>,
-        pods: &'a [Pod],
+        seen: (Option<&'a Workload>, &'a [Pod]),
     ) -> AgentLook<'a> {
+        let (workload, pods) = seen;
         let owner = workload.and_then(|it| FieldOwner::of_image(it, &agent.container, &self.api.manager));
         AgentLook {
             now: Timestamp::now(),

@@ -161,17 +161,15 @@ pub struct ChangedWorkload<'a> {
     pub pods: &'a [Pod],
     /// A pod may be deleted.
     pub may_delete: bool,
+    /// How patient the verdict is.
+    pub patience: &'a Patience,
+    /// The time.
+    pub now: Timestamp,
 }
 
 /// What becomes of a change whose image the workload has; counts progress in `attempt`.
-pub fn judge(
-    of: ChangedWorkload<'_>,
-    attempt: &mut ImageChange,
-    memory: &mut Memory,
-    patience: &Patience,
-    now: Timestamp,
-) -> Course {
-    let ChangedWorkload { workload, container, pods, .. } = of;
+pub fn judge(of: ChangedWorkload<'_>, attempt: &mut ImageChange, memory: &mut Memory) -> Course {
+    let ChangedWorkload { workload, container, pods, patience, now, .. } = of;
     if !workload.is_observed() {
         return waits("progressing", "the controller has not seen the new image yet");
     }

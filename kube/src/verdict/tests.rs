@@ -58,9 +58,13 @@ fn attempt(phase: ChangePhase) -> ImageChange {
     }
 }
 
+fn changed<'a>(workload: &'a Workload, pods: &'a [Pod], seconds: i64) -> ChangedWorkload<'a> {
+    let (container, patience, now) = ("teleport", &PATIENCE, at(seconds));
+    ChangedWorkload { workload, container, pods, may_delete: true, patience, now }
+}
+
 fn look(workload: &Workload, pods: &[Pod], attempt: &mut ImageChange, memory: &mut Memory, seconds: i64) -> Course {
-    let of = ChangedWorkload { workload, container: "teleport", pods, may_delete: true };
-    judge(of, attempt, memory, &PATIENCE, at(seconds))
+    judge(changed(workload, pods, seconds), attempt, memory)
 }
 
 fn code(course: &Course) -> &str {
@@ -153,8 +157,8 @@ fn a_pod_whose_registry_a_webhook_exchanged_is_of_the_new_image() {
         [("mirror.io/r.io/teleport:2.0.0", "watching"), ("mirror.io/r.io/teleport:1.0.0", "progressing")]
     {
         let pods = [Pod { image: image.to_owned(), ..pod(0, NEW, 1) }];
-        let of = ChangedWorkload { workload: &deployment, container: "teleport", pods: &pods, may_delete: true };
-        let course = judge(of, &mut attempt(ChangePhase::Forward), &mut Memory::default(), &PATIENCE, at(10));
+        let of = changed(&deployment, &pods, 10);
+        let course = judge(of, &mut attempt(ChangePhase::Forward), &mut Memory::default());
         assert_eq!(code(&course), expected, "{image}");
     }
 }
@@ -177,10 +181,7 @@ fn a_pod_on_a_node_that_is_gone_is_not_the_versions_fault() {
     .unwrap();
     daemon_set.kind = WorkloadKind::DaemonSet;
     let (mut change, mut memory) = (attempt(ChangePhase::Forward), Memory::default());
-    let mut course = |seconds| {
-        let of = ChangedWorkload { workload: &daemon_set, container: "teleport", pods: &pods, may_delete: true };
-        judge(of, &mut change, &mut memory, &PATIENCE, at(seconds))
-    };
+    let mut course = |seconds| judge(changed(&daemon_set, &pods, seconds), &mut change, &mut memory);
     assert!(matches!(course(60), Course::Waits { code: "progressing", .. }));
     assert!(matches!(course(100), Course::Waits { code: "watching", .. }));
     assert_eq!(course(161), Course::Done);
