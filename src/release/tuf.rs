@@ -70,12 +70,8 @@ impl Place for Metadata<'_> {
     }
 
     fn fetch(&mut self, role: &str, version: Option<u64>, limit: u64) -> Result<Option<Vec<u8>>> {
-        let origin = match self.url.trusted_dir()? {
-            // A file has its role's name, as servers find it; none has a directory in it.
-            Some(_) if role.contains('/') => return Ok(None),
-            Some(dir) => Origin::Dir(dir, named(role, version)),
-            None => Origin::Url(self.url.join(&named(&utf8_percent_encode(role, PLAIN).to_string(), version))),
-        };
+        let name = named(&utf8_percent_encode(role, PLAIN).to_string(), version);
+        let origin = Origin::new(self.url, name)?;
         let begun = Instant::now();
         match origin.companion(self.client, "", Some(limit + 1), self.cancelled) {
             Ok(Small::Found(bytes)) => Ok(Some(bytes)),
