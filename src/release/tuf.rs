@@ -154,6 +154,17 @@ pub(crate) fn forget(versions: &Path) -> Result<()> {
     [DIR, NEXT].iter().try_for_each(|name| durable::remove_tree(&versions.join(name)))
 }
 
+/// Removes what runs left that died while they kept something, where no other run is at it. Errors: those of removing.
+pub(crate) fn sweep(versions: &Path, lock: &Path) -> Result<()> {
+    let dirs = [DIR, NEXT].map(|name| versions.join(name));
+    if !dirs.iter().any(|dir| dir.exists()) {
+        return Ok(());
+    }
+    // Whoever holds it keeps something now.
+    let Ok(Some(_lock)) = Download::begin(lock, DIR, Duration::ZERO, &|| false) else { return Ok(()) };
+    dirs.iter().try_for_each(|dir| durable::sweep_temps(dir))
+}
+
 /// What the last look at the repository of this root found. Errors: those of reading.
 pub(crate) fn status(versions: &Path, root: &str) -> Result<TufStatus> {
     let state = State::read(&versions.join(DIR))?.filter(|state| state.trust == Digest::of(root.as_bytes()));

@@ -14,6 +14,7 @@ use crate::execute::{NEXT_CONFIG, OWN_PROGRAM, digest_of, unmanaged};
 use crate::host::command::Command;
 use crate::host::lock::Lock;
 use crate::host::{durable, trust};
+use crate::release::tuf;
 use crate::report::{Error, IoContext, Result};
 use crate::run::record::Failure;
 use crate::store::publish;
@@ -47,6 +48,7 @@ pub(crate) fn sweep(context: &Context) {
         tell(unmanaged::forget(versions));
     }
     tell(publish::sweep(versions));
+    tell(tuf::sweep(versions, &context.lock_path()));
     match std::fs::read_dir(versions).at("cannot read", versions) {
         Err(error) => tell(Err(error)),
         Ok(entries) => {

@@ -65,7 +65,9 @@ def make(kind, place):
         root.signed.version = version
         write(root, out / f"{version}.root.json", old + keys["root"])
 
-    targets = Metadata(Targets(expires=end))
+    # Whatever canonical JSON must keep: quotes, backslashes, control characters, letters beyond the first plane, order by code point.
+    odd = {"\u00e9\"\\\n\u0001\U0001f600": ["\u007f\u2028", {"b": 1, "a": None, "B": True, "\uffff": -5, "\U00010000": []}]}
+    targets = Metadata(Targets(expires=end, unrecognized_fields={"x": odd}))
     snapshot = Metadata(Snapshot(expires=end))
     file = TargetFile.from_data(NAME, CONTENT, ["sha256", "sha512"])
     if kind == "delegated":

@@ -11,6 +11,9 @@ use super::roles::{ROOT, SNAPSHOT, TARGETS, TIMESTAMP, invalid};
 /// Most bits of the digest that choose one of succinct roles (specification: 1 to 32).
 const MAX_BITS: u64 = 32;
 
+/// Most bytes of a delegated role's name, encoded as in its file's: version, ending and a temporary's prefix have room beside it.
+const MAX_NAME: usize = 200;
+
 /// A role that may speak of the file.
 pub(super) struct Delegated {
     pub(super) name: String,
@@ -71,9 +74,10 @@ pub(super) fn delegated(delegations: Fields<'_>, path: &str) -> Result<Vec<Deleg
     Ok(found)
 }
 
-/// Errors: `tuf_invalid` for the name of a top-level role, or none.
+/// Errors: `tuf_invalid` for the name of a top-level role, none, or one that no file can have.
 fn usable(delegations: Fields<'_>, name: &str) -> Result<String> {
-    if name.is_empty() || [ROOT, TIMESTAMP, SNAPSHOT, TARGETS].contains(&name) {
+    let encoded = name.bytes().map(|byte| if byte.is_ascii_alphanumeric() { 1 } else { 3 }).sum::<usize>();
+    if name.is_empty() || encoded > MAX_NAME || [ROOT, TIMESTAMP, SNAPSHOT, TARGETS].contains(&name) {
         return Err(invalid(delegations.role, &format!("a delegated role cannot have the name {name:?}")));
     }
     Ok(name.to_owned())

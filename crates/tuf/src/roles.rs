@@ -17,5 +17,6 @@ pub(super) fn invalid(role: &str, what: &str) -> Error {
 }
 
 pub(super) fn refusal(code: Code, role: &str, what: &str) -> Error {
-    Error::new(code, format!("TUF metadata {role}: {what}"))
+    // A delegated role may have any name.
+    Error::new(code, format!("TUF metadata {}: {what}", role.escape_debug()))
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use error::Code;
 use fleet_cli::args::{GlobalArgs, MirrorArgs, PrintFormat, TufKeys, TufVerb};
@@ -9,10 +10,12 @@ use fleet_cli::read_text;
 use fleet_tuf::{Founders, MirrorOrder, Policy, Refreshed, SignOrder, SigningKey, SiteRepository, Verdict};
 use http_client::{Client, HttpSettings};
 use jiff::Timestamp;
+use protocol::ParseError;
 use serde_json::json;
 
 use crate::clock;
 use crate::fault::UsageFault;
+use crate::terminal;
 
 /// What servers see.
 const USER_AGENT: &str = concat!("teleport-fleet/", env!("CARGO_PKG_VERSION"));
@@ -91,22 +94,32 @@ pub(crate) fn tuf(verb: &TufVerb, global: &GlobalArgs) -> Result<ExitCode, Usage
 /// # Errors
 /// One line.
 pub(crate) fn mirror(args: &MirrorArgs, global: &GlobalArgs) -> Result<ExitCode, UsageFault> {
-    let usage = |flag: &str, error: protocol::ParseError| UsageFault::Usage(format!("{flag}: {error}"));
-    let versions = args.versions.iter().map(|version| version.trim().parse()).collect::<Result<Vec<_>, _>>();
-    let archs = args.arch.iter().map(|arch| arch.trim().parse()).collect::<Result<Vec<_>, _>>();
     let order = MirrorOrder {
-        versions: &versions.map_err(|error| usage("--versions", error))?,
-        edition: args.edition.parse().map_err(|error| usage("--edition", error))?,
-        archs: &archs.map_err(|error| usage("--arch", error))?,
+        versions: &parsed("--versions", &args.versions)?,
+        editions: &parsed("--edition", &args.edition)?,
+        archs: &parsed("--arch", &args.arch)?,
         from: args.from.trim_end_matches('/'),
         to: &args.to,
         tuf_root: args.tuf_root.as_deref(),
         public_key: args.public_key.as_deref(),
         now: clock::now(),
     };
-    let mut told = Ok(ExitCode::SUCCESS);
-    fleet_tuf::mirror(&order, &client(global)?, &mut |line| told = print(&[line.to_owned()])).map_err(fault)?;
-    told
+    let (mut told, mut is_whole) = (Ok(ExitCode::SUCCESS), true);
+    let mut say = |brought: Result<String, error::Error>| match brought {
+        Ok(line) => told = print(&[line]),
+        Err(error) => {
+            is_whole = false;
+            terminal::say(format_args!("error: {}", fault(error)));
+        }
+    };
+    fleet_tuf::mirror(&order, &client(global)?, &mut say).map_err(fault)?;
+    if is_whole { told } else { Ok(ExitCode::FAILURE) }
+}
+
+/// The words behind a flag. Errors: one is none.
+fn parsed<T: FromStr<Err = ParseError>>(flag: &str, words: &[String]) -> Result<Vec<T>, UsageFault> {
+    let parsed = words.iter().map(|word| word.trim().trim_start_matches('v').parse());
+    parsed.collect::<Result<_, _>>().map_err(|error| UsageFault::Usage(format!("{flag}: {error}")))
 }
 
 fn founders(keys: &TufKeys) -> Founders {

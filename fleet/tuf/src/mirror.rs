@@ -30,8 +30,8 @@ const MODE: u32 = 0o644;
 pub struct MirrorOrder<'a> {
     /// These versions.
     pub versions: &'a [Version],
-    /// Of this edition.
-    pub edition: Edition,
+    /// Of these editions.
+    pub editions: &'a [Edition],
     /// For these machines.
     pub archs: &'a [Arch],
     /// Below this URL.
@@ -46,18 +46,24 @@ pub struct MirrorOrder<'a> {
     pub now: Timestamp,
 }
 
-/// Brings what is not there yet, and looks again at what is. `say` is told of each archive.
+/// Brings what is not there yet, and looks again at what is. `say` is told of each archive that is there, and why another is not: one
+/// that fails keeps no other away.
 ///
-/// Errors: those of a download; `checksum_mismatch`, `signature_invalid`, `tuf_mismatch`, `tuf_unlisted`: nothing of that archive is
-/// there then.
-pub fn mirror(order: &MirrorOrder<'_>, client: &Client, say: &mut dyn FnMut(&str)) -> Result<()> {
+/// Errors: `lock_held` where another run is at work there; those of TUF's metadata.
+pub fn mirror(order: &MirrorOrder<'_>, client: &Client, say: &mut dyn FnMut(Result<String>)) -> Result<()> {
     durable::make_dir(order.to)?;
-    let revision = |version: &Version| Revision { version: version.clone(), edition: order.edition };
-    let names = order.versions.iter().flat_map(|version| {
-        let revision = revision(version);
-        order.archs.iter().map(move |arch| revision.archive_name(*arch)).collect::<Vec<_>>()
-    });
-    let names: Vec<String> = names.collect();
+    let lock = File::open(order.to).at("cannot open", order.to)?;
+    lock.try_lock().map_err(|_| {
+        let what = format!("another run is at work in {}", order.to.display());
+        Error::new(Code::LockHeld, what).advise("try again when it is done")
+    })?;
+    let mut names = Vec::new();
+    for (version, edition) in
+        order.versions.iter().flat_map(|version| order.editions.iter().map(move |it| (version, it)))
+    {
+        let revision = Revision { version: version.clone(), edition: *edition };
+        names.extend(order.archs.iter().map(|arch| revision.archive_name(*arch)));
+    }
     let meant = match order.tuf_root {
         Some(root) => check(&format!("{}/tuf/metadata", order.from), root, client, order.now, &names)?.1,
         None => vec![None; names.len()],
@@ -66,10 +72,10 @@ pub fn mirror(order: &MirrorOrder<'_>, client: &Client, say: &mut dyn FnMut(&str
     for (name, meant) in names.iter().zip(meant) {
         if order.tuf_root.is_some() && meant.is_none() {
             let what = format!("the signers of the TUF repository at {} name no {name}", order.from);
-            return Err(Error::new(Code::TufUnlisted, what));
+            say(Err(Error::new(Code::TufUnlisted, what)));
+            continue;
         }
-        let one = Archive { order, client, name, key: key.as_ref(), meant: meant.as_ref() };
-        say(&one.bring()?);
+        say(Archive { order, client, name, key: key.as_ref(), meant: meant.as_ref() }.bring());
     }
     Ok(())
 }
@@ -89,9 +95,13 @@ impl Archive<'_> {
     }
 
     fn bring(&self) -> Result<String> {
-        let checksum = self.companion(".sha256")?;
+        let checksum = self.companion(".sha256")?.ok_or_else(|| self.missing(".sha256", "no digest"))?;
         let announced = Digest::first_token(&checksum).map_err(Error::from).map_err(|error| error.during(self.name))?;
-        let signature = self.key.map(|_| self.companion(".sig")).transpose()?;
+        // Without a key it is brought all the same: hosts may have one.
+        let signature = self.companion(".sig")?;
+        if self.key.is_some() && signature.is_none() {
+            return Err(Error { code: Code::SignatureInvalid, ..self.missing(".sig", "no signature") });
+        }
         if self.meant.is_some_and(|meant| meant.sha256() != Some(announced.0)) {
             let what = format!("{} is announced with digest {announced}, and its signers mean another one", self.name);
             return Err(Error::new(Code::TufMismatch, what).advise("do not use this mirror"));
@@ -126,13 +136,21 @@ impl Archive<'_> {
         format!("{}/{}{suffix}", self.order.from, self.name)
     }
 
-    fn companion(&self, suffix: &str) -> Result<Vec<u8>> {
+    /// A companion; `None`: it is not there.
+    fn companion(&self, suffix: &str) -> Result<Option<Vec<u8>>> {
         let request = Request { cut: Some(MAX_SMALL), ..Request::get(self.url(suffix)) };
         let answer = self.client.ask(&request, &|| false)?;
-        if answer.status != 200 {
-            return Err(missing(&request.url, answer.status));
+        match answer.status {
+            200 => Ok(Some(answer.body)),
+            // Object stores say 403 for what is not there.
+            401 | 403 | 404 | 410 => Ok(None),
+            status => Err(Error::new(Code::Network, format!("{} answered {status}", shown(&request.url)))),
         }
-        Ok(answer.body)
+    }
+
+    fn missing(&self, suffix: &str, what: &str) -> Error {
+        Error::new(Code::ArchiveMissing, format!("there is {what} at {}", shown(&self.url(suffix))))
+            .advise("check --from, and that it has this version, edition and machine")
     }
 
     /// Errors: `signature_invalid`, `tuf_mismatch`.
@@ -180,8 +198,9 @@ impl Archive<'_> {
             206 => true,
             200 => false,
             // All of it was there.
-            416 if there > 0 => return digest_of(&part)?.ok_or_else(|| missing(&request.url, 416)),
-            status => return Err(missing(&request.url, status)),
+            416 if there > 0 => return digest_of(&part)?.ok_or_else(|| self.missing("", "no archive")),
+            404 | 403 | 410 => return Err(self.missing("", "no archive")),
+            status => return Err(Error::new(Code::Network, format!("{} answered {status}", shown(&request.url)))),
         };
         let mut options = OpenOptions::new();
         #[allow(clippy::disallowed_methods, reason = "a part is nobody's until it is whole, and then it is synced")]
@@ -189,7 +208,7 @@ impl Archive<'_> {
         let mut file = opened.at("cannot write", &part)?;
         self.copy(&mut stream, &mut file, &part, if is_rest { there } else { 0 })?;
         file.sync_all().at("cannot write", &part)?;
-        digest_of(&part)?.ok_or_else(|| missing(&request.url, 200))
+        digest_of(&part)?.ok_or_else(|| self.missing("", "no archive"))
     }
 
     fn copy(&self, stream: &mut Stream, file: &mut File, part: &Path, there: u64) -> Result<()> {
@@ -232,9 +251,4 @@ fn digest_of(path: &Path) -> Result<Option<Digest>> {
             count => hasher.update(&buffer[..count]),
         }
     }
-}
-
-fn missing(url: &str, status: u16) -> Error {
-    let what = format!("{} answered {status}", shown(url));
-    Error::new(Code::ArchiveMissing, what).advise("check --from, and that it has this version, edition and machine")
 }

@@ -18,6 +18,7 @@ mod find;
 mod fleet;
 mod journal;
 mod manifest;
+mod metadata;
 mod names;
 mod registries;
 mod sandbox;
@@ -35,6 +36,7 @@ pub use fleet::{
 };
 pub use journal::{journal, journal_records};
 pub use manifest::manifest;
+pub use metadata::tuf_metadata;
 pub use names::archive_path;
 pub use registries::{
     cosign_signature, docker_config, image_manifest, image_reference, registry_answers, registry_challenge,
@@ -86,6 +88,7 @@ pub const TARGETS: &[Target] = &[
     ("strings", strings),
     ("tar", tar),
     ("teleport_yaml", teleport_yaml),
+    ("tuf_metadata", tuf_metadata),
     ("update_graph", update_graph),
     ("updates_yaml", updates_yaml),
     ("yaml", yaml),

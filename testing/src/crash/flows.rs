@@ -13,7 +13,7 @@ use crate::crash::sources;
 pub const OWNED: &str = "downgrade-owned";
 
 /// Their names, in the order of tables.
-pub const NAMES: [&str; 21] = [
+pub const NAMES: [&str; 22] = [
     "enable",
     "enable-over-plain",
     "update",
@@ -21,6 +21,7 @@ pub const NAMES: [&str; 21] = [
     "update-channel",
     "update-graph",
     "update-file",
+    "update-tuf",
     "enable-source",
     "downgrade",
     "downgrade-wal",
@@ -55,6 +56,7 @@ pub fn flow(name: &str, updater: &Updater) -> Flow {
         "update-channel" => sources::update_channel(updater),
         "update-graph" => sources::update_graph(updater),
         "update-file" => sources::update_file(updater),
+        "update-tuf" => sources::update_tuf(updater),
         "enable-source" => sources::enable_source(updater),
         "downgrade" => downgrade(updater),
         "downgrade-wal" => downgrade_wal(updater),

@@ -1,5 +1,6 @@
 //! Flows of hosts that follow a source which is no cluster.
 
+use crate::cluster::TufRepository;
 use crate::crash::flow::Flow;
 use crate::crash::flows::on_one;
 use crate::crash::host::{Host, Updater, words};
@@ -39,6 +40,22 @@ pub fn update_file(updater: &Updater) -> Flow {
     // Not critical: what is urgent waits half an hour after a failure, and the next run here follows at once.
     std::fs::write(&file, "version: 2.0.0\n").unwrap();
     Flow::new("update-file", host, words("update"), Some("1.0.0"), Some("2.0.0"))
+}
+
+/// An upgrade whose archive the signers of a TUF repository must mean; its root, timestamp, snapshot and targets are new.
+///
+/// # Panics
+/// If the repository cannot be made.
+pub fn update_tuf(updater: &Updater) -> Flow {
+    let host = on_one(updater);
+    let mut repository = TufRepository::at(&host.cluster.cdn().join("tuf"));
+    let root = host.cluster.cdn().join("tuf/metadata/1.root.json");
+    host.run(&words(&format!("enable --tuf-root {}", root.display())));
+    host.release(&small("2.0.0"));
+    let name = "teleport-v2.0.0-linux-amd64-bin.tar.gz";
+    repository.update("root");
+    repository.add("targets", name, &std::fs::read(host.cluster.cdn().join(name)).unwrap());
+    Flow::new("update-tuf", host, words("update"), Some("1.0.0"), Some("2.0.0"))
 }
 
 /// Another source with credentials, and its version with it.

@@ -156,9 +156,9 @@ pub struct MirrorArgs {
     /// Versions, comma-separated
     #[arg(long, value_name = "V,..", value_delimiter = ',', required = true)]
     pub versions: Vec<String>,
-    /// Edition: oss, enterprise or enterprise-fips
-    #[arg(long, value_name = "EDITION")]
-    pub edition: String,
+    /// Editions, comma-separated: oss, enterprise, enterprise-fips
+    #[arg(long, value_name = "EDITION,..", value_delimiter = ',', required = true)]
+    pub edition: Vec<String>,
     /// Machines, comma-separated: amd64, arm64, arm, 386
     #[arg(long, value_name = "ARCH,..", value_delimiter = ',', default_value = "amd64")]
     pub arch: Vec<String>,

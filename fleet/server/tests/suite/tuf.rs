@@ -248,6 +248,27 @@ fn what_is_published_is_accepted_wherever_a_verb_is_killed_or_fails() {
     }
 }
 
+/// The page's commands, as they are printed.
+#[test]
+fn the_page_makes_a_repository() {
+    let page = std::fs::read_to_string(testing::beds::checkout("docs/tuf.md")).unwrap();
+    let block = page.split_once("```sh repository\n").unwrap().1.split_once("```").unwrap().0;
+    let site = Site(dir());
+    for key in ["anna", "bert", "cleo", "dora", "emil", "online"] {
+        site.ok(&format!("tuf key {key}"));
+    }
+    for place in ["", "doras-own-downloads/", "emils-own-downloads/"] {
+        std::fs::create_dir_all(site.path(place)).unwrap();
+        std::fs::write(site.path(&format!("{place}teleport-v17.0.1-linux-amd64-bin.tar.gz")), "archive").unwrap();
+    }
+    let bin = Path::new(env!("CARGO_BIN_EXE_teleport-fleet")).parent().unwrap();
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["-euc", block]).current_dir(site.0.path()).env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    let output = bash.output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && stdout.contains("a host accepts it: root version 1"), "{output:?}");
+}
+
 /// Python's TUF, below the directory of builds; `None`, said so: it is not there.
 fn python() -> Option<PathBuf> {
     let below = Path::new(env!("CARGO_BIN_EXE_teleport-fleet")).ancestors().nth(3).unwrap();

@@ -321,7 +321,7 @@ impl Stage {
             None => {
                 let mut bash = Command::new("bash");
                 bash.args(script).current_dir(root).env("UPDATER", updater());
-                bash.env("MIRROR", checkout("packaging/examples/mirror/mirror.sh"));
+                bash.env("MIRROR", format!("{} mirror", updater().with_file_name("teleport-fleet").display()));
                 Ran::of(&bash.output().unwrap())
             }
         };
