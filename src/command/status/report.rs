@@ -95,6 +95,7 @@ impl StatusReport {
     pub(super) fn text(&self) -> String {
         let mut rows = self.state();
         rows.extend(self.last_result.as_ref().map(ended));
+        rows.extend(self.tuf.as_ref().map(trusted));
         rows.extend(self.waits());
         rows.extend(self.attention.iter().flatten().map(|why| ("Attention", why.clone())));
         rows.push(("Updater", self.updater_version.into()));
@@ -161,6 +162,15 @@ impl StatusReport {
         }));
         rows
     }
+}
+
+fn trusted(tuf: &TufStatus) -> Row {
+    let TufStatus { root, targets, expires, checked } = tuf;
+    let found = checked.zip(*expires).map(|(checked, end)| {
+        let (root, targets) = (root.unwrap_or_default(), targets.unwrap_or_default());
+        format!("root version {root}, targets version {targets}, good until {end}, verified {checked}")
+    });
+    ("TUF", found.unwrap_or_else(|| "a root is trusted; its repository was not asked yet".to_owned()))
 }
 
 fn ended(last: &LastResult) -> Row {

@@ -7,12 +7,12 @@ use clap::{Args, Subcommand};
 /// Subcommands of `tuf`: they work on a directory, without the server.
 #[derive(Debug, Clone, Subcommand)]
 #[command(after_help = "Examples:\n  \
-                  teleport-fleet tuf key alice.pem                      # each person, on his own machine\n  \
-                  teleport-fleet tuf init repo --root-key a.pub --root-key b.pub --root-key c.pub \\\n      \
-                  --targets-key d.pub --targets-key e.pub --online-key online.pem.pub\n  \
+                  teleport-fleet tuf key anna        # each person, on a machine of his own: anna and anna.pub\n  \
+                  teleport-fleet tuf init repo --root-key anna.pub --root-key bert.pub --root-key cleo.pub \\\n      \
+                  --targets-key dora.pub --targets-key emil.pub --online-key online.pub\n  \
                   teleport-fleet tuf add repo teleport-v17.0.1-linux-amd64-bin.tar.gz\n  \
-                  teleport-fleet tuf sign repo --key d.pem --check ~/own-downloads\n  \
-                  teleport-fleet tuf commit repo --online-key online.pem")]
+                  teleport-fleet tuf sign repo --key dora --check ~/own-downloads\n  \
+                  teleport-fleet tuf commit repo --online-key online")]
 pub enum TufVerb {
     /// Make a key: FILE is the secret one (mode 0600), FILE.pub the public one
     Key {
