@@ -415,7 +415,9 @@ fn trusted(context: &Context, args: &Install, spec: &mut Spec) -> Result<()> {
             }
             spec.tuf_url = None;
         }
-        Some(file) => spec.tuf_root = Some(tuf::given_root(file.as_ref(), context.host.now())?),
+        Some(file) => {
+            spec.tuf_root = Some(tuf::given_root(file.as_ref(), spec.tuf_root.as_deref(), context.host.now())?);
+        }
         None => {}
     }
     match args.tuf_url.as_deref() {

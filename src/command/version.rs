@@ -12,7 +12,9 @@ use crate::report::{IoContext, Result};
 pub(crate) fn run(args: &Version) -> Result<u8> {
     let version = env!("CARGO_PKG_VERSION");
     let text = match args.format {
-        OutputFormat::Json => format!("{}\n", json!({ "version": version, "protocol": PROTOCOL })),
+        OutputFormat::Json => {
+            format!("{}\n", json!({ "version": version, "protocol": PROTOCOL }))
+        }
         OutputFormat::Yaml => format!("version: {version}\nprotocol: {PROTOCOL}\n"),
         OutputFormat::Text => format!("teleport-update {version} (protocol {PROTOCOL})\n"),
     };

@@ -195,7 +195,7 @@ record!(Spec, settings;
     min_version,
     ca by filled,
     public_key by filled,
-    tuf_root by filled,
+    tuf_root by root_text,
     tuf_url by filled,
     insecure = false,
     watch = DEFAULT_WATCH,
@@ -224,6 +224,14 @@ record!(Commands; start by command, stop by other_command, reload by other_comma
 /// A text; an empty one counts as none.
 fn filled(view: &View<'_>) -> Result<Option<Option<String>>> {
     Ok(Some(view.text()?.filter(|text| !text.is_empty())))
+}
+
+/// A template that failed must not end a trust.
+fn root_text(view: &View<'_>) -> Result<Option<Option<String>>> {
+    match view.text()? {
+        Some(text) if text.trim().is_empty() => Err(view.wrong("the JSON of a root; without the key none is trusted")),
+        text => Ok(Some(text)),
+    }
 }
 
 fn command(view: &View<'_>) -> Result<Option<String>> {

@@ -12,8 +12,18 @@ use super::{durable, machine, path};
 use crate::report::{Code, Error, IfPresent, IoContext, Result};
 
 /// Our own names in the versions directory beside the versions: what they say is believed (SPEC §1).
-const RECORDS: [&str; 7] =
-    ["updates.yaml", CREDENTIALS, ".fleet-host", "join-token", ".journal", ".lock", ".unmanaged"];
+const RECORDS: [&str; 10] = [
+    "updates.yaml",
+    CREDENTIALS,
+    ".fleet-host",
+    "join-token",
+    ".journal",
+    ".lock",
+    ".unmanaged",
+    ".tuf",
+    ".tuf/root.json",
+    ".tuf/state",
+];
 /// The snapshot of a version's database, in the version's directory (SPEC §1).
 const SNAPSHOT: &str = "backup";
 
@@ -307,7 +317,8 @@ mod tests {
         }
         let (dir, layout) = image();
         let at = |name: &str| layout.versions.join(name);
-        for name in RECORDS {
+        durable::create_dir(&at(".tuf"), 0o755).unwrap();
+        for name in RECORDS.iter().filter(|name| **name != ".tuf") {
             durable::write(&at(name), b"", 0o600).unwrap();
         }
         symlink("/etc/passwd", at("x")).unwrap();

@@ -65,8 +65,8 @@ impl Place for Metadata<'_> {
     }
 
     fn forget(&mut self, role: &str) -> Result<()> {
-        let file = self.file(role);
-        if durable::exists(&file)? { durable::remove_file(&file) } else { Ok(()) }
+        // Whatever stands there.
+        durable::remove_tree(&self.file(role))
     }
 
     fn fetch(&mut self, role: &str, version: Option<u64>, limit: u64) -> Result<Option<Vec<u8>>> {
@@ -138,9 +138,10 @@ struct State {
 }
 
 impl State {
-    fn read(dir: &Path) -> Result<Option<Self>> {
-        let bytes = durable::read_limited(&dir.join(STATE), MAX_STATE)?;
-        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    fn read(dir: &Path) -> Option<Self> {
+        // What cannot be read is damaged, like what cannot be understood.
+        let bytes = durable::read_limited(&dir.join(STATE), MAX_STATE).unwrap_or_default();
+        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok())
     }
 
     fn write(&self, dir: &Path) -> Result<()> {
@@ -154,6 +155,24 @@ pub(crate) fn forget(versions: &Path) -> Result<()> {
     [DIR, NEXT].iter().try_for_each(|name| durable::remove_tree(&versions.join(name)))
 }
 
+/// The same, waiting for a run that keeps something now. Errors: those of locking and writing.
+pub(crate) fn forget_under_lock(versions: &Path, lock: &Path, cancelled: Cancelled<'_>) -> Result<()> {
+    if [DIR, NEXT].iter().all(|name| !versions.join(name).exists()) {
+        return Ok(());
+    }
+    let _lock = locked(lock, cancelled)?;
+    forget(versions)
+}
+
+/// Two runs do not change what is kept at the same time: the later could keep what is older. Errors: `lock_held`, `interrupted`.
+fn locked(lock: &Path, cancelled: Cancelled<'_>) -> Result<Download> {
+    loop {
+        if let Some(lock) = Download::begin(lock, DIR, LOCK_WAIT, cancelled)? {
+            return Ok(lock);
+        }
+    }
+}
+
 /// Removes what runs left that died while they kept something, where no other run is at it. Errors: those of removing.
 pub(crate) fn sweep(versions: &Path, lock: &Path) -> Result<()> {
     let dirs = [DIR, NEXT].map(|name| versions.join(name));
@@ -165,10 +184,10 @@ pub(crate) fn sweep(versions: &Path, lock: &Path) -> Result<()> {
     dirs.iter().try_for_each(|dir| durable::sweep_temps(dir))
 }
 
-/// What the last look at the repository of this root found. Errors: those of reading.
-pub(crate) fn status(versions: &Path, root: &str) -> Result<TufStatus> {
-    let state = State::read(&versions.join(DIR))?.filter(|state| state.trust == Digest::of(root.as_bytes()));
-    Ok(state.map(|state| state.status).unwrap_or_default())
+/// What the last look at the repository of this root found.
+pub(crate) fn status(versions: &Path, root: &str) -> TufStatus {
+    let state = State::read(&versions.join(DIR)).filter(|state| state.trust == Digest::of(root.as_bytes()));
+    state.map(|state| state.status).unwrap_or_default()
 }
 
 impl Tuf {
@@ -180,39 +199,44 @@ impl Tuf {
         self.versions.join(if self.is_committed { DIR } else { NEXT })
     }
 
-    fn is_ours(&self, dir: &Path) -> Result<bool> {
-        Ok(State::read(dir)?.is_some_and(|state| state.trust == self.trust()))
-    }
-
-    /// Two runs do not change what is kept at the same time: the later could keep what is older. Errors: `lock_held`, `interrupted`.
-    fn locked(&self, cancelled: Cancelled<'_>) -> Result<Download> {
-        loop {
-            if let Some(lock) = Download::begin(&self.lock, DIR, LOCK_WAIT, cancelled)? {
-                return Ok(lock);
-            }
-        }
+    fn is_ours(&self, dir: &Path) -> bool {
+        State::read(dir).is_some_and(|state| state.trust == self.trust())
     }
 
     /// After the root was given by hand: what is kept begins with it, also where it is damaged. Errors: those of locking and writing.
     pub(crate) fn settle(&self, cancelled: Cancelled<'_>) -> Result<()> {
-        let _lock = self.locked(cancelled)?;
+        // Where nothing was ever installed there is no lock either.
+        if !durable::is_dir(&self.versions)? {
+            return Ok(());
+        }
+        let _lock = locked(&self.lock, cancelled)?;
         let root = durable::read_limited(&self.dir().join("root.json"), MAX_KEPT).ok().flatten();
         if root.is_none_or(|root| tuf::TrustedSet::new(&root, Timestamp::UNIX_EPOCH).is_err()) {
             durable::remove_tree(&self.dir())?;
         }
-        self.begin()
+        self.begin(&|_| ())
     }
 
-    /// Sees to it that what is kept began with the root that is trusted. Errors: those of writing.
-    fn begin(&self) -> Result<()> {
+    /// Sees to it that what is kept began with the root that is trusted; `warn` is told where that ends what was known before.
+    ///
+    /// Errors: those of writing.
+    fn begin(&self, warn: &dyn Fn(&str)) -> Result<()> {
         let (dir, next) = (self.dir(), self.versions.join(NEXT));
-        if self.is_ours(&dir)? {
+        if self.is_ours(&dir) {
             return if self.is_committed { durable::remove_tree(&next) } else { Ok(()) };
         }
-        durable::remove_tree(&dir)?;
-        if self.is_committed && self.is_ours(&next)? {
+        if self.is_committed && self.is_ours(&next) {
+            durable::remove_tree(&dir)?;
             return durable::rename(&next, &dir);
         }
+        if self.is_committed {
+            // `enable` has made it.
+            warn(&format!(
+                "{} is missing, damaged or of another root: protection against an older state of the TUF repository begins anew",
+                dir.display()
+            ));
+        }
+        durable::remove_tree(&dir)?;
         durable::create_dir_all(&dir)?;
         durable::write(&dir.join("root.json"), self.root.as_bytes(), durable::FILE_MODE)?;
         // Last: without it nothing else counts, and a run that ends before it is followed by one that begins anew.
@@ -235,8 +259,8 @@ impl Tuf {
             return Err(Error::new(Code::TufClock, what).advise("correct the clock: the age of TUF metadata counts"));
         }
         self.url.check_scheme(client.is_insecure())?;
-        let _lock = self.locked(cancelled)?;
-        self.begin()?;
+        let _lock = locked(&self.lock, cancelled)?;
+        self.begin(warn)?;
         let dir = &self.dir();
         let mut place = Metadata { dir, url: &self.url, client, cancelled, warn };
         let during = |error: Error| error.during(&self.url);

@@ -4,7 +4,7 @@
 use crate::run::environment::GUARD;
 use crate::run::writes;
 use protocol::Digest;
-use protocol::handover::{FAILED, PROTOCOL};
+use protocol::handover::{FAILED, KNOWS_TUF, PROTOCOL};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub(crate) fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> 
     if is_own || context.host.var(GUARD).is_some() || context.layout.is_image() {
         return Ok(None);
     }
-    let Some(updater) = active_updater(context) else {
+    let Some(updater) = active_updater(cli, context) else {
         return Ok(None);
     };
     let program = Program::new(&updater).args(context.host.args.iter().skip(1)).env(GUARD, "1");
@@ -111,7 +111,7 @@ fn limit(command: &Command) -> Duration {
 }
 
 /// The active version's updater, if it is compatible and not this very file.
-fn active_updater(context: &Context) -> Option<PathBuf> {
+fn active_updater(cli: &Cli, context: &Context) -> Option<PathBuf> {
     // What cannot be looked at leaves the work to this one, which says so.
     let mut updates = Updates::read(&context.layout.config_file()).ok()?;
     inspect::believe_links(context, &mut updates).ok()?;
@@ -125,6 +125,16 @@ fn active_updater(context: &Context) -> Option<PathBuf> {
         fits.then_some((dir, manifest))
     })?;
     let updater = manifest.updater.filter(|updater| updater.protocol == PROTOCOL)?;
+    let is_about_tuf = match &cli.command {
+        Command::Enable(args) | Command::Pin(args) => args.tuf_root.is_some() || args.tuf_url.is_some(),
+        command => matches!(command, Command::Tuf(_)),
+    };
+    // One that does not know the trust would install what nobody signed.
+    if (is_about_tuf || updates.spec().tuf_root.is_some()) && !updater.knows.iter().any(|word| word == KNOWS_TUF) {
+        let own = context.host.exe.display();
+        context.report.info(&format!("the updater of {version} does not know TUF repositories; using {own}"));
+        return None;
+    }
     let path = dir.join(updater.path);
     // What others may have put there is not for us to run, nor what they may exchange when we have looked.
     let is_safe = trust::check_way(&context.layout, &context.layout.path_inside(&path)).is_ok();

@@ -14,6 +14,8 @@ const P256_HEAD: &[u8] =
     b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00";
 /// The algorithm of an RSA key in DER.
 const RSA_ALGORITHM: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
+/// Fewest bytes of RSAPublicKey in DER with a modulus of 2048 bits.
+const MIN_RSA: usize = 266;
 const SEQUENCE: u8 = 0x30;
 const BIT_STRING: u8 = 0x03;
 
@@ -57,6 +59,12 @@ impl VerifyingKey {
         };
         UnparsedPublicKey::new(algorithm, &self.bytes).verify(message, signature).is_ok()
     }
+}
+
+/// Whether `key`, as metadata has it, can ever be counted here.
+pub fn is_usable(key: &serde_json::Value) -> bool {
+    let key = Fields::of("", "the key", Some(key)).ok().and_then(VerifyingKey::read);
+    key.is_some_and(|key| key.scheme != Scheme::RsaPss || key.bytes.len() >= MIN_RSA)
 }
 
 /// Whether `signature` is that of the key `key`, as metadata has it, over `message`.

@@ -12,7 +12,7 @@ mod workflow;
 
 pub use document::TargetFile;
 pub use json::canonical;
-pub use keys::verifies;
+pub use keys::{is_usable, verifies};
 pub use roles::{ROOT, SNAPSHOT, TARGETS, TIMESTAMP};
 pub use trusted::TrustedSet;
 pub use workflow::{Place, Repository};

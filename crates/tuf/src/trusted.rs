@@ -73,8 +73,8 @@ impl TrustedSet {
         }
         let what = format!("it ended at {}, and this clock says {}", role.expires, self.now);
         Err(refusal(Code::TufExpired, &role.role, &what).advise(
-            "correct the clock if it is wrong; else the repository's owner must sign it anew (teleport-fleet tuf refresh, \
-             for root and targets: tuf sign)",
+            "correct the clock if it is wrong; else the repository's owner must renew it (teleport-fleet tuf refresh; \
+             targets: tuf add; root: tuf rotate)",
         ))
     }
 

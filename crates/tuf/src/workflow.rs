@@ -3,7 +3,7 @@
 use error::{Code, Error, Result};
 use jiff::Timestamp;
 
-use super::document::{Document, TargetFile};
+use super::document::TargetFile;
 use super::keys::RoleKeys;
 use super::paths::delegated;
 use super::roles::{ROOT, SNAPSHOT, TARGETS, TIMESTAMP, invalid};
@@ -55,7 +55,8 @@ impl<'a> Repository<'a> {
         let state = |what: &str| {
             Error::new(Code::TufState, format!("the trusted root of TUF {what}")).advise("give it anew with --tuf-root")
         };
-        let kept = place.kept(ROOT)?.ok_or_else(|| state("is missing"))?;
+        let kept = place.kept(ROOT).map_err(|error| state(&format!("cannot be read: {}", error.what)))?;
+        let kept = kept.ok_or_else(|| state("is missing"))?;
         let trusted = TrustedSet::new(&kept, now).map_err(|error| state(&format!("is damaged: {}", error.what)))?;
         let mut repository = Self { place, trusted, budget: MAX_RUN };
         repository.roots()?;
@@ -80,20 +81,20 @@ impl<'a> Repository<'a> {
     ///
     /// Errors: those of the roles that are looked into for it.
     pub fn target(&mut self, path: &str) -> Result<Option<TargetFile>> {
-        let mut seen = vec![TARGETS.to_owned()];
-        // Those that are looked into next, the first of them last.
-        let mut next: Vec<String> = vec![TARGETS.to_owned()];
-        let mut keys: Vec<(String, RoleKeys)> = Vec::new();
-        let mut looked = 0;
-        while let Some(name) = next.pop() {
-            if let Some(found) = keys.iter().position(|(known, _)| *known == name) {
-                looked += 1;
-                if looked > MAX_ROLES {
+        let mut seen: Vec<String> = Vec::new();
+        // Those that are looked into next, the first of them last, with the keys that whoever names them gives them.
+        let mut next: Vec<(String, Option<RoleKeys>)> = vec![(TARGETS.to_owned(), None)];
+        while let Some((name, keys)) = next.pop() {
+            if seen.contains(&name) {
+                continue;
+            }
+            if let Some(keys) = keys {
+                if seen.len() > MAX_ROLES {
                     return Err(invalid(&name, &format!("more than {MAX_ROLES} delegated roles may speak of {path}")));
                 }
-                let (_, keys) = keys.swap_remove(found);
                 self.targets(&name, &keys)?;
             }
+            seen.push(name.clone());
             let Some(role) = self.trusted.targets.get(&name) else { continue };
             if let Some(file) = role.target(path)? {
                 return Ok(Some(file));
@@ -101,13 +102,8 @@ impl<'a> Repository<'a> {
             let Some(delegations) = role.delegations()? else { continue };
             let mut children = Vec::new();
             for child in delegated(delegations, path)? {
-                // A role is asked once, on the first way to it: on another it would say the same.
-                if seen.contains(&child.name) {
-                    continue;
-                }
-                seen.push(child.name.clone());
-                children.push(child.name.clone());
-                keys.push((child.name, child.keys));
+                children.push((child.name, Some(child.keys)));
+                // Also where that role was asked before: nobody behind it may speak.
                 if child.is_terminating {
                     next.clear();
                     break;
@@ -135,13 +131,18 @@ impl<'a> Repository<'a> {
     }
 
     fn timestamp(&mut self) -> Result<()> {
-        // What the present keys did not sign does not count, nor what is damaged.
-        if let Some(kept) = self.place.kept(TIMESTAMP)? {
-            let taken = self.trusted.take_timestamp(&kept);
-            self.warn_if_damaged(TIMESTAMP, &kept, taken.err());
+        if let Some(kept) = self.kept(TIMESTAMP)? {
+            let taken = self.trusted.take_timestamp(&kept).map(drop);
+            self.warn_if_damaged(taken);
         }
-        let bytes = self.present(TIMESTAMP, None, MAX_TIMESTAMP)?;
-        if self.trusted.take_timestamp(&bytes)? {
+        let mut bytes = self.present(TIMESTAMP, None, MAX_TIMESTAMP)?;
+        let mut taken = self.trusted.take_timestamp(&bytes);
+        // A mirror of several servers may have one that is behind: another answer is asked for, once.
+        if taken.as_ref().is_err_and(|error| error.code == Code::TufRollback) {
+            bytes = self.present(TIMESTAMP, None, MAX_TIMESTAMP)?;
+            taken = self.trusted.take_timestamp(&bytes);
+        }
+        if taken? {
             // An expired one is not kept: it would only tell what to compare with.
             self.trusted.snapshot_meta()?;
             self.place.keep(TIMESTAMP, &bytes)?;
@@ -151,9 +152,9 @@ impl<'a> Repository<'a> {
 
     fn snapshot(&mut self) -> Result<()> {
         let meta = self.trusted.snapshot_meta()?;
-        if let Some(kept) = self.place.kept(SNAPSHOT)? {
+        if let Some(kept) = self.kept(SNAPSHOT)? {
             let taken = self.trusted.take_snapshot(&kept, true);
-            self.warn_if_damaged(SNAPSHOT, &kept, taken.err());
+            self.warn_if_damaged(taken);
             if self.trusted.current_snapshot().is_ok() && meta.check(SNAPSHOT, &kept).is_ok() {
                 return Ok(());
             }
@@ -169,7 +170,7 @@ impl<'a> Repository<'a> {
             return known.verify(keys);
         }
         let meta = self.trusted.targets_meta(role)?;
-        if let Some(kept) = self.place.kept(role)?
+        if let Some(kept) = self.kept(role)?
             && self.trusted.take_targets(role, keys, &kept).is_ok()
         {
             return Ok(());
@@ -179,10 +180,21 @@ impl<'a> Repository<'a> {
         self.place.keep(role, &bytes)
     }
 
-    fn warn_if_damaged(&mut self, role: &str, kept: &[u8], error: Option<Error>) {
-        if error.is_some()
-            && let Err(damage) = Document::parse(role, kept)
-        {
+    /// What is kept of a role but the root; what cannot be read is as if nothing were.
+    fn kept(&mut self, role: &str) -> Result<Option<Vec<u8>>> {
+        match self.place.kept(role) {
+            Err(damage) => {
+                self.place.warn(&damage.during("what is kept is damaged, and is had anew"));
+                self.place.forget(role)?;
+                Ok(None)
+            }
+            kept => kept,
+        }
+    }
+
+    /// A kept timestamp or snapshot was verified once, and is forgotten when its keys change: one that is not taken is damaged.
+    fn warn_if_damaged(&mut self, taken: Result<()>) {
+        if let Err(damage) = taken {
             self.place.warn(&damage.during("what is kept is damaged, and is had anew"));
         }
     }

@@ -289,3 +289,32 @@ fn where_nothing_is_new_only_the_next_root_and_the_timestamp_are_asked_for() {
     Repository::refresh(&mut host, NOW.parse::<Timestamp>().unwrap()).map(drop).unwrap();
     assert_eq!((host.asked.join(" ").as_str(), host.warned), ("2.root.json timestamp.json", 0));
 }
+
+/// In which order roles are asked, and by whose keys: as python-tuf does.
+#[test]
+fn delegations_are_searched_in_preorder_and_each_by_whoever_delegates_on_this_way() {
+    let three = |second: &str, third: &str| {
+        let mut bed = Bed::new();
+        bed.act("set targets /targets {}\ndelegate targets a ka *");
+        bed.act(&format!("delegate targets {second} k{second} *\ndelegate targets {third} k{third} *"));
+        bed
+    };
+    // A role that is named later, and by one that is asked before, is asked before.
+    let mut bed = three("c", "b");
+    bed.act("delegate a b kb *");
+    bed.repository.add("b", NAME, b"good");
+    bed.repository.add("c", NAME, b"evil");
+    assert_eq!(bed.look(NOW), Ok(true));
+    // One that terminates does so where it was named before, or asked.
+    for order in [["b", "c"], ["c", "b"]] {
+        let mut bed = three(order[0], order[1]);
+        bed.act("delegate a b kb * terminating");
+        bed.repository.add("c", NAME, b"good");
+        assert_eq!(bed.look(NOW), Ok(false), "{order:?}");
+    }
+    // The keys are those of this way.
+    let mut bed = Bed::new();
+    bed.act("set targets /targets {}\ndelegate targets a ka *\ndelegate targets b kb *\ndelegate a b other *\nby b kb");
+    bed.repository.add("b", NAME, b"good");
+    assert_eq!(bed.look(NOW), Err(Code::TufInvalid));
+}

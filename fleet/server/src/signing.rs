@@ -62,7 +62,7 @@ pub(crate) fn tuf(verb: &TufVerb, global: &GlobalArgs) -> Result<ExitCode, Usage
         TufVerb::Commit(online) => {
             let key = SigningKey::read(&online.online_key).map_err(fault)?;
             let published = SiteRepository::open(&online.dir).and_then(|site| site.commit(&key, now));
-            published.map_err(fault)?.into_iter().map(|what| format!("published {what}")).collect()
+            published.map_err(fault)?
         }
         TufVerb::Refresh { online, above } => {
             let key = SigningKey::read(&online.online_key).map_err(fault)?;
@@ -141,12 +141,12 @@ fn lines(place: &str, verdict: &Verdict, at: Timestamp) -> Vec<String> {
     let Verdict { root, targets, ends } = verdict;
     let mut said = vec![format!("{place}: a host accepts it: root version {root}, targets version {targets}")];
     let days = |end: Timestamp| (end.duration_since(at).as_hours() + 12) / 24;
-    said.extend(ends.iter().map(|end| format!("{:<10} ends {}, in {} days", end.role, end.end, days(end.end))));
+    said.extend(ends.iter().map(|(role, end)| format!("{role:<10} ends {end}, in {} days", days(*end))));
     said
 }
 
 fn json(verdict: &Verdict) -> String {
-    let ends: serde_json::Map<_, _> = verdict.ends.iter().map(|end| (end.role.clone(), json!(end.end))).collect();
+    let ends: serde_json::Map<_, _> = verdict.ends.iter().map(|(role, end)| (role.clone(), json!(end))).collect();
     json!({ "root": verdict.root, "targets": verdict.targets, "expires": ends }).to_string()
 }
 

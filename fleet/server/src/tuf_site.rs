@@ -15,10 +15,6 @@ use crate::clock;
 const EVERY: Duration = Duration::from_secs(600);
 /// Before an offline role ends somebody is told twice: people must meet for it.
 const EARLY: [i64; 2] = [30, 7];
-/// Most bytes of a file: no host takes more.
-const MAX_FILE: u64 = 1 << 20;
-/// Longest name of a file, bytes.
-const MAX_NAME: usize = 255;
 
 /// Where the repository is, and the key of its online roles.
 #[derive(Debug, Clone)]
@@ -68,38 +64,33 @@ impl TufSite {
 
     /// The bytes of a file that hosts ask for; `None`: there is none. May wait for the disk.
     pub(crate) fn file(&self, name: &str) -> Option<Vec<u8>> {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-~%".contains(&byte);
-        let is_name = name.len() <= MAX_NAME && name.bytes().all(is_plain) && !name.starts_with('.');
-        let is_ours = is_name && name.ends_with(".json");
-        is_ours.then(|| fleet_cli::read_file(&self.place.dir.join("metadata").join(name), MAX_FILE).ok())?
+        fleet_tuf::published_file(&self.place.dir.join("metadata"), name)
     }
 
     /// The end of each role, as it was last found.
     pub(crate) fn ends(&self) -> Vec<(String, Timestamp)> {
-        let verdict = self.found().verdict;
-        verdict.into_iter().flat_map(|verdict| verdict.ends).map(|end| (end.role, end.end)).collect()
+        self.found().verdict.map(|verdict| verdict.ends).unwrap_or_default()
     }
 
     /// What somebody must hear at `now`.
     pub(crate) fn alerts(&self, now: Timestamp) -> Vec<TufAlert> {
         let Found { verdict, fault } = self.found();
         let mut alerts: Vec<TufAlert> = fault.into_iter().map(|fault| failed(&fault)).collect();
-        for end in verdict.into_iter().flat_map(|verdict| verdict.ends) {
-            let verb = match end.role.as_str() {
+        for (role, end) in verdict.into_iter().flat_map(|verdict| verdict.ends) {
+            let verb = match role.as_str() {
                 tuf::ROOT => "tuf rotate",
                 tuf::TARGETS => "tuf add",
                 _ => continue,
             };
-            let is_near = |days: &i64| end.end.duration_since(now) <= SignedDuration::from_hours(24 * days);
+            let is_near = |days: &i64| end.duration_since(now) <= SignedDuration::from_hours(24 * days);
             alerts.extend(EARLY.iter().filter(|days| is_near(days)).map(|days| {
-                let (dir, at) = (self.place.dir.display(), end.end);
+                let dir = self.place.dir.display();
                 let what = format!(
-                    "The role {} of the TUF repository ends at {at}, and then no host installs anything: `teleport-fleet {verb} {dir}`, \
-                     signatures, `tuf commit`",
-                    end.role
+                    "The role {role} of the TUF repository ends at {end}, and then no host installs anything: `teleport-fleet {verb} {dir}`, \
+                     signatures, `tuf commit`"
                 );
-                let key = format!("tuf {} {at} {days}", end.role);
-                TufAlert { key, kind: "tuf_expiring", what, role: Some(end.role.clone()) }
+                let key = format!("tuf {role} {end} {days}");
+                TufAlert { key, kind: "tuf_expiring", what, role: Some(role.clone()) }
             }));
         }
         alerts
@@ -141,7 +132,11 @@ fn failed(fault: &str) -> TufAlert {
 
 fn refresh(dir: &Path, key: &str, now: Timestamp) -> Result<Refreshed, String> {
     let refreshed = SigningKey::read(key).and_then(|key| SiteRepository::open(dir)?.refresh(&key, 0, now));
-    refreshed.map_err(|error| error.to_string())
+    refreshed.or_else(|error| match error.code {
+        // Somebody signs there now: the next look comes soon.
+        error::Code::LockHeld => Ok(Refreshed::NotYet),
+        _ => Err(error.to_string()),
+    })
 }
 
 /// What a host finds that trusts the first root.

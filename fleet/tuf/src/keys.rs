@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use error::{Code, Error, IoContext, Result, read_limited};
+use error::{Code, Error, IoContext, Result};
 use ring::digest::{SHA256, digest};
-use ring::rand::SystemRandom;
+use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 
@@ -17,6 +17,8 @@ use crate::durable;
 
 /// What stands before the key in the DER of an Ed25519 public key.
 const ED25519_HEAD: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
+/// What stands before the seed in the DER of an Ed25519 secret key (RFC 8410).
+const PKCS8_HEAD: &[u8] = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
 /// The object identifiers of the two other kinds, as they stand in DER.
 const P256_OID: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
 const RSA_OID: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01";
@@ -98,14 +100,20 @@ fn run(command: &str, message: &[u8]) -> Result<Vec<u8>> {
 ///
 /// Errors: those of writing.
 pub fn make_key(file: &Path) -> Result<String> {
-    let none = |_| Error::new(Code::Io, "the system has no random numbers");
-    let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(none)?;
-    let pair = Ed25519KeyPair::from_pkcs8(document.as_ref())
+    let mut seed = [0; 32];
+    let filled = SystemRandom::new().fill(&mut seed);
+    filled.map_err(|_| Error::new(Code::Io, "the system has no random numbers"))?;
+    let pair = Ed25519KeyPair::from_seed_unchecked(&seed)
         .map_err(|error| Error::new(Code::Io, format!("the new key cannot be read: {error}")))?;
-    let der = [ED25519_HEAD, pair.public_key().as_ref()].concat();
-    durable::write_secret(file, armoured("PRIVATE KEY", document.as_ref()).as_bytes())?;
     let public = Path::new(&format!("{}.pub", file.display())).to_owned();
-    durable::write(&public, armoured("PUBLIC KEY", &der).as_bytes(), 0o644)?;
+    let der = [ED25519_HEAD, pair.public_key().as_ref()].concat();
+    // The form that OpenSSL reads, too.
+    let secret = armoured("PRIVATE KEY", &[PKCS8_HEAD, &seed[..]].concat());
+    durable::write_new(&public, armoured("PUBLIC KEY", &der).as_bytes(), 0o644)?;
+    if let Err(error) = durable::write_new(file, secret.as_bytes(), 0o600) {
+        durable::remove(&public)?;
+        return Err(error);
+    }
     Ok(id(&public_key(&public)?))
 }
 
@@ -118,7 +126,7 @@ fn armoured(kind: &str, der: &[u8]) -> String {
 /// The DER in a PEM file. Errors: `usage`; those of reading.
 fn pem(path: &Path, kind: &str) -> Result<Vec<u8>> {
     let refused = || Error::new(Code::Usage, format!("{} has no {kind} in PEM", path.display()));
-    let bytes = read_limited(path, MAX_KEY)?.ok_or_else(refused)?;
+    let bytes = error::read_limited(path, MAX_KEY)?.ok_or_else(refused)?;
     let text = String::from_utf8(bytes).map_err(|_| refused())?;
     let (begin, end) = (format!("-----BEGIN {kind}-----"), format!("-----END {kind}-----"));
     let inner = text.split_once(&begin).and_then(|(_, rest)| rest.split_once(&end)).ok_or_else(refused)?.0;
@@ -140,7 +148,12 @@ pub(crate) fn public_key(path: &Path) -> Result<Value> {
         let what = format!("{} is no Ed25519, P-256 or RSA key", path.display());
         return Err(Error::new(Code::Usage, what));
     };
-    Ok(json!({ "keytype": kind, "scheme": scheme, "keyval": { "public": public } }))
+    let key = json!({ "keytype": kind, "scheme": scheme, "keyval": { "public": public } });
+    if !tuf::is_usable(&key) {
+        let what = format!("{} cannot be used: no host could verify its signatures", path.display());
+        return Err(Error::new(Code::Usage, what).advise("RSA needs 2048 bits, P-256 an uncompressed point"));
+    }
+    Ok(key)
 }
 
 /// The id of a public key: the digest of its canonical form.

@@ -8,7 +8,8 @@ mod metadata;
 mod mirror;
 mod repository;
 
-pub use check::{RoleEnd, Verdict, check};
+pub use check::{Verdict, check};
 pub use keys::{SigningKey, make_key};
+pub use metadata::published_file;
 pub use mirror::{MirrorOrder, mirror};
 pub use repository::{Founders, Policy, Refreshed, SignOrder, SiteRepository};

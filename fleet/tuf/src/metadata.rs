@@ -1,14 +1,15 @@
 //! Metadata as it is made: what is signed, and its signatures.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use error::{Code, Error, Result, read_limited};
+use error::{Code, Error, Result};
 use jiff::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tuf::{Place, ROOT, SNAPSHOT, TARGETS, TIMESTAMP};
 
+use crate::durable;
 use crate::keys::SigningKey;
 
 /// Letters of a role's name that stand for themselves in the name of its file.
@@ -16,7 +17,10 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-'
 /// Which specification this is.
 const SPEC: &str = "1.0.34";
 /// Most bytes of a file of metadata: no client takes more.
-const MAX_FILE: u64 = 1 << 20;
+pub(crate) const MAX_FILE: u64 = 1 << 20;
+
+/// Longest name of a file, bytes.
+const MAX_NAME: usize = 255;
 
 /// A file of metadata.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +50,8 @@ impl Envelope {
         };
         let signatures = whole.get("signatures").and_then(Value::as_array).ok_or_else(refused)?;
         let signatures = signatures.iter().map(signature).collect::<Option<_>>().ok_or_else(refused)?;
-        Ok(Self { signed: whole.get("signed").cloned().ok_or_else(refused)?, signatures })
+        let signed = whole.get("signed").filter(|signed| signed.is_object()).cloned().ok_or_else(refused)?;
+        Ok(Self { signed, signatures })
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
@@ -66,6 +71,13 @@ impl Envelope {
     /// The object called `name` in what is signed.
     pub(crate) fn object(&self, name: &str) -> impl Iterator<Item = (&String, &Value)> {
         self.signed.get(name).and_then(Value::as_object).into_iter().flatten()
+    }
+
+    /// Whether it has no other fields than these and those that every role has.
+    pub(crate) fn has_only(&self, fields: &[&str]) -> bool {
+        let of_all = ["_type", "spec_version", "version", "expires"];
+        let names = self.signed.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+        names.into_iter().all(|name| of_all.contains(&name) || fields.contains(&name))
     }
 
     /// Signs it with `key` for each of `known`, ids and keys, that is this key; in place of an earlier signature. How many it was.
@@ -112,40 +124,50 @@ pub(crate) fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The name by which a host asks for a role's file.
-pub(crate) fn asked_name(role: &str, version: Option<u64>) -> String {
-    let role = utf8_percent_encode(role, PLAIN);
-    version.map_or_else(|| format!("{role}.json"), |version| format!("{version}.{role}.json"))
-}
-
 /// The name of a published file.
 pub(crate) fn file_name(role: &str, version: u64) -> String {
     if role == TIMESTAMP { format!("{role}.json") } else { format!("{version}.{role}.json") }
 }
 
+/// The bytes of a file of metadata in the directory `dir` that hosts may ask for as `name`; `None`: there is none. Whatever else lies
+/// there, links and other files, is nobody's.
+pub fn published_file(dir: &Path, name: &str) -> Option<Vec<u8>> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-~%".contains(&byte);
+    let is_name = name.len() <= MAX_NAME && name.bytes().all(is_plain) && !name.starts_with('.');
+    let bytes = if is_name && name.ends_with(".json") { read(dir, name).ok()?? } else { return None };
+    Envelope::parse(name, &bytes).ok().map(|_| bytes)
+}
+
+/// Gives the file of a name; `None`: there is none.
+type Source<'a> = Box<dyn Fn(&str, u64) -> Result<Option<Vec<u8>>> + 'a>;
+
 /// What is published, and what would be beside it: a host that asks here sees what hosts would.
-pub(crate) struct Published {
-    /// The directory.
-    pub(crate) dir: PathBuf,
+pub(crate) struct Published<'a> {
+    source: Source<'a>,
     /// Not written yet, by names.
     pub(crate) new: BTreeMap<String, Vec<u8>>,
     /// What the host that looks keeps.
     kept: BTreeMap<String, Vec<u8>>,
 }
 
-impl Published {
+impl<'a> Published<'a> {
     /// A host that trusts `root` looks.
-    pub(crate) fn seen_by(dir: &Path, root: Vec<u8>) -> Self {
-        Self { dir: dir.to_owned(), new: BTreeMap::new(), kept: BTreeMap::from([(ROOT.to_owned(), root)]) }
+    pub(crate) fn seen_by(source: Source<'a>, root: Vec<u8>) -> Self {
+        Self { source, new: BTreeMap::new(), kept: BTreeMap::from([(ROOT.to_owned(), root)]) }
     }
 
-    /// A published file. Errors: those of reading.
-    pub(crate) fn read(dir: &Path, name: &str) -> Result<Option<Vec<u8>>> {
-        read_limited(&dir.join(name), MAX_FILE)
+    /// The same, into a directory.
+    pub(crate) fn in_dir(dir: &'a Path, root: Vec<u8>) -> Self {
+        Self::seen_by(Box::new(|name, _| read(dir, name)), root)
     }
 }
 
-impl Place for Published {
+/// A published file. Errors: those of reading.
+pub(crate) fn read(dir: &Path, name: &str) -> Result<Option<Vec<u8>>> {
+    durable::read(&dir.join(name), MAX_FILE)
+}
+
+impl Place for Published<'_> {
     fn kept(&mut self, role: &str) -> Result<Option<Vec<u8>>> {
         Ok(self.kept.get(role).cloned())
     }
@@ -160,11 +182,12 @@ impl Place for Published {
         Ok(())
     }
 
-    fn fetch(&mut self, role: &str, version: Option<u64>, _: u64) -> Result<Option<Vec<u8>>> {
-        let name = asked_name(role, version);
+    fn fetch(&mut self, role: &str, version: Option<u64>, limit: u64) -> Result<Option<Vec<u8>>> {
+        let role = utf8_percent_encode(role, PLAIN);
+        let name = version.map_or_else(|| format!("{role}.json"), |version| format!("{version}.{role}.json"));
         match self.new.get(&name) {
             Some(bytes) => Ok(Some(bytes.clone())),
-            None => Self::read(&self.dir, &name),
+            None => (self.source)(&name, limit),
         }
     }
 

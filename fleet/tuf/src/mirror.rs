@@ -1,6 +1,6 @@
 //! A mirror of archives: each with its companions, verified, whole or absent. A run that was cut short is gone on with.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,6 @@ use http_client::{Client, Request, Stream, shown};
 use jiff::Timestamp;
 use protocol::{Arch, Digest, Edition, Revision, Version};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 use tuf::TargetFile;
 
 use crate::check::check;
@@ -52,11 +51,7 @@ pub struct MirrorOrder<'a> {
 /// Errors: `lock_held` where another run is at work there; those of TUF's metadata.
 pub fn mirror(order: &MirrorOrder<'_>, client: &Client, say: &mut dyn FnMut(Result<String>)) -> Result<()> {
     durable::make_dir(order.to)?;
-    let lock = File::open(order.to).at("cannot open", order.to)?;
-    lock.try_lock().map_err(|_| {
-        let what = format!("another run is at work in {}", order.to.display());
-        Error::new(Code::LockHeld, what).advise("try again when it is done")
-    })?;
+    let _lock = durable::lock(File::open(order.to).at("cannot open", order.to)?, order.to)?;
     let mut names = Vec::new();
     for (version, edition) in
         order.versions.iter().flat_map(|version| order.editions.iter().map(move |it| (version, it)))
@@ -202,10 +197,7 @@ impl Archive<'_> {
             404 | 403 | 410 => return Err(self.missing("", "no archive")),
             status => return Err(Error::new(Code::Network, format!("{} answered {status}", shown(&request.url)))),
         };
-        let mut options = OpenOptions::new();
-        #[allow(clippy::disallowed_methods, reason = "a part is nobody's until it is whole, and then it is synced")]
-        let opened = options.create(true).append(is_rest).write(true).truncate(!is_rest).open(&part);
-        let mut file = opened.at("cannot write", &part)?;
+        let mut file = durable::open_to_write(&part, is_rest)?;
         self.copy(&mut stream, &mut file, &part, if is_rest { there } else { 0 })?;
         file.sync_all().at("cannot write", &part)?;
         digest_of(&part)?.ok_or_else(|| self.missing("", "no archive"))
@@ -225,6 +217,7 @@ impl Archive<'_> {
             }
             length += count as u64;
             if length > most {
+                durable::remove(part)?;
                 let what = format!("{} is larger than {most} bytes", shown(&self.url("")));
                 return Err(Error::new(Code::ArchiveInvalid, what));
             }
@@ -238,17 +231,6 @@ impl Archive<'_> {
     }
 }
 
-/// The digest of a file; `None`: it is not there.
 fn digest_of(path: &Path) -> Result<Option<Digest>> {
-    let mut file = match File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        file => file.at("cannot read", path)?,
-    };
-    let (mut hasher, mut buffer) = (Sha256::new(), vec![0; BUFFER]);
-    loop {
-        match file.read(&mut buffer).at("cannot read", path)? {
-            0 => return Ok(Some(Digest(hasher.finalize().into()))),
-            count => hasher.update(&buffer[..count]),
-        }
-    }
+    Ok(durable::digest(path)?.map(|(_, digest)| digest))
 }

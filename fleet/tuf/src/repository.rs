@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use error::{Code, Error, IoContext, Result, read_limited};
+use error::{Code, Error, IoContext, Result};
 use jiff::{SignedDuration, Timestamp};
+use protocol::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
 use tuf::{ROOT, Repository, SNAPSHOT, TARGETS, TIMESTAMP};
 
 use crate::durable;
 use crate::keys::{self, SigningKey};
-use crate::metadata::{Envelope, ORDER, Published, file_name, keys_of};
+use crate::metadata::{Envelope, MAX_FILE, ORDER, Published, file_name, keys_of, read};
 
 /// What waits for signatures.
 const STAGED: [&str; 2] = [ROOT, TARGETS];
@@ -27,6 +27,12 @@ const PERIODS: u32 = 4;
 const MAX_SMALL: u64 = 64 << 10;
 /// Most new versions of the root that are looked for.
 const MAX_ROOTS: u64 = 10_000;
+/// Longest time for which a role is good: who leaves takes his keys with him.
+const MAX_PERIOD: u64 = 3 * 366 * 86_400;
+/// Highest version: what counts up one by one never comes here, and readers of JSON take it for whole.
+const MAX_VERSION: u64 = 1 << 53;
+/// What a key signs to show whose it is.
+const PROBE: &[u8] = b"teleport-fleet: whose key is this?";
 /// Mode of what everybody may read.
 const MODE: u32 = 0o644;
 
@@ -105,12 +111,19 @@ impl SiteRepository {
     }
 
     fn locked(dir: &Path) -> Result<Self> {
-        let lock = File::open(dir).at("cannot open", dir)?;
-        lock.try_lock().map_err(|_| {
-            let what = format!("another command works on the repository {}", dir.display());
-            Error::new(Code::LockHeld, what).advise("try again when it is done")
-        })?;
-        Ok(Self { dir: dir.to_owned(), _lock: lock })
+        let lock = durable::lock(durable::open_to_write(&dir.join(".lock"), true)?, dir)?;
+        let site = Self { dir: dir.to_owned(), _lock: lock };
+        durable::check_dir(&dir.join("metadata"))?;
+        durable::check_dir(&dir.join("staged"))?;
+        // What was published before a run was cut short waits no longer; a root does until its timestamp is there.
+        let root = site.root()?.map_or(0, |root| root.version().saturating_sub(1));
+        let targets = site.present()?.map_or(0, |[targets, ..]| targets.version());
+        for (role, version) in [(ROOT, root), (TARGETS, targets)] {
+            if site.staged(role)?.is_some_and(|staged| staged.version() <= version) {
+                durable::remove(&dir.join(format!("staged/{role}.json")))?;
+            }
+        }
+        Ok(site)
     }
 
     /// A new one in `dir`, whose root and targets wait for their signatures.
@@ -140,26 +153,35 @@ impl SiteRepository {
 
     fn policy(&self) -> Result<Policy> {
         let path = self.dir.join("policy.json");
-        let bytes = read_limited(&path, MAX_SMALL)?.unwrap_or_default();
-        serde_json::from_slice(&bytes).map_err(|error| usage(format!("{}: {error}", path.display())))
+        let bytes = durable::read(&path, MAX_SMALL)?.unwrap_or_default();
+        let policy = serde_json::from_slice(&bytes).map_err(|error| usage(format!("{}: {error}", path.display())))?;
+        check_policy(&policy)?;
+        Ok(policy)
     }
 
     fn highest(&self) -> Result<Highest> {
-        let bytes = read_limited(&self.dir.join("published.json"), MAX_SMALL)?;
-        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
+        let path = self.dir.join("published.json");
+        let damaged = |_| usage(format!("{} is damaged: put it back, or remove it", path.display()));
+        let bytes = durable::read(&path, MAX_SMALL)?;
+        bytes.map_or_else(|| Ok(Highest::new()), |bytes| serde_json::from_slice(&bytes).map_err(damaged))
     }
 
     fn staged(&self, role: &str) -> Result<Option<Envelope>> {
-        let bytes = Published::read(&self.dir.join("staged"), &format!("{role}.json"))?;
+        let bytes = read(&self.dir.join("staged"), &format!("{role}.json"))?;
         bytes.map(|bytes| Envelope::parse(role, &bytes)).transpose()
     }
 
     fn stage(&self, role: &str, envelope: &Envelope) -> Result<()> {
-        durable::write(&self.dir.join(format!("staged/{role}.json")), &envelope.bytes(), MODE)
+        let bytes = envelope.bytes();
+        if bytes.len() as u64 > MAX_FILE {
+            let what = format!("{role} would have {} bytes: no host takes more than {MAX_FILE}", bytes.len());
+            return Err(usage(what).advise("remove old archives from it: `tuf add --remove NAME`"));
+        }
+        durable::write(&self.dir.join(format!("staged/{role}.json")), &bytes, MODE)
     }
 
     fn published(&self, role: &str, version: u64) -> Result<Option<Envelope>> {
-        let bytes = Published::read(&self.metadata(), &file_name(role, version))?;
+        let bytes = read(&self.metadata(), &file_name(role, version))?;
         bytes.map(|bytes| Envelope::parse(role, &bytes)).transpose()
     }
 
@@ -194,13 +216,16 @@ impl SiteRepository {
         let mut targets = match (self.staged(TARGETS)?, self.present()?) {
             (Some(staged), _) => staged,
             (None, Some([targets, ..])) => {
-                let version = targets.version() + 1;
+                let version = next_version(targets.version())?;
                 let mut next = targets;
                 next.signed["version"] = json!(version);
                 next
             }
             (None, None) => return Err(usage("the repository has no targets: run `tuf init` anew".to_owned())),
         };
+        if !targets.signed.get("targets").is_some_and(Value::is_object) {
+            return Err(usage("the targets are damaged: remove staged/targets.json".to_owned()));
+        }
         targets.signed["expires"] = json!(crate::metadata::time(end(now, policy.targets)));
         targets.signatures.clear();
         Ok(targets)
@@ -214,7 +239,7 @@ impl SiteRepository {
         let mut targets = self.next_targets(now)?;
         let mut said = Vec::new();
         for file in files {
-            let name = file.file_name().and_then(|name| name.to_str()).filter(|name| !name.contains('\\'));
+            let name = file.file_name().and_then(|name| name.to_str()).filter(|name| is_plain(name));
             let name = name.ok_or_else(|| usage(format!("{} has no name that hosts could ask for", file.display())))?;
             let meant = measured(file)?;
             said.push(format!("{name}: {} bytes, SHA-256 {}", meant["length"], word(&meant["hashes"]["sha256"])));
@@ -232,9 +257,11 @@ impl SiteRepository {
         Ok(said)
     }
 
-    /// Signs what waits and is this key's. Of targets, each that is new is compared with the signer's own copy. Returns what was signed.
+    /// Signs what waits and is this key's. It is no more than our verbs make; of targets, each that this key has not signed before is
+    /// compared with the signer's own copy. Returns what was signed, and what of it is new.
     ///
-    /// Errors: `tuf_mismatch`, naming each that differs or lacks; `usage` where nothing of it is the key's.
+    /// Errors: `tuf_mismatch`, naming each that differs or lacks; `tuf_invalid` for what nobody should sign; `usage` where nothing of it
+    /// is the key's.
     pub fn sign(&self, order: &SignOrder<'_>) -> Result<Vec<String>> {
         let (root, waiting) = (self.root()?, self.staged(ROOT)?);
         let newest = waiting.as_ref().or(root.as_ref()).ok_or_else(|| usage("there is no root".to_owned()))?.clone();
@@ -248,18 +275,26 @@ impl SiteRepository {
                 keys.sort_by(|a, b| a.0.cmp(&b.0));
                 keys.dedup_by(|a, b| a.0 == b.0);
             }
-            if staged.sign(order.key, &keys)? == 0 {
+            // A device signs nothing of value before it is looked at.
+            let signature = order.key.sign(PROBE)?;
+            keys.retain(|(_, key)| tuf::verifies(key, PROBE, &signature));
+            if keys.is_empty() {
                 continue;
             }
-            if role == TARGETS {
-                self.compare(&staged, order)?;
-            }
+            said.extend(if role == ROOT {
+                self.changes_of_root(&staged)?
+            } else {
+                self.changes(&staged, &keys, order)?
+            });
+            staged.sign(order.key, &keys)?;
             self.stage(role, &staged)?;
             let (version, count) = (staged.version(), staged.count(&keys_of(&newest, role).0));
             let line = json!({
                 "time": order.now, "key": order.name, "role": role, "version": version, "compared": order.own_copy.is_some(),
             });
-            durable::append(&self.dir.join("signatures.jsonl"), &format!("{line}\n"))?;
+            let record = self.dir.join("signatures.jsonl");
+            let mut file = durable::open_to_write(&record, true)?;
+            std::io::Write::write_all(&mut file, format!("{line}\n").as_bytes()).at("cannot write", &record)?;
             said.push(format!("{role} version {version}: signed, {count} of {threshold} signatures"));
         }
         if said.is_empty() {
@@ -268,28 +303,77 @@ impl SiteRepository {
         Ok(said)
     }
 
-    /// Whether the signer's own copy of what is new is what `targets` name.
-    fn compare(&self, targets: &Envelope, order: &SignOrder<'_>) -> Result<()> {
-        let known: Map<String, Value> = match self.present()? {
-            Some([known, ..]) => known.object("targets").map(|(name, meant)| (name.clone(), meant.clone())).collect(),
-            None => Map::new(),
-        };
-        let mut wrong = Vec::new();
-        let is_new = |(name, meant): &(&String, &Value)| known.get(*name) != Some(*meant);
-        let new: Vec<_> = targets.object("targets").filter(is_new).collect();
+    /// What a root changes, as lines. Errors: `tuf_invalid` for one that our verbs do not make.
+    fn changes_of_root(&self, staged: &Envelope) -> Result<Vec<String>> {
+        let present = self.root()?;
+        let policy = self.policy()?;
+        check_form(ROOT, staged, &["consistent_snapshot", "keys", "roles"], present.as_ref(), policy.root)?;
+        let roles = staged.signed.get("roles").and_then(Value::as_object);
+        let has_roles =
+            roles.is_some_and(|roles| roles.len() == ORDER.len() && ORDER.iter().all(|role| roles.contains_key(*role)));
+        if !has_roles || staged.signed.get("consistent_snapshot") != Some(&json!(true)) {
+            return Err(strange(ROOT, "it has other roles, or no consistent snapshots"));
+        }
+        let mut said = vec![format!("root ends {}", word(staged.signed.get("expires").unwrap_or(&Value::Null)))];
+        for role in ORDER {
+            let (keys, threshold) = keys_of(staged, role);
+            let before = present.as_ref().map(|present| keys_of(present, role));
+            let is_same = before.as_ref().is_some_and(|(known, needed)| *known == keys && *needed == threshold);
+            let ids: Vec<&str> = keys.iter().map(|(id, _)| id.get(..8).unwrap_or(id)).collect();
+            let word = if is_same { "as before" } else { "NEW" };
+            said.push(format!("{role}: {threshold} of {} ({word})", ids.join(", ")));
+        }
+        Ok(said)
+    }
+
+    /// What targets change, as lines, after each archive that `own` has not signed before was compared with the signer's copy.
+    ///
+    /// Errors: `tuf_mismatch`; `tuf_invalid` for what our verbs do not make.
+    fn changes(&self, staged: &Envelope, own: &[(String, Value)], order: &SignOrder<'_>) -> Result<Vec<String>> {
+        let present = self.present()?.map(|[targets, ..]| targets);
+        check_form(TARGETS, staged, &["targets"], present.as_ref(), self.policy()?.targets)?;
+        for (name, meant) in staged.object("targets") {
+            let fields = meant.as_object().map(|meant| meant.keys().map(String::as_str).collect::<Vec<_>>());
+            let is_file = fields.is_some_and(|fields| fields == ["length", "hashes"])
+                && meant["hashes"].as_object().is_some_and(|hashes| hashes.len() == 1 && hashes.contains_key("sha256"));
+            if !is_plain(name) || !is_file {
+                return Err(strange(TARGETS, &format!("{name:?} is no archive as `tuf add` names it")));
+            }
+        }
+        // What is published counts as known only by the signer's own word: the directory is others', too.
+        let signed = present.as_ref().filter(|present| present.count(own) > 0);
+        let known = |name: &str| signed.and_then(|signed| signed.signed.get("targets")?.get(name));
+        let new: Vec<_> = staged.object("targets").filter(|(name, meant)| known(name) != Some(*meant)).collect();
+        self.compare(&new, order)?;
+        let mut said = vec![format!("targets end {}", word(staged.signed.get("expires").unwrap_or(&Value::Null)))];
+        said.extend(
+            new.iter().map(|(name, meant)| format!("new: {name}, SHA-256 {}", word(&meant["hashes"]["sha256"]))),
+        );
+        let still = staged.signed.get("targets");
+        let removed = present.iter().flat_map(|present| present.object("targets"));
+        let removed = removed.filter(|(name, _)| still.and_then(|still| still.get(name.as_str())).is_none());
+        said.extend(removed.map(|(name, _)| format!("removed: {name}")));
+        Ok(said)
+    }
+
+    /// Whether the signer's own copy of what is new is what is named.
+    fn compare(&self, new: &[(&String, &Value)], order: &SignOrder<'_>) -> Result<()> {
         let copy = match order.own_copy {
             Some(copy) => copy,
             None if order.unchecked || new.is_empty() => return Ok(()),
             None => {
-                let noun = if new.len() == 1 { "target is" } else { "targets are" };
-                let what = format!("{} new {noun} to be compared with your own copy", new.len());
+                let noun = if new.len() == 1 { "archive is" } else { "archives are" };
+                let what = format!(
+                    "{} {noun} to be compared with your own copy, which this key has not signed before",
+                    new.len()
+                );
                 return Err(usage(what).advise("give its directory with --check, or --unchecked"));
             }
         };
+        let mut wrong = Vec::new();
         for (name, meant) in new {
-            let own = copy.join(name);
-            match measured(&own) {
-                Ok(own) if own["length"] == meant["length"] && own["hashes"] == meant["hashes"] => {}
+            match measured(&copy.join(name)) {
+                Ok(own) if own == **meant => {}
                 Ok(own) => wrong.push(format!("{name} has SHA-256 {} there", word(&own["hashes"]["sha256"]))),
                 Err(_) => wrong.push(format!("{name} is not there")),
             }
@@ -306,7 +390,7 @@ impl SiteRepository {
     ///
     /// Errors: `usage` where nothing waits; `tuf_invalid` where a host would refuse it, as for want of signatures.
     pub fn commit(&self, online: &SigningKey, now: Timestamp) -> Result<Vec<String>> {
-        let (root, targets) = (self.staged(ROOT)?, self.staged(TARGETS)?);
+        let (root, mut targets) = (self.staged(ROOT)?, self.staged(TARGETS)?);
         if root.is_none() && targets.is_none() {
             return Err(usage(
                 "nothing waits to be published: run `tuf add`, `tuf rotate` or `tuf refresh`".to_owned(),
@@ -314,26 +398,47 @@ impl SiteRepository {
         }
         let present = self.root()?;
         let newest = root.as_ref().or(present.as_ref()).ok_or_else(|| usage("there is no root".to_owned()))?;
-        let of_root = root.iter().flat_map(|root| present.iter().chain([root]).map(move |by| (ROOT, root, by)));
-        for (role, staged, by) in of_root.chain(targets.iter().map(|targets| (TARGETS, targets, newest))) {
-            let (keys, threshold) = keys_of(by, role);
-            let count = staged.count(&keys);
-            if count < threshold {
-                let version = staged.version();
-                let what = format!("{role} version {version} has {count} of the {threshold} signatures that it needs");
-                let by = if by.version() < newest.version() { ", of the present root keys" } else { "" };
-                let advice = format!("have it signed{by}: `teleport-fleet tuf sign {} --key KEY`", self.dir.display());
-                return Err(Error::new(Code::TufInvalid, what).advise(advice));
+        if let Some(root) = &root {
+            for by in present.iter().chain([root]) {
+                self.check_count(ROOT, root, by, newest)?;
             }
+        }
+        let mut said = Vec::new();
+        if let Some(staged) = &targets
+            && let Err(lacking) = self.check_count(TARGETS, staged, newest, newest)
+        {
+            // A root that takes a stolen key away does not wait for archives, where those that are published still count.
+            let published = self.present()?.map(|[targets, ..]| targets);
+            let (keys, threshold) = keys_of(newest, TARGETS);
+            if root.is_none() || published.is_none_or(|published| published.count(&keys) < threshold) {
+                return Err(lacking);
+            }
+            said.push(format!("targets version {} wait for their signatures", staged.version()));
+            targets = None;
         }
         let mut new = BTreeMap::new();
         new.extend(root.map(|root| (ROOT, root)));
         new.extend(targets.map(|targets| (TARGETS, targets)));
         self.renew(&mut new, online, true, 0, now)?;
-        let said = new.iter().map(|(role, envelope)| format!("{role} version {}", envelope.version())).collect();
+        said.extend(new.iter().map(|(role, envelope)| format!("published {role} version {}", envelope.version())));
         self.publish(&new, now)?;
-        STAGED.iter().try_for_each(|role| durable::remove(&self.dir.join(format!("staged/{role}.json"))))?;
+        let staged = new.keys().filter(|role| STAGED.contains(role));
+        staged.into_iter().try_for_each(|role| durable::remove(&self.dir.join(format!("staged/{role}.json"))))?;
         Ok(said)
+    }
+
+    /// Errors: `tuf_invalid` where fewer have signed than the root `by` asks for.
+    fn check_count(&self, role: &str, staged: &Envelope, by: &Envelope, newest: &Envelope) -> Result<()> {
+        let (keys, threshold) = keys_of(by, role);
+        let count = staged.count(&keys);
+        if count >= threshold {
+            return Ok(());
+        }
+        let what =
+            format!("{role} version {} has {count} of the {threshold} signatures that it needs", staged.version());
+        let by = if by.version() < newest.version() { ", of the present root keys" } else { "" };
+        let advice = format!("have it signed{by}: `teleport-fleet tuf sign {} --key KEY`", self.dir.display());
+        Err(Error::new(Code::TufInvalid, what).advise(advice))
     }
 
     /// Gives timestamp and snapshot a new end where half of their time is over. `above`: their versions begin above this one.
@@ -343,19 +448,25 @@ impl SiteRepository {
         let Some([_, snapshot, timestamp]) = self.present()? else {
             return Err(usage("nothing is published yet: run `tuf commit`".to_owned()));
         };
+        if above > MAX_VERSION {
+            return Err(usage(format!("--above {above} is above {MAX_VERSION}")));
+        }
         let policy = self.policy()?;
+        self.check_highest()?;
         let is_old = |envelope: &Envelope, seconds: u64| {
             let half = SignedDuration::from_secs(i64::try_from(seconds / 2).unwrap_or(i64::MAX));
             envelope.expires().is_none_or(|end| end.duration_since(now) <= half)
         };
         let is_snapshot_old = is_old(&snapshot, policy.snapshot);
-        if !is_snapshot_old && !is_old(&timestamp, policy.timestamp) && above < timestamp.version() {
-            self.check_highest(&Highest::new())?;
-            return Ok(Refreshed::NotYet);
-        }
         let mut new = BTreeMap::new();
+        // Also where it is early: a key that is no longer the root's is told now, and not when it is urgent.
         self.renew(&mut new, online, is_snapshot_old || above > 0, above, now)?;
         let version = new.get(TIMESTAMP).map(Envelope::version).unwrap_or_default();
+        // The record is ahead of what is published where a run was cut short between them.
+        let is_behind = self.highest()?.get(TIMESTAMP).is_some_and(|highest| *highest > timestamp.version());
+        if !is_snapshot_old && !is_old(&timestamp, policy.timestamp) && above < timestamp.version() && !is_behind {
+            return Ok(Refreshed::NotYet);
+        }
         self.publish(&new, now)?;
         Ok(Refreshed::Renewed(version))
     }
@@ -375,11 +486,16 @@ impl SiteRepository {
             Some([targets, snapshot, timestamp]) => (Some(targets), Some(snapshot), Some(timestamp)),
             None => (None, None, None),
         };
-        let next = |known: Option<&Envelope>| known.map_or(0, Envelope::version).max(above) + 1;
+        let highest = self.highest()?;
+        let next = |role: &str, known: Option<&Envelope>| {
+            let recorded = highest.get(role).copied().unwrap_or_default();
+            next_version(known.map_or(0, Envelope::version).max(recorded).max(above))
+        };
         let named = |envelope: &Envelope| {
             let bytes = envelope.bytes();
-            json!({ "version": envelope.version(), "length": bytes.len(), "hashes": { "sha256": sha256(&bytes) } })
+            json!({ "version": envelope.version(), "length": bytes.len(), "hashes": { "sha256": Digest::of(&bytes).to_string() } })
         };
+        let new_targets = new.get(TARGETS).cloned();
         let mut signed = |role: &'static str, mut envelope: Envelope| -> Result<Envelope> {
             let (keys, threshold) = keys_of(&root, role);
             if (envelope.sign(online, &keys)? as u64) < threshold {
@@ -391,56 +507,62 @@ impl SiteRepository {
         let snapshot = match known_snapshot.filter(|_| !snapshot) {
             Some(known) => known.clone(),
             None => {
-                let staged = self.staged(TARGETS)?;
-                let targets = staged.as_ref().or(targets);
+                let targets = new_targets.as_ref().or(targets);
                 let targets = targets.ok_or_else(|| usage("there are no targets".to_owned()))?;
                 let meta = json!({ "targets.json": named(targets) });
-                let (version, end) = (next(known_snapshot), end(now, policy.snapshot));
+                let (version, end) = (next(SNAPSHOT, known_snapshot)?, end(now, policy.snapshot));
                 signed(SNAPSHOT, Envelope::new(SNAPSHOT, version, end, &[("meta", meta)]))?
             }
         };
         let meta = json!({ "snapshot.json": named(&snapshot) });
-        let (version, end) = (next(known_timestamp), end(now, policy.timestamp));
+        let (version, end) = (next(TIMESTAMP, known_timestamp)?, end(now, policy.timestamp));
         signed(TIMESTAMP, Envelope::new(TIMESTAMP, version, end, &[("meta", meta)])).map(drop)
     }
 
-    /// Errors: `tuf_rollback` where the directory, with what is `new`, is below what was published.
-    fn check_highest(&self, new: &Highest) -> Result<Highest> {
-        let mut highest = self.highest()?;
-        let present = self.present()?;
-        let published = present.iter().flatten().zip([TARGETS, SNAPSHOT, TIMESTAMP]);
-        let mut now: Highest = published.map(|(envelope, role)| (role.to_owned(), envelope.version())).collect();
-        now.extend(self.root()?.map(|root| (ROOT.to_owned(), root.version())));
-        now.extend(new.clone());
-        for (role, was) in &highest {
-            let is = now.get(role).copied().unwrap_or_default();
-            if is < *was {
+    /// Errors: `tuf_rollback` where root or targets are below what was published. Snapshot and timestamp go on above it by themselves.
+    fn check_highest(&self) -> Result<()> {
+        let highest = self.highest()?;
+        let targets = self.present()?.map(|[targets, ..]| targets);
+        for (role, is) in [(ROOT, self.root()?), (TARGETS, targets)] {
+            let (was, is) = (highest.get(role).copied().unwrap_or_default(), is.map_or(0, |is| is.version()));
+            // A next root is there before it counts, and targets one version before their timestamp.
+            if is.saturating_add(u64::from(role == TARGETS)) < was {
                 let what =
                     format!("{role} version {was} was published before, and here it is {is}: hosts would refuse it");
-                return Err(Error::new(Code::TufRollback, what).advise(format!(
-                    "put the newer directory back; if it is lost, `tuf refresh --above {was}`, and have targets and root \
-                     signed again until they are higher"
-                )));
+                return Err(Error::new(Code::TufRollback, what).advise(
+                    "put the newer directory back; if it is lost, have targets and root signed again until they are higher, and \
+                     then remove published.json",
+                ));
             }
         }
-        highest.extend(now);
-        Ok(highest)
+        Ok(())
     }
 
     /// Looks at what is new as a host would, and writes it in the order in which hosts may see it.
     fn publish(&self, new: &BTreeMap<&str, Envelope>, now: Timestamp) -> Result<()> {
         let metadata = self.metadata();
-        let versions = new.iter().map(|(role, envelope)| ((*role).to_owned(), envelope.version())).collect();
-        let highest = self.check_highest(&versions)?;
+        self.check_highest()?;
         // A host with the first root takes every later one.
-        let first = match (Published::read(&metadata, "1.root.json")?, new.get(ROOT)) {
+        let first = match (read(&metadata, "1.root.json")?, new.get(ROOT)) {
             (Some(first), _) => first,
             (None, Some(root)) => root.bytes(),
             (None, None) => return Err(usage("there is no root".to_owned())),
         };
-        let mut host = Published::seen_by(&metadata, first);
+        let mut host = Published::in_dir(&metadata, first);
         host.new = new.iter().map(|(role, new)| (file_name(role, new.version()), new.bytes())).collect();
-        Repository::refresh(&mut host, now).map_err(|error| error.during("not published: a host would refuse it"))?;
+        let during = |error: Error| error.during("not published: a host would refuse it");
+        let found = Repository::refresh(&mut host, now).map_err(during)?;
+        let trusted = found.trusted();
+        for (role, version) in [(ROOT, Some(trusted.root_version())), (TARGETS, trusted.targets_version())] {
+            if new.get(role).is_some_and(|new| Some(new.version()) != version) {
+                return Err(strange(role, "no host would come to this version"));
+            }
+        }
+        let mut highest = self.highest()?;
+        for (role, envelope) in new {
+            let known = highest.entry((*role).to_owned()).or_default();
+            *known = envelope.version().max(*known);
+        }
         let record = serde_json::to_vec(&highest).unwrap_or_default();
         for role in ORDER {
             let Some(envelope) = new.get(role) else { continue };
@@ -458,8 +580,10 @@ impl SiteRepository {
     /// Errors: `usage`, as [`SiteRepository::init`].
     pub fn rotate(&self, keys: &Founders, now: Timestamp) -> Result<Vec<String>> {
         let present = self.root()?.ok_or_else(|| usage("nothing is published yet: run `tuf commit`".to_owned()))?;
-        let mut next = present.clone();
-        next.signed["version"] = json!(present.version() + 1);
+        // One that waits already is gone on with.
+        let waiting = self.staged(ROOT)?;
+        let mut next = waiting.as_ref().unwrap_or(&present).clone();
+        next.signed["version"] = json!(next_version(present.version())?);
         next.signed["expires"] = json!(crate::metadata::time(end(now, self.policy()?.root)));
         next.signatures.clear();
         set_keys(&mut next, keys)?;
@@ -471,7 +595,7 @@ impl SiteRepository {
             next.version()
         )];
         // What targets' keys signed before does not count for others.
-        if keys_of(&next, TARGETS).0 != keys_of(&present, TARGETS).0 {
+        if keys_of(&next, TARGETS) != keys_of(&present, TARGETS) {
             said.extend(self.add(&[], &[], now)?);
         }
         Ok(said)
@@ -482,23 +606,25 @@ impl SiteRepository {
 fn set_keys(root: &mut Envelope, keys: &Founders) -> Result<()> {
     let online: Vec<PathBuf> = keys.online.iter().cloned().collect();
     let given = [
-        (ROOT, &keys.root, keys.root_threshold.unwrap_or(2)),
-        (TARGETS, &keys.targets, keys.targets_threshold.unwrap_or(2)),
-        (SNAPSHOT, &online, 1),
-        (TIMESTAMP, &online, 1),
+        (ROOT, &keys.root, keys.root_threshold),
+        (TARGETS, &keys.targets, keys.targets_threshold),
+        (SNAPSHOT, &online, Some(1)),
+        (TIMESTAMP, &online, Some(1)),
     ];
     let is_new = root.signed.get("roles").is_none();
     let mut roles: Map<String, Value> =
         root.signed.get("roles").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut known: Map<String, Value> = root.signed.get("keys").and_then(Value::as_object).cloned().unwrap_or_default();
     for (role, files, threshold) in given {
-        if files.is_empty() {
-            if is_new {
-                return Err(usage(format!("no key for {role} is given")));
-            }
-            continue;
+        if files.is_empty() && is_new {
+            return Err(usage(format!("no key for {role} is given")));
         }
-        let mut ids = Vec::new();
+        let (present, present_threshold) = keys_of(root, role);
+        let threshold = threshold.unwrap_or(if is_new { 2 } else { present_threshold });
+        let mut ids: Vec<String> = Vec::new();
+        if files.is_empty() {
+            ids.extend(present.into_iter().map(|(id, _)| id));
+        }
         for file in files {
             let key = keys::public_key(file)?;
             ids.push(keys::id(&key));
@@ -506,7 +632,7 @@ fn set_keys(root: &mut Envelope, keys: &Founders) -> Result<()> {
         }
         ids.sort_unstable();
         ids.dedup();
-        if ids.len() < files.len() {
+        if !files.is_empty() && ids.len() < files.len() {
             return Err(usage(format!("a key for {role} is given twice")));
         }
         if threshold == 0 || threshold > ids.len() as u64 {
@@ -538,6 +664,10 @@ fn set_keys(root: &mut Envelope, keys: &Founders) -> Result<()> {
 
 /// Errors: `usage` where the online roles could end between two renewals.
 fn check_policy(policy: &Policy) -> Result<()> {
+    let all = [policy.root, policy.targets, policy.snapshot, policy.timestamp];
+    if all.iter().any(|seconds| *seconds > MAX_PERIOD) {
+        return Err(usage(format!("no role may be good for more than {} days", MAX_PERIOD / 86_400)));
+    }
     for (role, seconds) in [(SNAPSHOT, policy.snapshot), (TIMESTAMP, policy.timestamp)] {
         if seconds < policy.refresh.saturating_mul(u64::from(PERIODS)) {
             let what =
@@ -548,31 +678,50 @@ fn check_policy(policy: &Policy) -> Result<()> {
     Ok(())
 }
 
+/// Errors: `tuf_invalid` for a file with more than our verbs write, another version than the next, or a later end than they give.
+fn check_form(role: &str, staged: &Envelope, fields: &[&str], present: Option<&Envelope>, period: u64) -> Result<()> {
+    let is_of_role = staged.signed.get("_type").and_then(Value::as_str) == Some(role);
+    if !is_of_role || !staged.has_only(fields) || !fields.iter().all(|name| staged.signed.get(*name).is_some()) {
+        return Err(strange(role, &format!("it has other fields than {}", fields.join(", "))));
+    }
+    let next = next_version(present.map_or(0, Envelope::version))?;
+    if staged.version() != next {
+        return Err(strange(role, &format!("it has version {}, and {next} is the next one", staged.version())));
+    }
+    let latest = end(Timestamp::now(), period);
+    if staged.expires().is_none_or(|end| end > latest) {
+        return Err(strange(role, "its end is none, or later than policy.json says"));
+    }
+    Ok(())
+}
+
+/// A refusal of what somebody must have written by hand.
+fn strange(role: &str, what: &str) -> Error {
+    Error::new(Code::TufInvalid, format!("staged/{role}.json is not as teleport-fleet makes it: {what}"))
+        .advise("look who changed it; then remove it, and begin anew with `tuf add` or `tuf rotate`")
+}
+
+/// Errors: `usage` where there is no next version.
+fn next_version(version: u64) -> Result<u64> {
+    let next = version.checked_add(1).filter(|next| *next <= MAX_VERSION);
+    next.ok_or_else(|| usage(format!("version {version} is the last one: a new repository must be made")))
+}
+
+/// Whether an archive can have the name: hosts ask for it in one place.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0'])
+}
+
 fn end(now: Timestamp, seconds: u64) -> Timestamp {
     let long = SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
     now.saturating_add(long).unwrap_or(Timestamp::MAX)
 }
 
-/// Length and digest of a file, read once. Errors: those of reading.
+/// What targets say of a file. Errors: those of reading.
 fn measured(file: &Path) -> Result<Value> {
-    let mut hasher = Sha256::new();
-    let mut opened = File::open(file).at("cannot read", file)?;
-    let mut buffer = vec![0; 1 << 20];
-    let mut length = 0_u64;
-    loop {
-        let count = std::io::Read::read(&mut opened, &mut buffer).at("cannot read", file)?;
-        if count == 0 {
-            break;
-        }
-        hasher.update(&buffer[..count]);
-        length += count as u64;
-    }
-    let digest = base16ct::lower::encode_string(&hasher.finalize());
-    Ok(json!({ "length": length, "hashes": { "sha256": digest } }))
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    base16ct::lower::encode_string(&Sha256::digest(bytes))
+    let missing = || usage(format!("{} is not there", file.display()));
+    let (length, digest) = durable::digest(file)?.ok_or_else(missing)?;
+    Ok(json!({ "length": length, "hashes": { "sha256": digest.to_string() } }))
 }
 
 fn word(value: &Value) -> &str {

@@ -186,7 +186,7 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
         pinned: Some(spec.pinned),
         in_window: directive.map(|directive| directive.in_window),
         fleet: None,
-        tuf: spec.tuf_root.as_deref().and_then(|root| tuf::status(&context.layout.versions, root).ok()),
+        tuf: spec.tuf_root.as_deref().map(|root| tuf::status(&context.layout.versions, root)),
         last_result: status.last_result.clone(),
         refused: Some(status.refused.clone()),
         delayed: Some(status.delayed.clone()),

@@ -27,7 +27,7 @@ pub(crate) use download::Fetched;
 use download::{Order, Terms, download};
 use outcome::{note_failure, refuse_outgoing, say_done};
 pub(crate) use planned::{Planned, planned};
-use planned::{check_signed, facts, replan, unreadable};
+use planned::{Unproven, facts, prove, replan, unproven, unreadable};
 use protocol::Revision;
 use refusals::preflight;
 pub(crate) use refusals::warn_of_running;
@@ -73,10 +73,11 @@ pub(crate) fn apply(context: &mut Context, request: &RunRequest<'_>, fetched: &m
     if let Some(status) = scope::leave(context)? {
         return Ok(Ended::Elsewhere(status));
     }
+    let mut compared = None;
     for _ in 0..ROUNDS {
         let lock = context.lock(request.command)?;
         recovery::pending(context, false)?;
-        let outcome = under_lock(context, request, fetched);
+        let outcome = under_lock(context, request, fetched, compared.as_ref());
         if let Err(error) = &outcome {
             note_failure(context, request, error, None);
         }
@@ -89,6 +90,17 @@ pub(crate) fn apply(context: &mut Context, request: &RunRequest<'_>, fetched: &m
                 return Ok(Ended::Done(watched));
             }
             Pass::Anew => return Ok(Ended::Anew),
+            Pass::Compare(unproven) => {
+                drop(lock);
+                if let Err(error) = prove(context, request, &unproven) {
+                    // Whoever has the lock has more to tell than this.
+                    if let Ok(_lock) = context.lock(request.command) {
+                        note_failure(context, request, &error, None);
+                    }
+                    return Err(error);
+                }
+                compared = Some(unproven);
+            }
             Pass::Download(order) => {
                 drop(lock);
                 // One of another kind holds the lock of its download.
@@ -130,11 +142,18 @@ enum Pass {
     Anew,
     /// It is over; this is the watch over the version that was committed.
     Done(Option<Box<Watch>>),
+    /// A version on the disk must be compared with what its signers mean first, which keeps nobody out.
+    Compare(Unproven),
     /// A version must be downloaded first, which keeps nobody out; then all is looked at again.
     Download(Box<Order>),
 }
 
-fn under_lock(context: &mut Context, request: &RunRequest<'_>, staged: &mut Fetched) -> Result<Pass> {
+fn under_lock(
+    context: &mut Context,
+    request: &RunRequest<'_>,
+    staged: &mut Fetched,
+    compared: Option<&Unproven>,
+) -> Result<Pass> {
     let mut updates = inspect::open(context)?;
     if let Some(why) = (request.obsolete)(&updates) {
         context.report.info(&why);
@@ -158,7 +177,11 @@ fn under_lock(context: &mut Context, request: &RunRequest<'_>, staged: &mut Fetc
         }
         Planned::Proceed(plan, facts) => (*plan, *facts),
     };
-    check_signed(context, &updates, request, &facts, &plan)?;
+    if let Some(unproven) = unproven(context, &updates, request, &facts, &plan)?
+        && compared != Some(&unproven)
+    {
+        return Ok(Pass::Compare(unproven));
+    }
     preflight(context)?;
     if request.refuse_outgoing.is_none() {
         fleet::started(context, &plan);

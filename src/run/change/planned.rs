@@ -18,6 +18,7 @@ use crate::report::{Code, Error, Result};
 use crate::run::network;
 use crate::run::tuf;
 use crate::store::manifest::Manifest;
+use protocol::{Digest, Revision};
 
 /// The result of planning.
 pub(crate) enum Planned {
@@ -74,32 +75,50 @@ fn check_stored(context: &Context, request: &RunRequest<'_>, facts: &Facts, plan
     }
 }
 
+/// A version on the disk that is to be compared with what the signers mean.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unproven {
+    revision: Revision,
+    digest: Digest,
+    /// The root whose signers are asked.
+    root: String,
+}
+
 /// A version that is on the disk and is to become active must be what the signers mean, as one that is downloaded; what was verified
-/// with this trust when it was downloaded is so, and a way back asks nobody.
+/// with this trust when it was downloaded is so, and a way back asks nobody. `None`: there is nothing to compare.
 ///
-/// Errors: `tuf_unlisted`, `tuf_mismatch`; those of verifying.
-pub(super) fn check_signed(
+/// Errors: those of reading the manifest.
+pub(super) fn unproven(
     context: &Context,
     updates: &Updates,
     request: &RunRequest<'_>,
     facts: &Facts,
     plan: &Plan,
-) -> Result<()> {
+) -> Result<Option<Unproven>> {
     let target = &request.target;
     let is_way_back = request.refuse_outgoing.is_some();
     if plan.fetches() || is_way_back || facts.active.as_ref() == Some(target) {
-        return Ok(());
+        return Ok(None);
     }
-    let spec = request.settings(updates);
-    let Some(tuf) = tuf::of(context, updates, &spec)? else { return Ok(()) };
+    let Some(tuf) = tuf::of(context, updates, &request.settings(updates))? else { return Ok(None) };
     let manifest = Manifest::read(&context.layout.versions.join(facts.dir_for(target)))?;
     if tuf.has_proven(manifest.tuf.as_ref()) {
-        return Ok(());
+        return Ok(None);
     }
-    let name = target.archive_name(network::arch(context));
+    Ok(Some(Unproven { revision: target.clone(), digest: manifest.archive_sha256, root: tuf.root }))
+}
+
+/// Compares it, without the lock: a mirror that is slow keeps no rollback waiting.
+///
+/// Errors: `tuf_unlisted`, `tuf_mismatch`; those of verifying.
+pub(super) fn prove(context: &Context, request: &RunRequest<'_>, unproven: &Unproven) -> Result<()> {
+    let updates = Updates::read(&context.layout.config_file())?;
+    let spec = request.settings(&updates);
+    let Some(tuf) = tuf::of(context, &updates, &spec)? else { return Ok(()) };
+    let name = unproven.revision.archive_name(network::arch(context));
     let (client, cancelled) = (network::client(context, &spec)?, || context.signals.cancelled());
     let proven = tuf.proven(&client, &name, context.host.now(), &cancelled, &|what| context.report.warn(what))?;
-    proven.check_digest(&format!("{target}, which is on this host,"), manifest.archive_sha256)
+    proven.check_digest(&format!("{}, which is on this host,", unproven.revision), unproven.digest)
 }
 
 /// The facts under the settings that the commit will write: `keep` or a proxy given now counts now.

@@ -116,7 +116,7 @@ fn a_repository_needs_two_people_for_each_archive_and_keys_that_can_be_lost() {
         assert!(!site.path("repo/policy.json").exists(), "{keys}");
     }
     site.refuses("tuf add repo", 2, "no repository");
-    site.refuses("tuf key a", 1, "a: ");
+    site.refuses("tuf key a", 1, "a.pub: ");
     site.all(&format!("tuf init repo {three} --targets-key d.pub --targets-key e.pub --online-key online.pub"));
     site.refuses(
         &format!("tuf init repo {three} --targets-key d.pub --targets-key e.pub --online-key online.pub"),
@@ -159,7 +159,7 @@ fn keys_are_rotated_and_a_command_can_sign() {
     site.refuses("tuf commit repo --online-key online", 1, "of the present root keys");
     site.all("tuf sign repo --key a\ntuf sign repo --key b");
     site.refuses("tuf commit repo --online-key online", 1, "targets version 2 has 0 of the 2 signatures");
-    site.all("tuf sign repo --key d\ntuf sign repo --key f\ntuf commit repo --online-key online");
+    site.all("tuf sign repo --key d\ntuf sign repo --key f --check archives\ntuf commit repo --online-key online");
     assert!(site.is_accepted());
     // The online key, and two of three root keys.
     site.all("tuf key g\ntuf key h\ntuf key other\ntuf rotate repo --root-key a.pub --root-key g.pub --root-key h.pub --online-key other.pub");
@@ -178,7 +178,10 @@ fn keys_are_rotated_and_a_command_can_sign() {
     }
     openssl(&["pkey", "-in", "ec.pem", "-pubout", "-out", "ec.pub"]).unwrap();
     site.all("tuf rotate repo --targets-key d.pub --targets-key ec.pub\ntuf sign repo --key a\ntuf sign repo --key g\ntuf sign repo --key d");
-    let sign = |key: &str| program(&["tuf", "sign", "repo", "--key", key]).current_dir(site.0.path()).output().unwrap();
+    let sign = |key: &str| {
+        let words = ["tuf", "sign", "repo", "--check", "archives", "--key", key];
+        program(&words).current_dir(site.0.path()).output().unwrap()
+    };
     assert!(sign(&format!("exec:{command}")).status.success());
     assert_eq!(sign("exec:false").status.code(), Some(1));
     site.all("tuf commit repo --online-key other");
@@ -191,9 +194,128 @@ fn a_directory_that_went_back_is_not_published_again() {
     let before = site.copied();
     site.all("tuf refresh repo --online-key online --above 7");
     std::fs::copy(site.path("repo/published.json"), before.path("repo/published.json")).unwrap();
-    before.refuses("tuf refresh repo --online-key online", 1, "--above 8");
-    before.all("tuf refresh repo --online-key online --above 8");
+    // What the online key signs goes on above it.
+    assert_eq!(before.ok("tuf refresh repo --online-key online"), "published timestamp version 9\n");
     assert!(before.is_accepted());
+    before.refuses("tuf refresh repo --online-key online --above 18446744073709551615", 2, "--above");
+    // What people sign does not.
+    std::fs::write(before.path("repo/published.json"), r#"{"targets":5}"#).unwrap();
+    before.refuses("tuf refresh repo --online-key online", 1, "[tuf_rollback]");
+}
+
+/// Whoever may write to the shared directory, with one key or none, gets no second signature for what its owner has not seen.
+#[test]
+fn nobody_signs_what_somebody_else_wrote_by_hand() {
+    let clean = Site::new();
+    clean.all("tuf key f\ntuf add repo archives/teleport-v2.0.0-linux-amd64-bin.tar.gz");
+    let staged = |site: &Site, change: &dyn Fn(&mut serde_json::Value)| {
+        let path = site.path("repo/staged/targets.json");
+        let mut whole: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        change(&mut whole["signed"]);
+        std::fs::write(path, whole.to_string()).unwrap();
+    };
+    let role = serde_json::json!({"keys": {}, "roles": []});
+    for (change, said) in [
+        (
+            &(|signed: &mut serde_json::Value| signed["delegations"] = role.clone()) as &dyn Fn(&mut serde_json::Value),
+            "other fields",
+        ),
+        (&|signed| signed["version"] = 9.into(), "2 is the next one"),
+        (&|signed| signed["version"] = 1.into(), "nothing that waits"),
+        (&|signed| signed["expires"] = "9999-01-01T00:00:00Z".into(), "its end"),
+        (&|signed| signed["targets"]["../x"] = signed["targets"][NAME].clone(), "no archive"),
+        (&|signed| signed["targets"][NAME]["custom"] = 1.into(), "no archive"),
+        (&|signed| signed["targets"] = "x".into(), "nothing that waits"),
+    ] {
+        let site = clean.copied();
+        staged(&site, change);
+        let output = site.run("tuf sign repo --key e --check archives");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() || said == "nothing that waits", "{said}");
+        assert!(stderr.contains(said) || output.status.success(), "{said}: {stderr}");
+    }
+    // Published by hand, it is not known: nobody's signature that counts is on it.
+    let site = clean.copied();
+    std::fs::write(site.path(&format!("archives/{NEXT}")), "evil").unwrap();
+    site.all(&format!("tuf add repo archives/{NEXT}"));
+    let bytes = std::fs::read(site.path("repo/staged/targets.json")).unwrap();
+    std::fs::write(site.path("repo/metadata/1.targets.json"), bytes).unwrap();
+    std::fs::write(site.path(&format!("archives/{NEXT}")), "second").unwrap();
+    assert!(!site.run("tuf sign repo --key e --check archives").status.success());
+    // What changes is said.
+    let said = clean.ok("tuf sign repo --key e --check archives");
+    assert!(said.contains(&format!("new: {NEXT}")) && said.contains("targets end 20"), "{said}");
+    clean.all("tuf rotate repo --root-key a.pub --root-key b.pub --root-key f.pub");
+    let said = clean.ok("tuf sign repo --key a");
+    assert!(said.contains("(NEW)") && said.contains("(as before)"), "{said}");
+}
+
+#[test]
+fn links_in_the_shared_directory_lead_nowhere() {
+    let link = |site: &Site, name: &str| {
+        let path = site.path(name);
+        let _ = std::fs::remove_file(&path);
+        std::os::unix::fs::symlink("../../precious", path).unwrap();
+    };
+    let clean = Site::new();
+    clean.all("tuf add repo archives/teleport-v2.0.0-linux-amd64-bin.tar.gz");
+    std::fs::write(clean.path("precious"), "precious").unwrap();
+    for name in [
+        "repo/staged/targets.json",
+        "repo/signatures.jsonl",
+        "repo/metadata/1.root.json",
+        "repo/policy.json",
+        "repo/.lock",
+    ] {
+        let site = clean.copied();
+        link(&site, name);
+        site.run("tuf sign repo --key e --check archives");
+        site.run("tuf refresh repo --online-key online --above 9");
+        site.run("tuf add repo");
+        assert_eq!(std::fs::read_to_string(site.path("precious")).unwrap(), "precious", "{name}");
+    }
+    let site = clean.copied();
+    std::fs::rename(site.path("repo/staged"), site.path("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("../elsewhere", site.path("repo/staged")).unwrap();
+    site.refuses("tuf add repo", 2, "no directory");
+    // A pipe is not waited for.
+    rustix::fs::mknodat(rustix::fs::CWD, site.path("pipe"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+        .unwrap();
+    clean.all("tuf add repo");
+    std::fs::rename(site.path("pipe"), clean.path("pipe")).unwrap();
+    clean.refuses("tuf add repo pipe", 2, "no regular file");
+}
+
+#[test]
+fn thresholds_stay_and_a_root_that_takes_a_key_away_waits_for_no_archive() {
+    let site = Site::new();
+    site.all("tuf key f\ntuf rotate repo --root-threshold 3 --no-spare\ntuf sign repo --key a\ntuf sign repo --key b\ntuf sign repo --key c\ntuf commit repo --online-key online");
+    site.all("tuf rotate repo --root-key a.pub --root-key b.pub --root-key c.pub --root-key f.pub");
+    let said = site.ok("tuf sign repo --key a");
+    assert!(said.contains("root: 3 of"), "{said}");
+    // A second rotation goes on with the first.
+    site.all("tuf key g\ntuf rotate repo --online-key g.pub");
+    let said = site.ok("tuf sign repo --key a");
+    assert!(said.contains("root: 3 of") && said.matches("(NEW)").count() == 3, "{said}");
+    site.all(
+        "tuf sign repo --key b\ntuf sign repo --key c\ntuf add repo archives/teleport-v2.0.0-linux-amd64-bin.tar.gz",
+    );
+    let said = site.ok("tuf commit repo --online-key g");
+    assert!(said.contains("targets version 2 wait"), "{said}");
+    assert!(site.is_accepted());
+    // The old key is told at once.
+    site.refuses("tuf refresh repo --online-key online", 2, "online key");
+    // Of a commit that was killed before its end nothing waits any more.
+    site.all("tuf sign repo --key d --check archives\ntuf sign repo --key e --check archives");
+    let waiting = std::fs::read(site.path("repo/staged/targets.json")).unwrap();
+    site.all("tuf commit repo --online-key g");
+    std::fs::write(site.path("repo/staged/targets.json"), waiting).unwrap();
+    site.refuses("tuf commit repo --online-key g", 2, "nothing waits");
+    // A key that could never count.
+    std::fs::write(site.path("bad.pub"), std::fs::read_to_string(site.path("a.pub")).unwrap().replace("MCow", "MCox"))
+        .unwrap();
+    site.refuses("tuf rotate repo --online-key bad.pub", 2, "bad.pub");
+    site.refuses("tuf key a", 1, "a.pub");
 }
 
 /// The verbs that publish, cut short at each call that changes something: hosts accept what is there, and the verb comes to its end
@@ -363,13 +485,25 @@ fn a_server_serves_its_repository_keeps_it_from_ending_and_says_when_people_must
     // As if half of the time were over.
     let policy = file("policy.json").replace("604800", "60480000");
     std::fs::write(site.path("repo/policy.json"), policy).unwrap();
+    // The directory is others', too: no key is handed out.
+    std::os::unix::fs::symlink("../../online", site.path("repo/metadata/k.json")).unwrap();
+    std::fs::write(site.path("repo/metadata/other.json"), "{}").unwrap();
     let data = dir();
     let server = Server::with(data.path(), &words);
     server.until("the timestamp is new", || file("metadata/timestamp.json").contains("\"version\":2"));
     for name in ["1.root.json", "1.targets.json", "timestamp.json"] {
         assert_eq!(server.get(&format!("/tuf/metadata/{name}")), (200, file(&format!("metadata/{name}"))), "{name}");
     }
-    for name in ["policy.json", "2.root.json", "..%2fpolicy.json", "%2e%2e/policy.json", ".timestamp.json.new", "x"] {
+    for name in [
+        "policy.json",
+        "2.root.json",
+        "..%2fpolicy.json",
+        "%2e%2e/policy.json",
+        ".timestamp.json.new",
+        "x",
+        "k.json",
+        "other.json",
+    ] {
         assert_eq!(server.get(&format!("/tuf/metadata/{name}")).0, 404, "{name}");
     }
     server.until("it was looked at", || server.metrics().contains("tuf_role_end_timestamp_seconds{role=\"root\"}"));
