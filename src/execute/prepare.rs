@@ -1,7 +1,7 @@
 //! Everything before the switch: space, download, checks in staging, publishing. Leaves nothing that is used, and
 //! nothing at all if it fails.
 
-use protocol::handover::{KNOWS_TUF, PROTOCOL};
+use protocol::handover::PROTOCOL;
 use std::cell::Cell;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -229,12 +229,7 @@ fn updater(site: &Site<'_>, wait: Duration, staging: &Path, file: &str) -> Resul
         value.get("protocol")?.as_str().map(str::to_owned)
     });
     match declared {
-        Some(protocol) if protocol == PROTOCOL => {
-            // One that does not know the command refuses it.
-            let asked = judged(Command::new(staging.join(file)).args([KNOWS_TUF, "--help"]).timeout(wait))?;
-            let knows = asked.is_ok_and(|output| output.success()).then(|| KNOWS_TUF.to_owned());
-            Ok(Some(UpdaterInfo { path: file.to_owned(), protocol, knows: knows.into_iter().collect() }))
-        }
+        Some(protocol) if protocol == PROTOCOL => Ok(Some(UpdaterInfo { path: file.to_owned(), protocol })),
         _ => {
             site.report.info(&format!("{file} of this release is not a compatible updater: it is stored but not used"));
             Ok(None)

@@ -4,7 +4,7 @@
 use crate::run::environment::GUARD;
 use crate::run::writes;
 use protocol::Digest;
-use protocol::handover::{FAILED, KNOWS_TUF, PROTOCOL};
+use protocol::handover::{FAILED, PROTOCOL};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -110,6 +110,12 @@ fn limit(command: &Command) -> Duration {
     }
 }
 
+/// Whether an updater has the command `tuf`: another one refuses it.
+fn knows_tuf(updater: &Path) -> bool {
+    let asked = Program::new(updater).args(["tuf", "--help"]).env(GUARD, "1").timeout(STATUS).unprivileged();
+    asked.run_judged().is_ok_and(|ran| ran.is_ok_and(|output| output.success()))
+}
+
 /// The active version's updater, if it is compatible and not this very file.
 fn active_updater(cli: &Cli, context: &Context) -> Option<PathBuf> {
     // What cannot be looked at leaves the work to this one, which says so.
@@ -125,20 +131,20 @@ fn active_updater(cli: &Cli, context: &Context) -> Option<PathBuf> {
         fits.then_some((dir, manifest))
     })?;
     let updater = manifest.updater.filter(|updater| updater.protocol == PROTOCOL)?;
+    let path = dir.join(updater.path);
+    // What others may have put there is not for us to run, nor what they may exchange when we have looked.
+    let is_safe = trust::check_way(&context.layout, &context.layout.path_inside(&path)).is_ok();
+    if !is_safe || is_same_file(&path, &context.host.exe) || !path.exists() {
+        return None;
+    }
     let is_about_tuf = match &cli.command {
         Command::Enable(args) | Command::Pin(args) => args.tuf_root.is_some() || args.tuf_url.is_some(),
         command => matches!(command, Command::Tuf(_)),
     };
     // One that does not know the trust would install what nobody signed.
-    if (is_about_tuf || updates.spec().tuf_root.is_some()) && !updater.knows.iter().any(|word| word == KNOWS_TUF) {
+    if (is_about_tuf || updates.spec().tuf_root.is_some()) && !knows_tuf(&path) {
         let own = context.host.exe.display();
         context.report.info(&format!("the updater of {version} does not know TUF repositories; using {own}"));
-        return None;
-    }
-    let path = dir.join(updater.path);
-    // What others may have put there is not for us to run, nor what they may exchange when we have looked.
-    let is_safe = trust::check_way(&context.layout, &context.layout.path_inside(&path)).is_ok();
-    if !is_safe || is_same_file(&path, &context.host.exe) || !path.exists() {
         return None;
     }
     let failed = updates.status().failed_updaters.iter().filter(|failed| failed.count >= MAX_FAILURES);

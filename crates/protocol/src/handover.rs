@@ -4,9 +4,6 @@
 /// same files, same exit statuses (SPEC §4, §5).
 pub const PROTOCOL: &str = "rfd0169/1";
 
-/// A command that an updater must know to be handed any on a host that trusts a TUF repository: else it would install what nobody signed.
-pub const KNOWS_TUF: &str = "tuf";
-
 /// Variable that is set in another updater that was started in this one's place: it never hands over again.
 pub const GUARD: &str = "TELEPORT_UPDATE_REEXEC";
 

@@ -77,9 +77,6 @@ pub struct UpdaterInfo {
     pub path: String,
     /// What it declared, such as `rfd0169/1`.
     pub protocol: String,
-    /// Which further commands it knows that others may not.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub knows: Vec<String>,
 }
 
 /// One regular file.

@@ -34,8 +34,7 @@ fn version() -> (tempfile::TempDir, Manifest) {
 #[test]
 fn a_manifest_is_read_as_written_and_unknown_keys_are_tolerated() {
     let (dir, mut manifest) = version();
-    manifest.updater =
-        Some(UpdaterInfo { path: "bin/teleport-update".into(), protocol: "rfd0169/1".into(), knows: vec![] });
+    manifest.updater = Some(UpdaterInfo { path: "bin/teleport-update".into(), protocol: "rfd0169/1".into() });
     manifest.write(dir.path()).unwrap();
     assert_eq!(Manifest::read(dir.path()).unwrap(), manifest);
     let path = dir.path().join(MANIFEST);
