@@ -219,7 +219,7 @@ fn help_of_every_command() {
         .filter_map(|line| line.split_whitespace().next())
         .filter(|command| *command != "help")
         .collect();
-    assert_eq!(commands.len(), 13);
+    assert_eq!(commands.len(), 14);
     let all: String = commands
         .iter()
         .map(|command| {

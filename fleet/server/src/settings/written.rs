@@ -162,11 +162,12 @@ mod tests {
 
     #[test]
     fn every_key_is_taken_and_an_unknown_one_is_told_with_its_line() {
-        let text = "data: /d\nstore: postgres://f@h/d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\nenrolment: token\nreport_interval_seconds: 60\nwebhook_url: https://h/\nwebhook_secret_file: /w\noidc_issuer: https://i/\noidc_client_id: f\noidc_client_secret_file: /o\noidc_scopes: openid\noidc_claim: groups\noidc_roles: {sre: operator}\n";
+        let text = "data: /d\nstore: postgres://f@h/d\nlisten: 127.0.0.1:1\nmetrics: '[::1]:2'\ntls_cert: /c\ntls_key: /k\nplain: no\nbehind_proxy: on\npublic_addr: a:1\npackages: https://p/d\nready_file: /r\nadmin_socket: /s\nserver_version: 17.0.0\ncluster_name: c\nedition: oss\nenrolment: token\nreport_interval_seconds: 60\nwebhook_url: https://h/\nwebhook_secret_file: /w\ntuf_repository: /t\ntuf_online_key: /t/k\noidc_issuer: https://i/\noidc_client_id: f\noidc_client_secret_file: /o\noidc_scopes: openid\noidc_claim: groups\noidc_roles: {sre: operator}\n";
         let written = ServerFile::parse(text).unwrap();
         assert_eq!(text.lines().count(), KEYS.len());
         assert_eq!((written.plain, written.behind_proxy), (Some(false), Some(true)));
         assert_eq!(written.listen.unwrap().port(), 1);
+        assert!(written.tuf_repository.is_some() && written.tuf_online_key.is_some());
         assert!(written.edition.is_some() && written.server_version.is_some() && written.admin_socket.is_some());
         for (text, line, what) in [
             ("data: /d\nlistn: x\n", 2, "\"listn\" is no key"),
