@@ -110,7 +110,7 @@ take_python() {
 
 fatal=
 axe=
-api= tuf=
+api='' tuf=''
 kube=
 for group in "$@"; do
     case $group in
