@@ -58,11 +58,12 @@ const TAGS: [(&str, &str); 4] = [
     ("administration", "Tokens, and the data."),
 ];
 /// What stands in paths.
-const PLACES: [(&str, &str); 4] = [
+const PLACES: [(&str, &str); 5] = [
     ("{kind}", "path kind kind: The plural does as well."),
     ("{name}", "path name: Its name. Of a `fleet_channel` it may contain `/`."),
     ("{id}", "path id uuid: The host's UUID; one that was never seen is answered too."),
     ("{channel}", "path channel: Its name; it may contain `/`."),
+    ("{file}", "path file: Its name, as clients of TUF ask: `timestamp.json`, `1.root.json`."),
 ];
 
 const GRAPH_NOTE: &str = "Described for OpenShift's clients; errors are `{\"kind\",\"value\"}`. Fedora CoreOS's send `stream` and `basearch` in \
