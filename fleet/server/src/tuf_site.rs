@@ -37,6 +37,8 @@ struct Found {
     verdict: Option<Verdict>,
     /// Why hosts would not accept it, or it could not be refreshed.
     fault: Option<String>,
+    /// When it was looked at.
+    at: Option<Timestamp>,
 }
 
 /// What somebody must hear.
@@ -74,7 +76,7 @@ impl TufSite {
 
     /// What somebody must hear at `now`.
     pub(crate) fn alerts(&self, now: Timestamp) -> Vec<TufAlert> {
-        let Found { verdict, fault } = self.found();
+        let Found { verdict, fault, .. } = self.found();
         let mut alerts: Vec<TufAlert> = fault.into_iter().map(|fault| failed(&fault)).collect();
         for (role, end) in verdict.into_iter().flat_map(|verdict| verdict.ends) {
             let verb = match role.as_str() {
@@ -83,7 +85,8 @@ impl TufSite {
                 _ => continue,
             };
             let is_near = |days: &i64| end.duration_since(now) <= SignedDuration::from_hours(24 * days);
-            alerts.extend(EARLY.iter().filter(|days| is_near(days)).map(|days| {
+            // The nearer one alone, where both are past: they say the same.
+            alerts.extend(EARLY.iter().rfind(|days| is_near(days)).map(|days| {
                 let dir = self.place.dir.display();
                 let what = format!(
                     "The role {role} of the TUF repository ends at {end}, and then no host installs anything: `teleport-fleet {verb} {dir}`, \
@@ -109,19 +112,19 @@ impl TufSite {
             (Ok(_), Some(Err(error))) => Some(error),
             (Ok(_), _) => None,
         };
-        let before = self.found().fault;
-        if fault != before {
+        let before = self.found();
+        let told = before.at.map(|at| self.alerts(at)).unwrap_or_default();
+        if fault != before.fault {
             match &fault {
                 Some(fault) => tracing::error!(fault, "the TUF repository is not as it must be"),
                 None => tracing::info!("the TUF repository is as it must be again"),
             }
         }
-        let kept = self.found().verdict;
-        let verdict = checked.ok().or(kept);
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Found { verdict, fault };
-        for alert in self.alerts(now).iter().filter(|alert| alert.role.is_some()) {
-            tracing::warn!("{}", alert.what);
-        }
+        let found = Found { verdict: checked.ok().or(before.verdict), fault, at: Some(now) };
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        // Once each, not each ten minutes.
+        let is_new = |alert: &&TufAlert| alert.role.is_some() && told.iter().all(|told| told.key != alert.key);
+        self.alerts(now).iter().filter(is_new).for_each(|alert| tracing::warn!("{}", alert.what));
     }
 }
 

@@ -147,7 +147,7 @@ impl SiteRepository {
     }
 
     /// Where the files for hosts are.
-    pub fn metadata(&self) -> PathBuf {
+    fn metadata(&self) -> PathBuf {
         self.dir.join("metadata")
     }
 
