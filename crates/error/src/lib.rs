@@ -96,6 +96,7 @@ impl From<ParseError> for Error {
             Kind::Edition => Code::EditionUnknown,
             Kind::Arch => Code::WrongArchitecture,
             Kind::Digest => Code::ChecksumInvalid,
+            Kind::Installer => Code::InstallerRefused,
             Kind::Answer => Code::ClusterAnswer,
         };
         Self { code, what: error.what, advice: error.advice.map(str::to_owned), recorded: false }

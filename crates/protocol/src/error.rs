@@ -26,6 +26,8 @@ pub enum Kind {
     Digest,
     /// An answer to find.
     Answer,
+    /// An installer.
+    Installer,
 }
 
 impl ParseError {

@@ -9,6 +9,7 @@ pub mod edition;
 pub mod error;
 pub mod find;
 pub mod handover;
+pub mod installer;
 pub mod reason;
 pub mod report;
 pub mod revision;

@@ -115,6 +115,14 @@ codes! {
     TufUnlisted = "tuf_unlisted",
     /// The host's trusted root of TUF is missing or damaged.
     TufState = "tuf_state",
+    /// The settings do not let this installer act, or this updater does not know it.
+    InstallerRefused = "installer_refused",
+    /// The answer lacks what its installer needs.
+    TargetIncomplete = "target_incomplete",
+    /// The script is not there, is not root's alone, is not the one that is meant, or failed.
+    ScriptFailed = "script_failed",
+    /// The script ended with success, and the agent does not run the version.
+    ScriptNoEffect = "script_no_effect",
     /// SIGINT or SIGTERM.
     Interrupted = "interrupted",
     /// Any other failure of the operating system.

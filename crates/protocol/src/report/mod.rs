@@ -74,6 +74,12 @@ pub struct Report {
     /// The kernel's release.
     #[serde(default)]
     pub kernel: String,
+    /// Teleport's services that `teleport.yaml` enables, at most 16: `auth`, `proxy`, `node`, `app` and the like; empty: not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<String>,
+    /// What may install here ([`crate::installer::Installer`]), at most 16; empty: `update` alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub installers: Vec<String>,
     /// The host updates by itself.
     #[serde(default)]
     pub enabled: bool,
