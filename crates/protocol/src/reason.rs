@@ -10,7 +10,7 @@ use crate::Version;
 const MAX_CODE: usize = 40;
 
 /// Code, words, and what stands in place of their `{}` where names and numbers are not known.
-pub const WORDS: [(&str, &str, &str); 37] = [
+pub const WORDS: [(&str, &str, &str); 43] = [
     ("no_rollout", "there is no rollout", ""),
     ("disabled", "the mode is disabled: no host is allowed to update", ""),
     ("suspended", "the mode is suspended: no group starts, and no host is allowed to update", ""),
@@ -47,6 +47,12 @@ pub const WORDS: [(&str, &str, &str); 37] = [
     ("timed_out", "its update took too long", ""),
     ("unassigned", "it belongs to no group", ""),
     ("version_blocked", "the start version is blocked by its fleet_release{}", ""),
+    ("no_target", "no target of its entry fits this host{}", ""),
+    ("no_installer", "no installer of its entry may act on this host{}", ""),
+    ("recommended", "its entry recommends a version, and installs nothing", ""),
+    ("directive_disabled", "the version-directive is disabled", ""),
+    ("not_before", "the version-directive lets nobody go yet", ""),
+    ("directive_over", "the version-directive lets nobody go any more", ""),
     ("store_unavailable", "the server does not reach its store: until it does, no host is allowed to update", ""),
 ];
 

@@ -18,6 +18,21 @@ impl Version {
         self.0.cmp_precedence(&other.0).is_lt()
     }
 
+    /// X.0.0 of a major.
+    pub fn first_of(major: u64) -> Self {
+        Self(semver::Version::new(major, 0, 0))
+    }
+
+    /// Whether it is a pre-release, such as 17.0.0-rc.1.
+    pub fn is_prerelease(&self) -> bool {
+        !self.0.pre.is_empty()
+    }
+
+    /// The first two of its numbers.
+    pub fn major_minor(&self) -> [u64; 2] {
+        [self.0.major, self.0.minor]
+    }
+
     /// The first of its numbers.
     pub fn major(&self) -> u64 {
         self.0.major

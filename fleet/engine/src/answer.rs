@@ -1,10 +1,11 @@
 //! What a host is told, and why.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use protocol::Version;
+use protocol::installer::InstallerOrder;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;
@@ -12,8 +13,9 @@ use crate::host::{GroupPlace, Host, HostId};
 use crate::names::{Name, NameTable};
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::{WaitReason, Why};
-use crate::rollout::{GroupStatus, Rollout, State};
+use crate::rollout::{GroupStatus, Rollout, StartBlock, State};
 use crate::rollout_state::RolloutState;
+use crate::selection::Choice;
 use crate::step::{gate, pace, reasons};
 use crate::tally::{HostState, TallyContext};
 
@@ -37,6 +39,12 @@ pub struct HostAnswer {
     pub group: String,
     /// Why.
     pub reason: WaitReason,
+    /// What installs it, where that is not the updater's usual way (DIRECTIVES §4).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installer: Option<InstallerOrder>,
+    /// What else is known of the version that an installer is told.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
 }
 
 impl HostAnswer {
@@ -77,6 +85,8 @@ impl RolloutState {
                 attempt: 0,
                 group: String::new(),
                 reason,
+                installer: None,
+                attributes: BTreeMap::new(),
             });
         };
         let known = question.host.and_then(|id| fleet.host(id));
@@ -147,14 +157,17 @@ impl RolloutState {
 struct GroupView<'a> {
     rollout: &'a Rollout,
     look: TallyContext<'a>,
+    names: &'a NameTable,
     paused: Option<(Why, Option<Timestamp>)>,
+    stop: Option<(Why, Option<Timestamp>)>,
     answers: HashMap<MemberAnswer, HostAnswer>,
 }
 
 impl<'a> GroupView<'a> {
-    fn new(rollout: &'a Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
+    fn new(rollout: &'a Rollout, group: &'a GroupStatus, fleet: &'a Fleet, now: Timestamp) -> Self {
         let look = TallyContext::new(rollout, group, fleet, now);
-        Self { rollout, look, paused: pace::paused(rollout, group, now), answers: HashMap::new() }
+        let (paused, stop) = (pace::paused(rollout, group, now), rollout.stop(now));
+        Self { rollout, look, names: &fleet.names, paused, stop, answers: HashMap::new() }
     }
 
     fn answer_of(&mut self, host: &Host, fleet: &Fleet) -> &HostAnswer {
@@ -169,10 +182,8 @@ impl<'a> GroupView<'a> {
             state = HostState::Silent;
         }
         let verdict = self.verdict(Some(&heard), Some(state));
-        let (rollout, group, paused) = (self.rollout, self.look.group, &self.paused);
-        self.answers
-            .entry(verdict)
-            .or_insert_with_key(|verdict| verdict.answer(rollout, group, paused.as_ref(), &fleet.names))
+        let (rollout, group, stops) = (self.rollout, self.look.group, (self.paused.as_ref(), self.stop.as_ref()));
+        self.answers.entry(verdict).or_insert_with_key(|verdict| verdict.answer(rollout, group, stops, &fleet.names))
     }
 }
 
@@ -184,7 +195,11 @@ impl Rollout {
             return answer;
         }
         let reason = WaitReason { why: Why::Held, ..answer.reason };
-        HostAnswer { update: false, reason, ..answer }.with_start(self, true)
+        let group = self.group(place);
+        let start = group.map_or(&self.start, |group| self.start_of(group));
+        let target = group.and_then(|group| self.target_of(group, Choice::default())).unwrap_or(&self.target);
+        let block = group.map_or_else(|| self.start_block.clone(), |group| self.start_block_of(group));
+        HostAnswer { update: false, reason, ..answer }.with_start((start, target), block.as_ref(), true)
     }
 
     fn answer(
@@ -201,7 +216,10 @@ impl Rollout {
         let mut view = GroupView::new(self, group, fleet, now);
         match host {
             Some(host) => view.answer_of(host, fleet).clone(),
-            None => view.verdict(None, None).answer(self, group, view.paused.as_ref(), &fleet.names),
+            None => {
+                let stops = (view.paused.as_ref(), view.stop.as_ref());
+                view.verdict(None, None).answer(self, group, stops, &fleet.names)
+            }
         }
     }
 
@@ -226,9 +244,8 @@ impl Rollout {
         });
         let halted = self.groups.iter().find_map(|group| group.halt.as_ref());
         let held = host.is_some_and(|host| host.flags.is_held());
-        let (why, until) = match (self.mode, window) {
-            (Mode::Disabled, _) => (Why::Disabled, None),
-            (Mode::Suspended, _) => (Why::Suspended, None),
+        let (why, until) = match (self.stop(now), window) {
+            (Some(stop), _) => stop,
             _ if held => (Why::Held, None),
             _ if stop.is_some() => (stop.cloned().unwrap_or(Why::Held), None),
             (_, None) => (Why::Unassigned, None),
@@ -247,8 +264,15 @@ impl Rollout {
             attempt: 1,
             group: String::new(),
             reason: WaitReason { why, since: self.start_time, until },
+            installer: None,
+            attributes: BTreeMap::new(),
         };
-        if update || self.mode == Mode::Disabled { answer } else { answer.with_start(self, is_new(host)) }
+        let block = self.start_block.as_ref();
+        if update || self.mode == Mode::Disabled {
+            answer
+        } else {
+            answer.with_start((&self.start, &self.target), block, is_new(host))
+        }
     }
 }
 
@@ -260,10 +284,10 @@ fn is_new(host: Option<&Host>) -> bool {
 impl HostAnswer {
     /// With the version that hosts of `rollout` have before their turn. Where that is blocked, whoever `is_new` gets the last good
     /// one, where there is one, and is told why: who updates by the version alone must not go down to it.
-    fn with_start(self, rollout: &Rollout, is_new: bool) -> Self {
-        let block = rollout.start_block.as_ref().filter(|_| is_new);
-        let version = block.and_then(|block| block.instead.as_ref()).unwrap_or(&rollout.start).clone();
-        let target = Some(rollout.target.clone()).filter(|target| *target != version);
+    fn with_start(self, (start, target): (&Version, &Version), block: Option<&StartBlock>, is_new: bool) -> Self {
+        let block = block.filter(|_| is_new);
+        let version = block.and_then(|block| block.instead.as_ref()).unwrap_or(start).clone();
+        let target = Some(target.clone()).filter(|target| *target != version);
         let Some(block) = block else { return Self { version, target, ..self } };
         let why = Why::VersionBlocked { reason: block.reason.clone() };
         Self { version, target, update: false, reason: WaitReason { why, until: None, ..self.reason }, ..self }
@@ -276,6 +300,7 @@ struct MemberAnswer {
     is_target: bool,
     update: bool,
     is_new: bool,
+    choice: Choice,
     cause: Cause,
 }
 
@@ -288,6 +313,8 @@ enum Cause {
     FailedHere(Name),
     /// A freeze, or the clock.
     Paused,
+    /// What stops the whole rollout.
+    Stop,
     /// What holds for its group.
     Group,
 }
@@ -299,32 +326,32 @@ impl GroupView<'_> {
         let (is_target, update) = group.tells(rollout, look, host, state, was_told);
         let away = host.filter(|host| look.may_be_away(host));
         let (update, is_target) =
-            (update && away.is_none(), is_target && away.is_none_or(|away| away.version == look.target));
+            (update && away.is_none(), is_target && away.is_none_or(|away| away.version == look.target(away)));
         let is_new = is_new(host);
+        let choice = host.map_or_else(Choice::default, |host| host.choice);
+        let stays = |is_target: bool, cause: Cause| MemberAnswer { is_target, update: false, is_new, choice, cause };
         if rollout.mode == Mode::Disabled {
-            return MemberAnswer { is_target: true, update: false, is_new, cause: Cause::Plain(Why::Disabled) };
+            return stays(true, Cause::Plain(Why::Disabled));
         }
-        if rollout.mode == Mode::Suspended {
-            return MemberAnswer { is_target, update: false, is_new, cause: Cause::Plain(Why::Suspended) };
+        if self.stop.is_some() {
+            return stays(is_target, Cause::Stop);
         }
         if host.is_some_and(|host| host.flags.is_held()) {
-            return MemberAnswer {
-                is_target: is_target && was_told,
-                update: false,
-                is_new,
-                cause: Cause::Plain(Why::Held),
-            };
+            return stays(is_target && was_told, Cause::Plain(Why::Held));
+        }
+        if let Some(host) = host.filter(|host| host.flags.told_nothing) {
+            return stays(false, Cause::Plain(rollout.why_nothing(host, group, self.names)));
         }
         // A freeze, or the clock, keeps those that were not told yet.
         if self.paused.is_some() && update && !was_told {
-            return MemberAnswer { is_target: false, update: false, is_new, cause: Cause::Paused };
+            return stays(false, Cause::Paused);
         }
         let goes_back = group.state == State::RolledBack;
         let cause = match (host, state) {
-            (Some(host), Some(HostState::Updated)) if host.version == look.wanted && goes_back => {
+            (Some(host), Some(HostState::Updated)) if host.version == look.wanted(host) && goes_back => {
                 Cause::Plain(Why::WentBack)
             }
-            (Some(host), Some(HostState::Updated)) if host.version == look.wanted => Cause::Plain(Why::Updated),
+            (Some(host), Some(HostState::Updated)) if host.version == look.wanted(host) => Cause::Plain(Why::Updated),
             (Some(host), Some(HostState::Excluded)) if host.flags.pinned => Cause::Plain(Why::Pinned),
             (_, Some(HostState::Excluded)) => Cause::Plain(Why::HostDisabled),
             (Some(host), Some(HostState::Failed)) if group.halt.is_none() => Cause::FailedHere(look.failure_code(host)),
@@ -340,7 +367,7 @@ impl GroupView<'_> {
             }
             _ => Cause::Group,
         };
-        MemberAnswer { is_target, update, is_new, cause }
+        MemberAnswer { is_target, update, is_new, choice, cause }
     }
 }
 
@@ -349,21 +376,32 @@ impl MemberAnswer {
         &self,
         rollout: &Rollout,
         group: &GroupStatus,
-        paused: Option<&(Why, Option<Timestamp>)>,
+        (paused, stop): (Option<&(Why, Option<Timestamp>)>, Option<&(Why, Option<Timestamp>)>),
         names: &NameTable,
     ) -> HostAnswer {
         let because = |why: Why| WaitReason { why, since: group.reason.since, until: None };
-        let reason = match (self.cause.clone(), paused) {
-            (Cause::Paused, Some((why, until))) => WaitReason { until: *until, ..because(why.clone()) },
-            (Cause::Group | Cause::Paused, _) => group.reason.clone(),
-            (Cause::Plain(why), _) => because(why),
-            (Cause::FailedHere(code), _) => {
+        let until = |found: Option<&(Why, Option<Timestamp>)>| {
+            found.map_or_else(
+                || group.reason.clone(),
+                |(why, until)| WaitReason { until: *until, ..because(why.clone()) },
+            )
+        };
+        let reason = match self.cause.clone() {
+            Cause::Paused => until(paused),
+            Cause::Stop => until(stop),
+            Cause::Group => group.reason.clone(),
+            Cause::Plain(why) => because(why),
+            Cause::FailedHere(code) => {
                 let error = (!code.is_none()).then(|| names.text(code).to_owned());
                 because(Why::FailedHere { error })
             }
         };
+        let target = rollout.target_of(group, self.choice).unwrap_or(&rollout.target);
+        let is_told = self.is_target && self.update;
+        let attributes =
+            group.policy.target_of(self.choice).filter(|_| is_told).map(|target| target.attributes.clone());
         let answer = HostAnswer {
-            version: rollout.target.clone(),
+            version: target.clone(),
             target: None,
             update: self.update,
             jitter: group.policy.pace.jitter,
@@ -371,8 +409,12 @@ impl MemberAnswer {
             attempt: group.attempt,
             group: group.policy.name.clone(),
             reason,
+            installer: is_told.then(|| group.policy.order_of(self.choice, &rollout.rules)).flatten(),
+            attributes: attributes.unwrap_or_default(),
         };
-        if self.is_target { answer } else { answer.with_start(rollout, self.is_new) }
+        let block = rollout.start_block_of(group);
+        let versions = (rollout.start_of(group), target);
+        if self.is_target { answer } else { answer.with_start(versions, block.as_ref(), self.is_new) }
     }
 }
 
@@ -406,9 +448,9 @@ impl GroupStatus {
             State::Done if rollout.strategy == Strategy::TimeBased => (true, false),
             State::Done if self.done_while_halted => (was_told || state == Some(HostState::Updated), false),
             State::Done => (its_turn, its_turn),
-            State::RolledBack if rollout.start_block.is_some() => (false, false),
+            State::RolledBack if rollout.start_block_of(self).is_some() => (false, false),
             State::RolledBack => {
-                (false, host.is_none_or(|host| look.goes_back(host) && its_turn || host.version == look.wanted))
+                (false, host.is_none_or(|host| look.goes_back(host) && its_turn || host.version == look.wanted(host)))
             }
             State::Halted => (was_told || state == Some(HostState::Updated), false),
         }

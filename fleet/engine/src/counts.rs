@@ -32,6 +32,12 @@ pub struct Tally {
     pub(crate) counted_reported: u64,
     /// Timed out ones that count.
     pub(crate) counted_timed_out: u64,
+    /// Hosts that were told and fell silent, of those counted.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub counted_churned: u64,
+    /// Hosts of a sub-directive for whom it has nothing, or a recommendation alone.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub without: u64,
     /// Counted ones that were told and came to an end.
     pub counted_ended: u64,
     /// Heard of by a report within three intervals.
@@ -75,6 +81,11 @@ pub struct GroupEvidence {
     pub(crate) present: u64,
     /// See [`Tally::up_to_date`].
     pub(crate) up_to_date: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Tally {

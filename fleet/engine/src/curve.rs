@@ -80,7 +80,7 @@ impl<'a> Sketch<'a> {
         }
         match look.state(host) {
             HostState::Updated => {
-                let last = host.last().filter(|last| last.outcome == Outcome::Updated && last.to == look.wanted);
+                let last = host.last().filter(|last| last.outcome == Outcome::Updated && last.to == look.wanted(host));
                 let since = mark.and_then(|mark| mark.arrived).or(last.map(|last| last.at));
                 // Of one that came by another way it is not known when: it counts from the beginning on.
                 self.step(since.unwrap_or(self.begin)).updated += 1;

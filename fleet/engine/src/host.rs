@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::moment::Moment;
 use crate::names::Name;
 use crate::said::Said;
+use crate::selection::Choice;
 
 /// A host's UUID as a number.
 pub type HostId = u128;
@@ -114,12 +115,15 @@ pub struct Flags {
     /// An operator holds the group that it belongs to by name, which the rollout does not have.
     #[serde(skip)]
     pub held_by_group: bool,
+    /// Its sub-directive has nothing for it, or a recommendation alone.
+    #[serde(skip)]
+    pub told_nothing: bool,
 }
 
 impl Flags {
     /// Whether the host has no part in any rollout.
     pub(crate) fn excludes(self) -> bool {
-        self.pinned || self.disabled || self.is_held()
+        self.pinned || self.disabled || self.told_nothing || self.is_held()
     }
 
     /// Whether an operator holds the host, or its group.
@@ -182,6 +186,8 @@ pub struct Host {
     pub key: u64,
     /// Its group in the present rollout.
     pub place: GroupPlace,
+    /// Which target of that group it gets.
+    pub choice: Choice,
 }
 
 /// What came of a host's updates, apart from it: of many hosts there is none. 48 bytes.
@@ -229,7 +235,7 @@ impl Host {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum GroupPlace {
     /// To the group of this index.
-    Group(u16),
+    Group(u8),
     /// To none: RFD 0169's schedule without groups.
     Ungrouped,
     /// To none, and it waits to be assigned.

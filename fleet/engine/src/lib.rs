@@ -48,6 +48,7 @@ pub mod resource_set;
 pub mod rollout;
 pub mod rollout_state;
 mod said;
+pub mod selection;
 mod since;
 pub mod step;
 pub mod tally;

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::host::{HOSTNAME, Host};
 use crate::labels::Labelled;
 use crate::names::{Name, NameTable};
-use crate::policy::Members;
+use crate::policy::{Members, Selector};
+use crate::selection::{BUILD, Build};
 
 /// Managed Updates' group where nobody wrote one.
 pub(crate) const DEFAULT_GROUP: &str = "default";
@@ -74,6 +75,9 @@ impl MembershipFacts<'_> {
     }
 
     fn fits(&self, members: &Members) -> bool {
+        if !members.selectors.is_empty() {
+            return members.selectors.iter().any(|selector| self.is_selected(selector));
+        }
         let mut expressions = [&members.node, &members.instance].into_iter().flatten().peekable();
         if self.labels.is_none() && expressions.peek().is_none() {
             return false;
@@ -83,6 +87,37 @@ impl MembershipFacts<'_> {
 }
 
 impl<'a> MembershipFacts<'a> {
+    /// Whether all of a selector holds. Of whom no labels are known only a group is, and that it is one of all hosts.
+    fn is_selected(&self, selector: &Selector) -> bool {
+        let Selector { labels, services, group, expression, permit_prerelease: _ } = selector;
+        let is_known = self.labels.is_some();
+        let has = |(key, wanted): (&String, &String)| match (key.as_str(), wanted.as_str()) {
+            ("*", "*") => true,
+            (key, "*") => self.value(key).is_some(),
+            (key, wanted) => self.value(key) == Some(wanted),
+        };
+        let runs = |wanted: &[&str]| self.build().services().any(|service| wanted.contains(&service));
+        let fits_services = match services.as_slice() {
+            [] => !runs(&["auth", "proxy"]),
+            wanted => is_known && runs(&wanted.iter().map(String::as_str).collect::<Vec<_>>()),
+        };
+        let fits_labels = labels.iter().all(|pair| (is_known || pair.0 == "*") && has(pair));
+        let fits_group = group.as_ref().is_none_or(|group| group == self.group);
+        let fits_expression = expression.as_ref().is_none_or(|expression| is_known && expression.holds(self));
+        fits_labels && fits_services && fits_group && fits_expression
+    }
+
+    /// Whether a selector that takes it lets hosts on a pre-release go.
+    pub(crate) fn permits_prerelease(&self, members: Option<&Members>) -> bool {
+        let selectors = members.map(|members| members.selectors.as_slice()).unwrap_or_default();
+        selectors.iter().any(|selector| selector.permit_prerelease && self.is_selected(selector))
+    }
+
+    /// What it says of its build.
+    pub(crate) fn build(&self) -> Build<'a> {
+        self.value(BUILD).map(Build::read).unwrap_or_default()
+    }
+
     /// The value of a label, or of what stands for it.
     pub(crate) fn value(&self, key: &str) -> Option<&'a str> {
         let mut labels = self.names.said.pairs(self.labels.unwrap_or_default());

@@ -1,9 +1,9 @@
 //! The order of hosts in a rollout, and digests.
 
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::host::HostId;
-use crate::policy::GroupPolicy;
 
 /// A host's place: the first 64 bits of SHA-256 over its UUID and the rollout's id (FLEET §3). Ties are broken by UUID.
 pub fn key(host: HostId, rollout: u128) -> u64 {
@@ -26,7 +26,7 @@ pub(crate) fn rollout_id(seed: u64, number: u64, start: &str, target: &str) -> u
 }
 
 /// Tells a group's policy from another.
-pub(crate) fn digest_of(policy: &GroupPolicy) -> u64 {
+pub(crate) fn digest_of(policy: &impl Serialize) -> u64 {
     let text = serde_json::to_vec(policy).unwrap_or_default();
     first(&Sha256::digest(text))
 }

@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use protocol::Version;
+use protocol::installer::Installer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Blackout, Days, WindowOpening, Zone};
 use crate::labels::Expression;
 use crate::percent::Percent;
+use crate::selection::DirectiveTerms;
 
 /// Whether hosts are updated. The lower of two rules: disabled, then suspended, then enabled (Managed Updates v2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default, JsonSchema)]
@@ -82,6 +84,9 @@ pub struct Policy {
     pub unassigned: Unassigned,
     /// RFD 0169's schedule without groups, for hosts that belong to none.
     pub ungrouped: Option<Ungrouped>,
+    /// It is a directive's: its groups have targets of their own, and an entry that means the same goes on when others change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directive: Option<DirectiveTerms>,
 }
 
 impl Policy {
@@ -96,10 +101,9 @@ impl Policy {
         (shape.mode, shape.window) = (Mode::Enabled, SignedDuration::ZERO);
         let neutral = GroupPolicy::v2("", WindowOpening { days: Days::EVERY, hour: 0, zone: Zone::UTC });
         for group in shape.regular.iter_mut().chain(&mut shape.critical) {
-            group.pace = RolloutPace { canaries: group.pace.canaries, ..neutral.pace.clone() };
-            group.proof = neutral.proof.clone();
-            group.gate.blackout.clear();
+            *group = group.of_next_rollout(&neutral);
         }
+        shape.directive = shape.directive.map(|_| DirectiveTerms::default());
         shape
     }
 
@@ -111,7 +115,30 @@ impl Policy {
             (group.name.clone(), (pace, group.proof.clone(), group.gate.blackout.clone()))
         };
         let groups = |groups: &[GroupPolicy]| groups.iter().map(of_group).collect::<BTreeMap<_, _>>();
-        (self.mode, self.window, groups(&self.regular), groups(&self.critical))
+        (self.mode, self.window, groups(&self.regular), groups(&self.critical), self.directive.clone())
+    }
+}
+
+impl GroupPolicy {
+    /// Most targets (DIRECTIVES §2).
+    pub const MOST_TARGETS: usize = 20;
+    /// Most installers.
+    pub const MOST_INSTALLERS: usize = 8;
+    /// Most selectors.
+    pub const MOST_SELECTORS: usize = 50;
+
+    /// What of it acts only with the next rollout; pace, proof and freezes are those of `neutral`.
+    fn of_next_rollout(&self, neutral: &Self) -> Self {
+        let mut shape = self.clone();
+        shape.pace = RolloutPace { canaries: self.pace.canaries, ..neutral.pace.clone() };
+        shape.proof = neutral.proof.clone();
+        shape.gate.blackout.clear();
+        shape
+    }
+
+    /// Whether it means what `other` means, but for what acts with the next step.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        self.of_next_rollout(other) == other.of_next_rollout(other)
     }
 }
 
@@ -154,6 +181,15 @@ pub struct GroupPolicy {
     pub name: String,
     /// Labels that make a host a member; both given: both hold. `None`: by the name that the host declares.
     pub members: Option<Members>,
+    /// Versions that its hosts may get, of which each gets the first that fits it (DIRECTIVES §2); empty: the rollout's target.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<Target>,
+    /// What installs them, of which a host gets the first that it knows; empty: `update`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub installers: Vec<Installer>,
+    /// What its hosts run before their turn, and go back to; `None`: the rollout's start version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Version>,
     /// When it may start.
     pub gate: Gate,
     /// How many hosts at once.
@@ -162,13 +198,46 @@ pub struct GroupPolicy {
     pub proof: Proof,
 }
 
-/// Members by label (RFD 0169).
+/// A version that hosts of a group may get.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// The version.
+    pub version: Version,
+    /// What else is known of it: `arch`, `edition`, `fips`, `length`, `sha256`, and whatever installers are given.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// Whom a sub-directive takes. All of it holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Selector {
+    /// Labels with these values; `*` as a value: any, and `'*': '*'`: every host.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// One of these services runs; empty: neither `auth` nor `proxy` does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<String>,
+    /// The group that the host declares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// An expression about its labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expression: Option<Expression>,
+    /// Hosts that run a pre-release are let go too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub permit_prerelease: bool,
+}
+
+/// Members by label (RFD 0169).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Members {
     /// `node_labels_expression`.
     pub node: Option<Expression>,
     /// `instance_labels_expression`.
     pub instance: Option<Expression>,
+    /// A sub-directive's, any of which holds; empty: the expressions decide.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub selectors: Vec<Selector>,
 }
 
 /// When a group may start.
@@ -176,6 +245,9 @@ pub struct Members {
 pub struct Gate {
     /// Days, hour and time zone of its window.
     pub opening: WindowOpening,
+    /// It has no window: the opening does not count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_any_time: bool,
     /// Whole hours since the start of the group before it ([`Strategy::HaltOnError`]).
     pub wait_hours: u32,
     /// Whole hours since the group before it, or those that it requires, were done.
@@ -219,6 +291,9 @@ pub struct RolloutPace {
 pub struct Rate {
     /// In the first hour.
     pub base: u32,
+    /// In place of the base: so much of the hosts that count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Percent>,
     /// It is multiplied by this after each hour with success and without failure, in hundredths: 200 doubles it.
     pub factor_hundredths: u32,
     /// Never more than this.
@@ -236,6 +311,12 @@ pub struct Proof {
     pub max_failed: Percent,
     /// More hosts that timed out than this halt it.
     pub max_timeout: Percent,
+    /// More hosts that were told and fell silent than this halt it.
+    #[serde(default = "everybody", skip_serializing_if = "is_everybody")]
+    pub max_churned: Percent,
+    /// Fewer such hosts than this halt nothing.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub min_churned: u32,
     /// More failed hosts than this, of those that ended, halt it.
     pub max_failed_of_ended: Percent,
     /// Fewer failed hosts than this halt nothing.
@@ -246,6 +327,20 @@ pub struct Proof {
     pub max_silent: Percent,
     /// What a halt does.
     pub on_halt: OnHalt,
+}
+
+const fn everybody() -> Percent {
+    Percent::ALL
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_everybody(percent: &Percent) -> bool {
+    *percent == Percent::ALL
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_none(number: &u32) -> bool {
+    *number == 0
 }
 
 /// What a halt does.

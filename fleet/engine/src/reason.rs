@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::host::NamedHost;
+use crate::selection::Misfit;
 
 /// Who can change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -188,6 +189,24 @@ pub enum Why {
     } = "version_blocked",
     /// The server has not reached its store.
     StoreUnavailable = "store_unavailable",
+    /// No target of its sub-directive fits the host.
+    NoTarget {
+        /// Why not, of each.
+        targets: Vec<Misfit>,
+    } = "no_target",
+    /// No installer of its sub-directive may act on the host.
+    NoInstaller {
+        /// Why not, of each.
+        installers: Vec<Misfit>,
+    } = "no_installer",
+    /// Its sub-directive recommends, and installs nothing (`notify`).
+    Recommended = "recommended",
+    /// The directive is disabled.
+    DirectiveDisabled = "directive_disabled",
+    /// The directive lets nobody go yet.
+    NotBefore = "not_before",
+    /// The directive lets nobody go any more.
+    DirectiveOver = "directive_over",
 }
 }
 
@@ -199,6 +218,8 @@ pub enum HaltRule {
     FailedThreshold = "failed_threshold",
     /// More hosts timed out than allowed.
     TimeoutThreshold = "timeout_threshold",
+    /// Too many were told and fell silent.
+    ChurnThreshold = "churn_threshold",
     /// A canary failed or timed out.
     CanaryFailed = "canary_failed",
     /// Hosts failed after the group was done.
@@ -246,7 +267,7 @@ impl HaltRule {
 
     /// Whether it is by what hosts said or did, late ones too: no person and no other program stopped them.
     pub fn is_by_hosts(self) -> bool {
-        self.is_of_failures() || self == Self::TimeoutThreshold
+        self.is_of_failures() || matches!(self, Self::TimeoutThreshold | Self::ChurnThreshold)
     }
 }
 
@@ -267,6 +288,7 @@ impl Why {
             | Self::SoakHours { .. }
             | Self::Blackout { .. }
             | Self::Rate { .. }
+            | Self::NotBefore
             | Self::Empty
             | Self::StoreUnavailable => Who::Time,
             Self::PreviousGroupsNotDone { .. }
@@ -285,6 +307,11 @@ impl Why {
             | Self::WentBack
             | Self::Done => Who::Hosts,
             Self::NoRollout
+            | Self::NoTarget { .. }
+            | Self::NoInstaller { .. }
+            | Self::Recommended
+            | Self::DirectiveDisabled
+            | Self::DirectiveOver
             | Self::Disabled
             | Self::Suspended
             | Self::Approval { .. }

@@ -79,7 +79,7 @@ impl Fleet {
         Some(HostRecord {
             id,
             update_id: host.update_id,
-            labels: self.labels(host).collect(),
+            labels: self.said(host).collect(),
             hostname: self.names.said.name(host.said).to_owned(),
             declared: text(host.declared),
             assigned: text(host.assigned),
@@ -128,7 +128,8 @@ impl Fleet {
             let stays = stays.and_then(|(_, group)| rollout.place_named(group));
             host.place = stays.unwrap_or_else(|| rollout.place_of(&host, &self.names));
             host.key = order::key(host.id, rollout.id);
-            host.is_below_start = is_below(Some(self.names.text(host.version)), rollout);
+            (host.choice, host.flags.told_nothing) = rollout.choose(&host, host.place, &self.names);
+            host.is_below_start = is_below(Some(self.names.text(host.version)), rollout, host.place);
             host.flags.held_by_group = self.is_held_by_group(&host);
         }
         match self.at(host.id) {

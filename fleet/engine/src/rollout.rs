@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
+use protocol::installer::Installer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +16,10 @@ use crate::listening::{Listening, ListeningClock};
 use crate::membership::{Membership, MembershipFacts, Rule};
 use crate::moment::Moment;
 use crate::names::NameTable;
-use crate::policy::{GroupPolicy, Mode, Schedule, Strategy, Unassigned, Ungrouped};
+use crate::order;
+use crate::policy::{GroupPolicy, Mode, Schedule, Selector, Strategy, Unassigned, Ungrouped};
 use crate::reason::{HaltRule, WaitReason, Why};
+use crate::selection::{Choice, Chooser, DirectiveTerms, TargetRules};
 
 named! { name[] self:
 /// State of a group, and of a rollout (Managed Updates v2, and `halted`).
@@ -278,8 +281,14 @@ pub struct Rollout {
     /// It is blocked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_block: Option<StartBlock>,
-    /// The version after.
+    /// The version after; of a directive the highest of its targets.
     pub target: Version,
+    /// When its directive lets hosts go at all; `None`: it is of no directive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directive: Option<DirectiveTerms>,
+    /// By what its groups' targets are chosen.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub rules: TargetRules,
     /// How soon.
     pub schedule: Schedule,
     /// The lower of the modes of policy and version.
@@ -305,7 +314,97 @@ pub struct Rollout {
     pub clock: ListeningClock,
 }
 
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 impl Rollout {
+    /// The version that hosts of `group` get by this choice; `None`: nothing.
+    pub fn target_of<'a>(&'a self, group: &'a GroupStatus, choice: Choice) -> Option<&'a Version> {
+        if group.policy.targets.is_empty() {
+            return Some(&self.target);
+        }
+        group.policy.target_of(choice).map(|target| &target.version)
+    }
+
+    /// The version that hosts of `group` run before their turn, and go back to.
+    pub fn start_of<'a>(&'a self, group: &'a GroupStatus) -> &'a Version {
+        group.policy.start.as_ref().unwrap_or(&self.start)
+    }
+
+    /// Why nobody goes back to the start version of `group`, nor is given it anew.
+    pub(crate) fn start_block_of(&self, group: &GroupStatus) -> Option<StartBlock> {
+        let Some(start) = &group.policy.start else { return self.start_block.clone() };
+        let reason = self.rules.blocks.get(&start.to_string())?.clone();
+        Some(StartBlock { reason, instead: None })
+    }
+
+    /// Tells what a directive's groups mean from what others mean; 0: it is of no directive.
+    pub(crate) fn digest_of_directive(&self) -> u64 {
+        if self.directive.is_none() {
+            return 0;
+        }
+        let groups: Vec<&GroupPolicy> = self.groups.iter().map(|group| &group.policy).collect();
+        order::digest_of(&(groups, &self.rules, &self.target)).max(1)
+    }
+
+    /// The versions of groups that have their own.
+    pub(crate) fn versions_of_groups(&self) -> impl Iterator<Item = &Version> {
+        self.groups
+            .iter()
+            .flat_map(|group| group.policy.targets.iter().map(|target| &target.version).chain(&group.policy.start))
+    }
+
+    /// What nobody may be told at all for, whatever groups say; and until when.
+    pub(crate) fn stop(&self, now: Timestamp) -> Option<(Why, Option<Timestamp>)> {
+        match self.mode {
+            Mode::Disabled => Some((Why::Disabled, None)),
+            Mode::Suspended => Some((Why::Suspended, None)),
+            Mode::Enabled => self.directive.as_ref()?.stop(now),
+        }
+    }
+
+    /// Whether the windows of `group` do not count.
+    pub(crate) fn is_without_window(&self, group: &GroupStatus) -> bool {
+        self.without_windows || group.policy.gate.at_any_time
+    }
+
+    /// What `host` gets of the group at `place`, and whether that is to tell it nothing.
+    pub(crate) fn choose(&self, host: &Host, place: GroupPlace, names: &NameTable) -> (Choice, bool) {
+        let group = self.group(place).filter(|group| !group.policy.targets.is_empty());
+        let Some(group) = group else { return (Choice::default(), false) };
+        let choice = self.with_chooser(host, group, names, |chooser| chooser.choose(&group.policy));
+        let recommends = || group.policy.installer_of(choice) == Some(Installer::Notify);
+        (choice, !choice.is_some() || recommends())
+    }
+
+    /// Why `host` is told nothing by its group.
+    pub fn why_nothing(&self, host: &Host, group: &GroupStatus, names: &NameTable) -> Why {
+        if host.choice.is_some() {
+            return Why::Recommended;
+        }
+        self.with_chooser(host, group, names, |chooser| chooser.why_none(&group.policy))
+    }
+
+    fn with_chooser<T>(
+        &self,
+        host: &Host,
+        group: &GroupStatus,
+        names: &NameTable,
+        ask: impl FnOnce(&Chooser<'_>) -> T,
+    ) -> T {
+        let facts = MembershipFacts::of(host, host.declared, names);
+        let version = names.text(host.version).parse::<Version>().ok();
+        let under_way = host.last().filter(|last| last.outcome.is_under_way()).map(|last| names.text(last.to));
+        ask(&Chooser {
+            version: version.as_ref(),
+            goes_to: under_way,
+            build: facts.build(),
+            permits_prerelease: facts.permits_prerelease(group.policy.members.as_ref()),
+            rules: &self.rules,
+        })
+    }
+
     /// The listening clock at `now`.
     pub fn listening(&self, now: Timestamp) -> Listening<'_> {
         self.clock.at(now)
@@ -401,17 +500,24 @@ impl Rollout {
 
     /// Whether a group may take hosts by their names, of which each has its own.
     pub(crate) fn asks_for_hostnames(&self) -> bool {
-        self.expressions().any(|expression| expression.text().contains(HOSTNAME))
+        let selects = |selector: &Selector| selector.labels.contains_key(HOSTNAME);
+        self.selectors().any(selects) || self.expressions().any(|expression| expression.text().contains(HOSTNAME))
     }
 
     /// Whether a group may take hosts by their labels.
     pub(crate) fn asks_for_labels(&self) -> bool {
-        self.expressions().any(Expression::asks_for_labels)
+        self.selectors().next().is_some() || self.expressions().any(Expression::asks_for_labels)
+    }
+
+    fn selectors(&self) -> impl Iterator<Item = &Selector> {
+        let members = self.groups.iter().filter_map(|group| group.policy.members.as_ref());
+        members.flat_map(|members| &members.selectors)
     }
 
     fn expressions(&self) -> impl Iterator<Item = &Expression> {
         let members = self.groups.iter().filter_map(|group| group.policy.members.as_ref());
-        members.flat_map(|members| [&members.node, &members.instance]).flatten()
+        let of_selectors = self.selectors().filter_map(|selector| selector.expression.as_ref());
+        members.flat_map(|members| [&members.node, &members.instance]).flatten().chain(of_selectors)
     }
 
     /// Who belongs to which of its groups, of which these are `held`.
@@ -428,7 +534,7 @@ impl Rollout {
 }
 
 fn index(number: usize) -> GroupPlace {
-    u16::try_from(number).map_or(GroupPlace::Nowhere, GroupPlace::Group)
+    u8::try_from(number).map_or(GroupPlace::Nowhere, GroupPlace::Group)
 }
 
 impl GroupStatus {

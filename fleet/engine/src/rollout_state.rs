@@ -15,6 +15,7 @@ use crate::policy::{GroupPolicy, Members, Mode, Policy, RolloutTarget, Schedule,
 use crate::reason::{HaltRule, Why};
 use crate::resource::default_group;
 use crate::rollout::{Rollout, StartBlock};
+use crate::selection::TargetRules;
 
 /// What is wanted, what is stopped, and the rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -29,6 +30,12 @@ pub struct RolloutState {
     /// Why nobody new gets these versions, whatever they are to the rollout.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub blocks: BTreeMap<String, String>,
+    /// By what a directive's targets are chosen; empty without one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub rules: TargetRules,
+    /// The highest nonce of a directive that was active; 0: none was.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nonce: u64,
     /// What operators stopped.
     pub holds: Holds,
     /// Who wrote the target, where that is known.
@@ -55,6 +62,10 @@ pub struct RolloutState {
     /// Which time counts.
     #[serde(default)]
     pub clock: ListeningClock,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -248,6 +259,14 @@ impl RolloutState {
         groups.for_each(|group| group.attempts_lost = true);
     }
 
+    /// Whether a directive has `version` already.
+    pub(crate) fn has_target(&self, version: &Version) -> bool {
+        let groups = self.policy.iter().flat_map(Policy::all_groups);
+        groups
+            .flat_map(|group| group.targets.iter().map(|target| &target.version).chain(&group.start))
+            .any(|known| known == version)
+    }
+
     /// The highest number of a rollout that may have been given.
     pub fn given(&self) -> u64 {
         self.number.max(self.numbers_lost)
@@ -364,6 +383,7 @@ impl Policy {
             critical: Vec::new(),
             unassigned: Unassigned::Last,
             ungrouped: None,
+            directive: None,
         }
     }
 

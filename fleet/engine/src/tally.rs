@@ -9,7 +9,9 @@ use crate::host::{Host, HostFailure, Last, Mark, Outcome};
 use crate::listening::{Listening, heard_every};
 use crate::moment::Moment;
 use crate::names::Name;
+use crate::policy::GroupPolicy;
 use crate::rollout::{Cursor, FormerCourse, GroupStatus, State};
+use crate::selection::Choice;
 
 named! { name[] self:
 /// A host's state in a rollout; the first that holds (FLEET §3).
@@ -53,6 +55,32 @@ const STALLED_AFTER: u32 = 3_600;
 /// write, clocks that differ, and the report of who began.
 const ANSWERS_LAST: u32 = 45;
 
+/// The names of a group's versions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GroupVersions {
+    start: Name,
+    /// By the place of a target, as a choice has it.
+    targets: [Name; GroupPolicy::MOST_TARGETS],
+}
+
+impl GroupVersions {
+    pub(crate) fn new(start: Name, names: impl IntoIterator<Item = Name>) -> Self {
+        let mut targets = [Name::NONE; GroupPolicy::MOST_TARGETS];
+        targets.iter_mut().zip(names).for_each(|(target, name)| *target = name);
+        Self { start, targets }
+    }
+
+    /// Those that are there.
+    pub(crate) fn names(&self) -> impl Iterator<Item = Name> {
+        [self.start].into_iter().chain(self.targets).filter(|name| !name.is_none())
+    }
+
+    /// The target of this choice; none: there is none.
+    pub(crate) fn target(&self, choice: Choice) -> Name {
+        choice.target().and_then(|at| self.targets.get(at)).copied().unwrap_or(Name::NONE)
+    }
+}
+
 /// The view of one group at one time, from which states of its hosts are derived.
 #[derive(Debug, Clone, Copy)]
 pub struct TallyContext<'a> {
@@ -60,12 +88,8 @@ pub struct TallyContext<'a> {
     pub rollout: u64,
     /// The group.
     pub group: &'a GroupStatus,
-    /// The version that its hosts shall run: the target, or where they go back, the start version.
-    pub wanted: Name,
-    /// The rollout's start version.
-    pub start: Name,
-    /// The rollout's target.
-    pub target: Name,
+    /// What its hosts run before their turn, and get.
+    pub(crate) versions: GroupVersions,
     /// The name of [`BY_HAND`]; `None`: no host has that code.
     pub(crate) by_hand: Option<Name>,
     /// The names of those codes; `None`: no host has it.
@@ -85,6 +109,21 @@ pub struct TallyContext<'a> {
 }
 
 impl TallyContext<'_> {
+    /// The version that `host` shall run: its target, or where its group goes back, the start version.
+    pub fn wanted(&self, host: &Host) -> Name {
+        if self.is_going_back() { self.versions.start } else { self.target(host) }
+    }
+
+    /// What it runs before its turn.
+    pub(crate) fn start(&self) -> Name {
+        self.versions.start
+    }
+
+    /// The version that it gets; none: it gets nothing.
+    pub(crate) fn target(&self, host: &Host) -> Name {
+        self.versions.target(host.choice)
+    }
+
     /// What the present rollout did to `host`, in the direction in which the group goes now. What it was told before the group turned
     /// round, and did not do, is over.
     pub fn mark(&self, host: &Host) -> Option<Mark> {
@@ -106,7 +145,7 @@ impl TallyContext<'_> {
 
     /// The version that a host was told which has a mark.
     pub(crate) fn told_version(&self, host: &Host) -> Name {
-        if host.told_back { self.start } else { self.target }
+        if host.told_back { self.versions.start } else { self.target(host) }
     }
 
     /// The host's state.
@@ -116,7 +155,7 @@ impl TallyContext<'_> {
             _ if !host.flags.excludes() => state,
             // What came of an attempt stays in its counts, and who is on the way arrives, whatever is decided of the host since.
             HostState::Failed | HostState::TimedOut => state,
-            HostState::Told if host.flags.is_held() || is_under_way(host, self.wanted) => state,
+            HostState::Told if host.flags.is_held() || is_under_way(host, self.wanted(host)) => state,
             _ => HostState::Excluded,
         }
     }
@@ -172,6 +211,13 @@ impl TallyContext<'_> {
         self.listening.is_over(host.heard, silent_after(self.listening.heard_every))
     }
 
+    /// It was told, and has not been seen for three report intervals since.
+    pub fn has_churned(&self, host: &Host, state: HostState) -> bool {
+        let since =
+            |mark: Mark| self.listening.is_over(host.heard.max(mark.told), silent_after(self.listening.heard_every));
+        state == HostState::Told && self.mark(host).is_some_and(since)
+    }
+
     /// It is silent soon, or is, and has a slot that it loses by that.
     pub(crate) fn is_nearly_silent(&self, host: &Host) -> bool {
         let has_slots = self.group.is_capped() || self.group.state == State::Canary;
@@ -203,12 +249,12 @@ impl TallyContext<'_> {
 
     /// It reports that it runs the wanted version, and no change goes on.
     fn is_updated(&self, host: &Host) -> bool {
-        runs(host, self.wanted)
+        runs(host, self.wanted(host))
     }
 
     /// It reported in this attempt that it came to the wanted version.
     fn has_updated(&self, host: &Host) -> bool {
-        let is_news = |last: &Last| last.to == self.wanted && last.at >= self.group.attempt_began;
+        let is_news = |last: &Last| last.to == self.wanted(host) && last.at >= self.group.attempt_began;
         host.last().is_some_and(|last| last.outcome == Outcome::Updated && is_news(&last))
     }
 
@@ -217,7 +263,7 @@ impl TallyContext<'_> {
     fn is_on_the_way(&self, host: &Host) -> bool {
         let Some(mark) = self.mark(host) else { return false };
         let is_here =
-            mark.arrived.is_none_or(|arrived| arrived >= self.group.attempt_began || host.version == self.wanted);
+            mark.arrived.is_none_or(|arrived| arrived >= self.group.attempt_began || host.version == self.wanted(host));
         let is_of_this_attempt = mark.told >= self.group.attempt_began && mark.arrived.is_none();
         if self.is_going_back() { is_of_this_attempt } else { is_here }
     }
@@ -234,7 +280,7 @@ impl TallyContext<'_> {
             return Some(failure.at);
         }
         let arrived = self.mark(host)?.arrived?;
-        (arrived >= self.group.attempt_began && host.version != self.wanted).then_some(host.heard)
+        (arrived >= self.group.attempt_began && host.version != self.wanted(host)).then_some(host.heard)
     }
 
     /// What it reported of the wanted version since it was told.
@@ -242,7 +288,7 @@ impl TallyContext<'_> {
         // One from before it was told again was of another try.
         let mark = self.mark(host);
         let is_new = |at: Moment| mark.is_none_or(|mark| at >= mark.told);
-        host.failure().filter(|failure| failure.to == self.wanted && is_new(failure.at))
+        host.failure().filter(|failure| failure.to == self.wanted(host) && is_new(failure.at))
     }
 
     /// The error code with which the wanted version failed, or [`BY_HAND`]; none: it failed without one, as by silence. Not of its
@@ -347,8 +393,8 @@ impl TallyContext<'_> {
     fn may_go_the_other_way(&self, host: &Host) -> bool {
         let group = self.group;
         let may_go = |course: &FormerCourse| {
-            let wanted = if course.group.state == State::RolledBack { self.start } else { self.target };
-            let then = TallyContext { group: &course.group, wanted, is_frozen: false, ..*self };
+            let then = TallyContext { group: &course.group, is_frozen: false, ..*self };
+            let wanted = then.wanted(host);
             let may_be_told = self.now <= course.end.after(ANSWERS_LAST) && !self.has_come_since(host, course);
             (may_be_told || is_under_way(host, wanted)) && then.state(host) == HostState::LetGo
         };
@@ -372,7 +418,7 @@ impl TallyContext<'_> {
     /// It is told nothing new: nobody knows whether it was told to go the other way; or it was, from what the group goes to, and a word
     /// to stay would send it back if the group turned again.
     pub(crate) fn may_be_away(&self, host: &Host) -> bool {
-        let may_have_gone = || host.version == self.wanted && self.goes_the_other_way(host);
+        let may_have_gone = || host.version == self.wanted(host) && self.goes_the_other_way(host);
         let has_turned = !self.group.courses.is_empty() && self.group.is_capped();
         has_turned && (may_have_gone() || self.may_go_the_other_way(host))
     }
@@ -414,7 +460,7 @@ impl TallyContext<'_> {
     /// target one below the start version stays: going back would take it up.
     pub fn goes_back(&self, host: &Host) -> bool {
         let was_told = self.any_mark(host).is_some_and(|mark| mark.arrived.is_none());
-        let has_target = !host.version.is_none() && host.version == self.target;
+        let has_target = !host.version.is_none() && host.version == self.target(host);
         has_target || (!host.is_below_start && (host.version.is_none() || was_told))
     }
 
@@ -467,7 +513,10 @@ impl Tally {
         }
         let is_counted = look.is_counted(host);
         match state {
-            HostState::Excluded => self.excluded += 1,
+            HostState::Excluded => {
+                self.excluded += 1;
+                self.without += u64::from(host.flags.told_nothing);
+            }
             HostState::Updated => self.updated += 1,
             HostState::Failed => self.fail(look.by_hand == Some(look.failure_code(host))),
             HostState::TimedOut => self.timed_out += 1,
@@ -483,6 +532,7 @@ impl Tally {
             self.counted_failed += u64::from(state == HostState::Failed);
             self.counted_reported += u64::from(state == HostState::Failed && is_proven && look.may_send_back(host));
             self.counted_timed_out += u64::from(state == HostState::TimedOut);
+            self.counted_churned += u64::from(look.has_churned(host, state));
             let has_ended = match state {
                 HostState::Updated => was_told || look.has_updated(host),
                 HostState::Failed => true,
@@ -492,7 +542,7 @@ impl Tally {
             self.counted_ended += u64::from(has_ended);
         }
         let is_present = look.is_present(host) && state != HostState::Excluded;
-        let is_up_to_date = is_present && runs(host, look.target);
+        let is_up_to_date = is_present && runs(host, look.target(host));
         self.present += u64::from(is_present);
         self.up_to_date += u64::from(is_up_to_date);
         if is_counted {

@@ -3,9 +3,11 @@
 use fleet_engine::fleet::{HostChange, HostReport};
 use fleet_engine::host::HostId;
 use fleet_engine::plain::{cleaned, is_unsafe};
+use fleet_engine::selection::{BUILD, Build};
 use fleet_wire::answers::ids;
 use fleet_wire::api::{ApiError, Code};
 use protocol::Version;
+use protocol::installer::MAX_NAMED;
 use protocol::report::{
     JOIN_HEADER, Key, MAX_BODY, MAX_LABEL, MAX_LABELS, MAX_NUMBER, Report, SIGNATURE_HEADER, SignedQuestion,
     SignedReport, question_message, report_message,
@@ -63,12 +65,17 @@ impl ReportBody {
             to: plain(&change.to).to_owned(),
             code: change.code.clone(),
         });
+        let mut labels = labels.clone();
+        let build = self.build();
+        if !build.is_empty() {
+            labels.insert(BUILD.to_owned(), build);
+        }
         HostReport {
             host: self.host,
             update_id: ids::uuid(&self.report.update_id).unwrap_or(0),
             group: Some(group.clone()),
             version: self.report.versions.present().map(|version| plain(version).to_owned()),
-            labels: Some(labels.clone()),
+            labels: Some(labels),
             hostname: Some(hostname.clone()),
             pinned: Some(*pinned),
             disabled: Some(!enabled),
@@ -76,6 +83,15 @@ impl ReportBody {
             last: change,
             is_of_before: false,
         }
+    }
+}
+
+impl ReportBody {
+    /// What the host says of its build, by which targets are chosen.
+    fn build(&self) -> String {
+        let Report { arch, edition, services, installers, .. } = &self.report;
+        let (services, installers) = (services.join(","), installers.join(","));
+        Build { arch, edition, services: &services, installers: &installers }.text()
     }
 }
 
@@ -135,12 +151,19 @@ fn checked(report: &mut Report) -> Result<HostId, String> {
         return Err(format!("epoch and sequence are at most {MAX_NUMBER}"));
     }
     labels(report)?;
-    let Report { hostname, versions, time, group, edition, updater, arch, os, kernel, .. } = report;
+    let Report { hostname, versions, time, group, edition, updater, arch, os, kernel, services, installers, .. } =
+        report;
     let version = [&mut versions.installed, &mut versions.running, &mut versions.previous, &mut versions.desired];
     for (name, text) in ["installed", "running", "previous", "desired"].into_iter().zip(version) {
         if !text.is_empty() && text.parse::<Version>().is_err() {
             return Err(format!("versions.{name} is no version"));
         }
+    }
+    for (name, list) in [("services", services), ("installers", installers)] {
+        if list.len() > MAX_NAMED {
+            return Err(format!("{name} has more than {MAX_NAMED} items"));
+        }
+        list.iter_mut().try_for_each(|text| bound(name, text, MAX_TEXT))?;
     }
     let texts = [hostname, time, group, edition, updater, arch, os, kernel];
     let names = ["hostname", "time", "group", "edition", "updater", "arch", "os", "kernel"];

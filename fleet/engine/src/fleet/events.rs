@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use protocol::report::code::{self, SENDS_NOBODY_BACK};
 
 use super::{Fleet, is_below};
-use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark, Outcome};
+use crate::host::{ArrivalNumber, EnrolmentMark, Flags, GroupPlace, Host, HostFailure, HostId, Last, Mark, Outcome};
 use crate::index::Index;
 use crate::moment::Moment;
 use crate::names::Name;
@@ -80,6 +80,7 @@ impl Fleet {
         if let Some(rollout) = rollout {
             host.key = order::key(id, rollout.id);
             host.place = rollout.place_of(&host, &self.names);
+            (host.choice, host.flags.told_nothing) = rollout.choose(&host, host.place, &self.names);
         }
         let at = self.hosts.len();
         self.make_room(at / GROWS_BY);
@@ -251,7 +252,8 @@ impl Fleet {
         let group = report.group.as_ref().map(|group| self.names.keep(group));
         let said = self.say(at, report.hostname.as_deref(), report.labels.as_ref());
         let version = report.version.as_ref().map(|version| self.names.keep(version));
-        let is_below_start = rollout.is_some_and(|rollout| is_below(report.version.as_deref(), rollout));
+        let place = self.hosts.get(at).map_or(GroupPlace::Nowhere, |host| host.place);
+        let is_below_start = rollout.is_some_and(|rollout| is_below(report.version.as_deref(), rollout, place));
         let is_sent_back = self.is_sent_back(at, report, rollout, now);
         let last = report.last.as_ref().map(|change| Last {
             outcome: change.outcome,
@@ -261,7 +263,7 @@ impl Fleet {
             is_of_the_way: code::is_of_the_way(&change.code),
         });
         self.take_update_id(at, report.update_id);
-        let wanted = self.look(at, rollout, now).map(|look| look.wanted);
+        let wanted = self.look(at, rollout, now).zip(self.hosts.get(at)).map(|(look, host)| look.wanted(host));
         let has_part = self.state(at, rollout, now) != Some(HostState::Excluded);
         self.change(at, rollout, now, |host| {
             host.reports = true;
@@ -284,7 +286,8 @@ impl Fleet {
     /// Whether somebody on the host has it leave the version to which the rollout brought it.
     fn is_sent_back(&self, at: usize, report: &HostReport, rollout: Option<&Rollout>, now: Timestamp) -> bool {
         let Some((look, host)) = self.look(at, rollout, now).zip(self.hosts.get(at)) else { return false };
-        let leaves = |last: &HostChange| !last.outcome.is_failure() && self.names.find(&last.to) != Some(look.wanted);
+        let leaves =
+            |last: &HostChange| !last.outcome.is_failure() && self.names.find(&last.to) != Some(look.wanted(host));
         report.is_by_hand && look.has_arrived(host) && report.last.as_ref().is_some_and(leaves)
     }
 
@@ -318,7 +321,7 @@ impl Fleet {
         let told = Moment::of(now);
         let takes = self.look(at, Some(rollout), now).zip(self.hosts.get(at)).is_some_and(|(look, host)| {
             let is_as_it_goes = back == (look.group.state == State::RolledBack);
-            let wanted = if back { look.start } else { look.target };
+            let wanted = if back { look.start() } else { look.target(host) };
             let is_later = || look.any_mark(host).is_none_or(|mark| mark.told <= told);
             let is_new = || host.version != wanted && look.any_mark(host).is_none_or(|mark| mark.told < told);
             let flags = Flags { held: false, held_by_group: false, ..host.flags };
@@ -407,8 +410,7 @@ impl Host {
 impl<'a> TallyContext<'a> {
     /// Of `group` at `now`.
     pub fn new(rollout: &'a Rollout, group: &'a GroupStatus, fleet: &Fleet, now: Timestamp) -> Self {
-        let (start, target) = fleet.versions(rollout);
-        let wanted = if group.state == State::RolledBack { start } else { target };
+        let versions = fleet.versions(rollout, group);
         let is_frozen = group.blackout(now).is_some() || group.is_changed().is_some();
         let listening = rollout.listening(now);
         let (rollout, now) = (rollout.number, Moment::of(now));
@@ -418,9 +420,7 @@ impl<'a> TallyContext<'a> {
         Self {
             rollout,
             group,
-            wanted,
-            start,
-            target,
+            versions,
             by_hand,
             sends_nobody_back,
             now,

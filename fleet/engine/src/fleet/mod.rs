@@ -21,7 +21,8 @@ use crate::policy::Schedule;
 use crate::resource::counts_are_good;
 use crate::rollout::{GroupStatus, Rollout};
 use crate::said::Said;
-use crate::tally::HostState;
+use crate::selection::{BUILD, Build, Choice};
+use crate::tally::{GroupVersions, HostState};
 
 pub use events::{HostChange, HostReport};
 use held::HeldGroups;
@@ -100,11 +101,15 @@ impl Default for Fleet {
 pub type ReportedCounts = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// A rollout for which all hosts were ordered and placed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Arranged {
     id: u128,
+    /// Of what a directive's groups mean, and by what targets are chosen; 0: it is of no directive.
+    digest: u64,
     start: Name,
     target: Name,
+    /// Those of each group of a directive.
+    of_groups: Vec<GroupVersions>,
 }
 
 #[derive(Debug, Clone)]
@@ -174,6 +179,16 @@ impl Fleet {
 
     /// The labels of a host, by key.
     pub fn labels<'a>(&'a self, host: &Host) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.said(host).filter(|(key, _)| *key != BUILD)
+    }
+
+    /// What a host says of its build.
+    pub fn build<'a>(&'a self, host: &'a Host) -> Build<'a> {
+        MembershipFacts::of(host, Name::NONE, &self.names).build()
+    }
+
+    /// Its labels, and its build.
+    pub(crate) fn said<'a>(&'a self, host: &Host) -> impl Iterator<Item = (&'a str, &'a str)> {
         let said = &self.names.said;
         said.pairs(said.labels(host.said)).map(|(key, value)| (self.names.text(key), self.names.text(value)))
     }
@@ -289,25 +304,69 @@ impl Fleet {
         }
     }
 
-    /// The names of the rollout's start and target version; none: no host knows it.
-    pub(crate) fn versions(&self, rollout: &Rollout) -> (Name, Name) {
-        if let Some(arranged) = self.arranged.filter(|arranged| arranged.id == rollout.id) {
-            return (arranged.start, arranged.target);
-        }
+    /// The names of the versions of `group`: of its start, and of what its hosts get. None: no host knows it.
+    pub(crate) fn versions(&self, rollout: &Rollout, group: &GroupStatus) -> GroupVersions {
         let name = |version: &Version| self.names.find(&version.to_string()).unwrap_or(Name::NONE);
-        (name(&rollout.start), name(&rollout.target))
+        let arranged = self.arranged.as_ref().filter(|arranged| arranged.id == rollout.id);
+        let policy = &group.policy;
+        let start = match (&policy.start, arranged) {
+            (None, Some(arranged)) => arranged.start,
+            _ => name(rollout.start_of(group)),
+        };
+        if policy.targets.is_empty() {
+            return GroupVersions::new(start, [arranged.map_or_else(|| name(&rollout.target), |known| known.target)]);
+        }
+        GroupVersions::new(start, policy.targets.iter().map(|target| name(&target.version)))
     }
 
     /// Orders and places all hosts for `rollout`, if that was not done yet.
     pub fn arrange(&mut self, rollout: &Rollout) {
-        if self.arranged.is_some_and(|arranged| arranged.id == rollout.id) {
+        let digest = rollout.digest_of_directive();
+        let before = self.arranged.as_ref().filter(|arranged| arranged.id == rollout.id);
+        if before.is_some_and(|arranged| arranged.digest == digest) {
             return;
         }
+        let of_before = before.map(|arranged| arranged.of_groups.clone());
+        // Whoever was told another version in the present rollout has not been told yet.
+        let was_told = |host: &Host| {
+            let GroupPlace::Group(index) = host.place else { return None };
+            let is_told = host.mark().is_some_and(|mark| u64::from(mark.rollout) == rollout.number);
+            Some(of_before.as_ref()?.get(usize::from(index))?.target(host.choice)).filter(|_| is_told)
+        };
+        let told: Vec<(usize, Name)> = match digest {
+            0 => Vec::new(),
+            _ => self.hosts.iter().enumerate().filter_map(|(at, host)| Some((at, was_told(host)?))).collect(),
+        };
         let [start, target] = [&rollout.start, &rollout.target].map(|version| self.names.keep(&version.to_string()));
-        self.arranged = Some(Arranged { id: rollout.id, start, target });
+        for version in rollout.versions_of_groups() {
+            self.names.keep(&version.to_string());
+        }
+        let of_groups = match digest {
+            0 => Vec::new(),
+            _ => rollout.groups.iter().map(|group| self.versions(rollout, group)).collect(),
+        };
+        self.arranged = Some(Arranged { id: rollout.id, digest, start, target, of_groups });
+        self.place_all(rollout);
+        if digest == 0 {
+            return;
+        }
+        self.choose_all(rollout);
+        for (at, told) in told {
+            let Some(host) = self.hosts.get_mut(at) else { continue };
+            let now = rollout.group(host.place).map(|group| (group, host.choice));
+            let now = now.and_then(|(group, choice)| self.names.find(&rollout.target_of(group, choice)?.to_string()));
+            if now != Some(told) {
+                host.set_mark(None);
+                self.note_change(at);
+            }
+        }
+    }
+
+    /// Gives every host its place in the order and its group.
+    fn place_all(&mut self, rollout: &Rollout) {
         // Many hosts have labels, names and versions in common: each case is decided once.
         let mut places: HashMap<(Name, Name, &[u8]), GroupPlace> = HashMap::new();
-        let mut below: HashMap<Name, bool> = HashMap::new();
+        let mut below: HashMap<(Name, GroupPlace), bool> = HashMap::new();
         let names = &self.names;
         let (asks_for_names, asks_for_labels) = (rollout.asks_for_hostnames(), rollout.asks_for_labels());
         for host in &mut self.hosts {
@@ -315,6 +374,7 @@ impl Fleet {
             let labels = if asks_for_labels { names.said.labels(host.said) } else { &[] };
             let case = (host.assigned, host.declared, labels);
             let stays = self.stays.get(&host.id).filter(|(number, _)| *number == rollout.number);
+            let before = host.place;
             host.place = match stays.and_then(|(_, group)| rollout.place_named(names.text(*group))) {
                 Some(place) => place,
                 None if asks_for_names => rollout.place_of(host, names),
@@ -329,8 +389,30 @@ impl Fleet {
                     }
                 },
             };
-            let version = host.version;
-            host.is_below_start = *below.entry(version).or_insert_with(|| is_below(Some(names.text(version)), rollout));
+            if rollout.directive.is_some() && before != host.place {
+                self.arrivals += 1;
+                let arrival = ArrivalNumber::of(self.arrivals);
+                (host.arrival, host.joined) = (arrival, arrival);
+            }
+            let (version, place) = (host.version, host.place);
+            let is_below = || is_below(Some(names.text(version)), rollout, place);
+            host.is_below_start = *below.entry((version, place)).or_insert_with(is_below);
+        }
+    }
+
+    /// Gives every host its target.
+    fn choose_all(&mut self, rollout: &Rollout) {
+        let mut choices: HashMap<(GroupPlace, &[u8], Name, Name), (Choice, bool)> = HashMap::new();
+        for host in &mut self.hosts {
+            let goes_to = host.last().filter(|last| last.outcome.is_under_way()).map_or(Name::NONE, |last| last.to);
+            let case = (host.place, self.names.said.labels(host.said), host.version, goes_to);
+            let choose = || rollout.choose(host, host.place, &self.names);
+            let (choice, told_nothing) = match choices.get(&case) {
+                Some(known) => *known,
+                None if choices.len() < MOST_CASES => *choices.entry(case).or_insert(choose()),
+                None => choose(),
+            };
+            (host.choice, host.flags.told_nothing) = (choice, told_nothing);
         }
     }
 
@@ -343,6 +425,7 @@ impl Fleet {
             before == Some(HostState::LetGo) && rollout.group(host.place).is_some_and(GroupStatus::is_capped);
         let place = rollout.place_of(host, &self.names);
         if place == host.place {
+            self.choose_anew(at, rollout);
             return;
         }
         if is_marked || is_let_go || has_failed {
@@ -358,6 +441,20 @@ impl Fleet {
         if let Some(host) = self.hosts.get_mut(at) {
             (host.place, host.arrival, host.joined) = (place, arrivals, arrivals);
         }
+        self.choose_anew(at, rollout);
+    }
+
+    /// After a change of what a host runs or says: it may get another target of its group. Then it was not told that yet, and keeps
+    /// its turn.
+    fn choose_anew(&mut self, at: usize, rollout: &Rollout) {
+        let Some(host) = self.hosts.get(at).filter(|_| rollout.directive.is_some()) else { return };
+        let (choice, told_nothing) = rollout.choose(host, host.place, &self.names);
+        let is_below_start = is_below(Some(self.names.text(host.version)), rollout, host.place);
+        let Some(host) = self.hosts.get_mut(at) else { return };
+        if host.choice != choice && !host.told_back {
+            host.set_mark(None);
+        }
+        (host.choice, host.flags.told_nothing, host.is_below_start) = (choice, told_nothing, is_below_start);
     }
 
     /// The group that a host stays in for a rollout, though it declares another.
@@ -426,10 +523,14 @@ impl Fleet {
             used.mark(*value);
         };
         self.names.said.keep_only(self.hosts.iter_mut().map(|host| &mut host.said), mark);
-        let arranged = self.arranged.map(|Arranged { id: _, start, target }| [start, target]);
-        let stays = self.stays.values().map(|(_, group)| *group);
-        for name in arranged.into_iter().flatten().chain(stays) {
-            used.mark(name);
+        if let Some(Arranged { id: _, digest: _, start, target, of_groups }) = &self.arranged {
+            let of_groups = of_groups.iter().flat_map(GroupVersions::names);
+            for name in [*start, *target].into_iter().chain(of_groups) {
+                used.mark(name);
+            }
+        }
+        for (_, group) in self.stays.values() {
+            used.mark(*group);
         }
         for name in self.hosts.iter().flat_map(Host::names) {
             used.mark(name);
@@ -511,6 +612,7 @@ impl Host {
             told_back: _,
             key: _,
             place: _,
+            choice: _,
         } = self;
         let last = self.last().map(|Last { outcome: _, to, code, at: _, is_of_the_way: _ }| [to, code]);
         let failure = self.failure().map(|HostFailure { to, code, at: _ }| [to, code]);
@@ -518,8 +620,9 @@ impl Host {
     }
 }
 
-/// Whether `version` comes before the rollout's start version.
-pub(crate) fn is_below(version: Option<&str>, rollout: &Rollout) -> bool {
+/// Whether `version` comes before the start version of the group at `place`.
+pub(crate) fn is_below(version: Option<&str>, rollout: &Rollout, place: GroupPlace) -> bool {
     let version = version.and_then(|version| version.parse::<Version>().ok());
-    version.is_some_and(|version| version.precedes(&rollout.start))
+    let start = rollout.group(place).map_or(&rollout.start, |group| rollout.start_of(group));
+    version.is_some_and(|version| version.precedes(start))
 }

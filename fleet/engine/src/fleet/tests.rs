@@ -228,8 +228,8 @@ impl Life {
         }
         assert_eq!(self.fleet.hosts().len(), self.said.len());
         if self.is_arranged {
-            let (start, target) = self.fleet.versions(&self.rollout);
-            let shown = [start, target].map(|name| self.fleet.names.text(name).to_owned());
+            let versions = self.fleet.versions(&self.rollout, &self.rollout.groups[0]);
+            let shown: Vec<_> = versions.names().map(|name| self.fleet.names.text(name).to_owned()).collect();
             assert_eq!(shown, [self.rollout.start.to_string(), self.rollout.target.to_string()]);
         }
         let (kept, most) = (self.fleet.names.len(), 2 * self.most + FEW);
@@ -287,7 +287,7 @@ fn a_group_whose_labels_a_host_does_not_have_is_no_unknown_group() {
     let (mut fleet, mut rollout) = (Fleet::default(), rollout());
     let node = Some(Expression::parse("labels[\"env\"] == \"prod\"").unwrap());
     rollout.groups[0].policy.name = "prod".into();
-    rollout.groups[0].policy.members = Some(Members { node, instance: None });
+    rollout.groups[0].policy.members = Some(Members { node, ..Members::default() });
     for (host, group) in [(1, "prod"), (2, "pord")] {
         let report = HostReport { host, group: Some(group.to_owned()), ..HostReport::default() };
         fleet.report(&report, None, Timestamp::UNIX_EPOCH);

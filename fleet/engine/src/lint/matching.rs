@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn is_impossible_text(text: &str) -> bool {
-        is_impossible(&Members { node: Some(Expression::parse(text).unwrap()), instance: None })
+        is_impossible(&Members { node: Some(Expression::parse(text).unwrap()), ..Members::default() })
     }
 
     #[test]

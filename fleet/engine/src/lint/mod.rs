@@ -101,7 +101,7 @@ pub fn of_resource(resource: &Resource, known: &Known) -> Vec<Advice> {
             }
         }
         Resource::Release(object) => release::release(&root.key("spec"), &object.model, known, &mut found),
-        Resource::Channel(_) | Resource::Report(_) => {}
+        _ => {}
     }
     found.advice.sort_by_key(|advice| advice.line);
     found.advice

@@ -35,7 +35,7 @@ fn policy(fields: &ResourceFields<'_>) -> Policy {
     let schedules = schedules(fields.fields("schedules"), strategy);
     let unassigned = unassigned(fields, &schedules);
     let Schedules { regular, critical } = schedules;
-    Policy { mode, strategy, window, regular, critical, unassigned, ungrouped: None }
+    Policy { mode, strategy, window, regular, critical, unassigned, ungrouped: None, directive: None }
 }
 
 /// Only time-based has windows that have a length, and must have it.

@@ -7,6 +7,8 @@ pub enum PolicyDialect {
     V2,
     /// RFD 0169: `cluster_maintenance_config`, and a flat `autoupdate_version`.
     Rfd0169,
+    /// RFD 0090: the entries of a `version-directive`.
+    Directive,
 }
 
 impl PolicyDialect {
@@ -15,6 +17,7 @@ impl PolicyDialect {
         match self {
             Self::V2 => 0,
             Self::Rfd0169 => 1,
+            Self::Directive => 2,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::keys;
 use super::kind::Kind;
 use super::reader::ResourceReader;
 use super::shown::alternatives;
-use super::{Metadata, Object, Resource, channel, config, maintenance, nearest, release, report, version};
+use super::{Metadata, Object, Resource, channel, config, directive, maintenance, nearest, release, report, version};
 
 /// Reads a document. `None` only after a fault.
 pub(super) fn read(document: Node, found: &FaultList) -> Option<Resource> {
@@ -21,8 +21,11 @@ pub(super) fn read(document: Node, found: &FaultList) -> Option<Resource> {
     let fields = root.fields_and(&keys::DOCUMENT, 0, (kind == Kind::Maintenance).then_some("nonce"))?;
     fields.get::<String>("version");
     root.at("nonce").any_scalar();
-    if fields.place("sub_kind").any_scalar().is_some_and(|text| !text.is_empty()) {
-        root.at("sub_kind").refuse("is not empty: no kind has sub-kinds");
+    let sub_kind = fields.place("sub_kind").any_scalar().unwrap_or_default();
+    match kind.sub_kinds() {
+        [] if !sub_kind.is_empty() => root.at("sub_kind").refuse(format!("is not empty: {kind} has no sub-kinds")),
+        known @ [_, ..] if !known.contains(&sub_kind) => root.at("sub_kind").refuse(alternatives(known)),
+        _ => {}
     }
     let (name, revision) = metadata(&fields, kind);
     let spec = fields.place("spec");
@@ -44,6 +47,12 @@ pub(super) fn read(document: Node, found: &FaultList) -> Option<Resource> {
             let name = release.version.to_string();
             head.object(release, Some(name)).map(Resource::Release)
         }
+        Kind::Directive => head.object(directive::directive(&spec)?, None).map(Resource::Directive),
+        Kind::VersionControl => head.object(directive::control(&spec)?, None).map(Resource::VersionControl),
+        Kind::Controller => head.object(directive::controller(&spec)?, None).map(Resource::Controller),
+        Kind::Installer => head.object(directive::installer(&spec)?, None).map(Resource::Installer),
+        Kind::Draft => head.object(directive::draft(&spec)?, None).map(Resource::Draft),
+        Kind::Plan => head.object(directive::plan(&spec)?, None).map(Resource::Plan),
         Kind::Rollout => None,
     }
 }
@@ -72,8 +81,9 @@ impl Head<'_> {
 fn kind(reader: &ResourceReader<'_>) -> Option<Kind> {
     let name = reader.text()?;
     let names = Kind::ALL.map(Kind::as_str);
-    let found = Kind::ALL.into_iter().find(|kind| kind.as_str() == name);
-    if let Some(why) = found.and_then(Kind::is_made_here) {
+    let found = Kind::ALL.into_iter().find(|kind| kind.is_called(name));
+    // What the server makes of other texts it keeps as a text of its own.
+    if let Some(why) = found.filter(|kind| *kind == Kind::Rollout).and_then(Kind::is_made_here) {
         reader.refuse(why.to_owned());
         return None;
     }
@@ -91,7 +101,12 @@ fn metadata(document: &ResourceFields<'_>, kind: Kind) -> (Option<String>, Optio
     let only = kind.only_name();
     let Some(fields) = document.fields("metadata") else { return (only.map(str::to_owned), None) };
     let place = fields.place("name");
-    let name = if kind == Kind::Channel { channel::name(&place) } else { fields.get("name") };
+    let name = match kind {
+        Kind::Channel => channel::name(&place),
+        Kind::Installer => directive::installer_name(&place),
+        Kind::Draft => directive::draft_name(&place),
+        _ => fields.get("name"),
+    };
     if let (Some(only), Some(name)) = (only, &name)
         && name != only
     {
@@ -111,7 +126,10 @@ fn arranged(document: &Node, kind: Kind, name: &str) -> Node {
     document.set(&["kind"], Node::text(kind.as_str()));
     document.set(&["version"], Node::text("v1"));
     document.set(&["metadata", "name"], Node::text(name));
-    let order = ["kind", "version", "metadata", "spec"];
+    let order = ["kind", "sub_kind", "version", "metadata", "spec"];
+    if kind.sub_kinds().is_empty() {
+        document.remove(&["sub_kind"]);
+    }
     if let Value::Mapping(pairs) = &mut document.value {
         let place = |key: &Node| order.iter().position(|name| key.as_str() == Some(name));
         pairs.retain(|(key, _)| place(key).is_some());

@@ -20,6 +20,16 @@ pub(super) fn read(fields: &ResourceFields<'_>) -> GroupPolicy {
         |gate: ResourceFields<'_>| External { url: gate.value("url"), timeout_seconds: gate.value("timeout_seconds") };
     group.gate.external = fields.fields("gate").map(external);
     group.pace.rate = fields.fields("rate").and_then(|rate| self::rate(&rate));
+    let (is_directive, refused) = if fields.is_of(PolicyDialect::Directive) {
+        (true, &["agents"][..])
+    } else {
+        (false, &["selectors", "targets", "installers", "start_version"][..])
+    };
+    for name in refused.iter().filter(|name| fields.place(name).is_there()) {
+        let what =
+            if is_directive { "stands in no directive: give selectors" } else { "stands in a version-directive alone" };
+        fields.place(name).refuse(what);
+    }
     group
 }
 
@@ -47,11 +57,15 @@ impl GroupPolicy {
 
 /// By labels where `agents` is written. Else v2's groups are named by their hosts, and the RFD's hold all connected agents.
 fn members(fields: &ResourceFields<'_>) -> Option<Members> {
+    if fields.is_of(PolicyDialect::Directive) {
+        return None;
+    }
     if !fields.place("agents").is_there() {
-        return fields.is_of(PolicyDialect::Rfd0169).then_some(Members { node: None, instance: None });
+        return fields.is_of(PolicyDialect::Rfd0169).then(Members::default);
     }
     let agents = fields.fields("agents")?;
-    Some(Members { node: agents.get("node_labels_expression"), instance: agents.get("instance_labels_expression") })
+    let (node, instance) = (agents.get("node_labels_expression"), agents.get("instance_labels_expression"));
+    Some(Members { node, instance, ..Members::default() })
 }
 
 /// `days`, `start_hour` and `timezone`.
@@ -85,5 +99,5 @@ fn rate(fields: &ResourceFields<'_>) -> Option<Rate> {
     if maximum.is_some_and(|maximum| maximum < base) {
         most.wrong(&format!("at least the base, {base}"));
     }
-    Some(Rate { base, factor_hundredths, maximum: maximum.unwrap_or(base) })
+    Some(Rate { base, share: None, factor_hundredths, maximum: maximum.unwrap_or(base) })
 }

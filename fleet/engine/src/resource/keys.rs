@@ -32,6 +32,11 @@ pub(super) const LONGEST_WINDOW: i64 = 7 * 24 * 60;
 /// The words for modes.
 const MODES: &[&str] = &["enabled", "disabled", "suspended"];
 
+/// The name of a key: what it is written as, where that is no word of Rust's.
+const fn written(name: &'static str, written: &[&'static str]) -> &'static str {
+    if let [written] = written { written } else { name }
+}
+
 macro_rules! tables {
     ($($table:ident $(of $model:ident)? = $heading:literal $rows:tt)*) => {
         $(keys!($table, $heading, $rows); $(values!($model, $rows);)?)*
@@ -40,13 +45,13 @@ macro_rules! tables {
 
 macro_rules! keys {
     ($table:ident, $heading:literal, {
-        $($(#[doc = $meaning:literal])+ $name:ident: $kind:expr, $($default:literal)+ $(=> $acts:literal)?
+        $($(#[doc = $meaning:literal])+ $name:ident $(as $written:literal)?: $kind:expr, $($default:literal)+ $(=> $acts:literal)?
             $(-> $($field:ident).+)?;)*
     }) => {
         pub(super) static $table: KeyTable = KeyTable {
             heading: $heading,
             keys: &[$(Key {
-                name: stringify!($name),
+                name: written(stringify!($name), &[$($written)?]),
                 kind: $kind,
                 defaults: &[$($default),+],
                 acts: concat!($($acts)?),
@@ -58,7 +63,7 @@ macro_rules! keys {
 
 macro_rules! values {
     ($model:ident, {
-        $($(#[doc = $meaning:literal])+ $name:ident: $kind:expr, $($default:literal)+ $(=> $acts:literal)?
+        $($(#[doc = $meaning:literal])+ $name:ident $(as $written:literal)?: $kind:expr, $($default:literal)+ $(=> $acts:literal)?
             $(-> $($field:ident).+)?;)*
     }) => {
         impl $model {
@@ -78,7 +83,7 @@ DOCUMENT = "Every kind" {
     kind: Text("one of the kinds above"), "required: a kind";
     /// the version of the format
     version: Words(&["v1"]), "`v1`";
-    /// empty: no kind has sub-kinds
+    /// `tuf` for a `version-controller`, `local-script` for an `installer`; no other kind has one
     sub_kind: Kept, "none";
     /// below
     metadata: Mapping(&METADATA), "none";
@@ -180,10 +185,20 @@ MAINTENANCE_WINDOW = "`cluster_maintenance_config`: `spec.agent_upgrades`" {
 GROUP of GroupPolicy = "A group" {
     /// unique in its list. v2: a host is in the group that it declares (`teleport-update enable --group`)
     name: Name(""), "required: the group's name" => "next rollout";
-    /// members by labels
-    agents: Mapping(&MEMBERS), "by name" "all hosts" => "next rollout";
+    /// members by labels. Not in a directive
+    agents: Mapping(&MEMBERS), "by name" "all hosts" "none" => "next rollout";
+    /// a directive's alone: whom it takes; any that holds. A host is in the first entry that takes it, whatever it finds there
+    selectors: List("selectors", GroupPolicy::MOST_SELECTORS, &Mapping(&SELECTOR)), "none" "none" "required" => "next rollout";
+    /// a directive's alone: `{version, ATTRIBUTE: value, …}`. Each host gets the first that fits: of its major or the next one, not
+    /// below its major's first release, no attribute `arch`, `edition` or `fips` other than the host's, not blocked, reachable.
+    /// `length` and `sha256` are of the archive; other attributes are for scripts
+    targets: List("targets", GroupPolicy::MOST_TARGETS, &Map("attributes", 33, &Kept)), "none" "none" "required" => "next rollout";
+    /// a directive's alone: what installs; the first that the host lets act
+    installers: List("installers", GroupPolicy::MOST_INSTALLERS, &Mapping(&INSTALLER_NAME)), "`[]`" => "next rollout";
+    /// a directive's alone: what its hosts run before their turn, and go back to
+    start_version: Version, "none" => "next rollout";
     /// days on which the window opens. 169 without `window_duration`: hosts are released on these days alone
-    days: Weekdays, "`[Mon, Tue, Wed, Thu]`" "`[\"*\"]`" => "next rollout" -> gate.opening.days;
+    days: Weekdays, "`[Mon, Tue, Wed, Thu]`" "`[\"*\"]`" "`[\"*\"]`" => "next rollout" -> gate.opening.days;
     /// when the group may start; the window is one hour long. `time-based`: as long as `maintenance_window_duration`
     start_hour: Whole(0, 23), "`0`" => "next rollout" -> gate.opening.hour;
     /// of `days` and `start_hour`: a built-in IANA name
@@ -210,19 +225,22 @@ GROUP of GroupPolicy = "A group" {
     /// start; 169: on its `days`, to midnight
     window_duration: Minutes(SHORTEST_WINDOW, LONGEST_WINDOW), "none" => "next step" -> pace.window;
     /// hosts per hour
-    rate: Mapping(&RATE), "none" => "next step";
+    rate: Mapping(&RATE), "none" "none" "of `version-control-config`" => "next step";
     /// more failed hosts than this, of those counted at the start, halt the group; groups behind it then let no further host update either. v2 itself never halts on failures
-    max_failed_before_halt: Percentage, "`10%`" "`0%`" => "next step" -> proof.max_failed;
+    max_failed_before_halt: Percentage, "`10%`" "`0%`" "`2%`" => "next step" -> proof.max_failed;
     /// the same for hosts that timed out
-    max_timeout_before_halt: Percentage, "`100%`" "`10%`" => "next step" -> proof.max_timeout;
+    max_timeout_before_halt: Percentage, "`100%`" "`10%`" "`10%`" => "next step" -> proof.max_timeout;
     /// more failed hosts than this, of those that ended, halt the group, from `min_ended` on
-    max_failed_of_ended: Percentage, "`50%`" "`100%`" => "next step" -> proof.max_failed_of_ended;
+    max_failed_of_ended: Percentage, "`50%`" "`100%`" "`100%`" => "next step" -> proof.max_failed_of_ended;
     /// 169: with more silent hosts the group is not done
     max_silent: Percentage, "`10%`" => "next step" -> proof.max_silent;
     /// from a host's `started` to its `switched`; then it has timed out
     timeout_seconds: Whole(30, 900), "off" "`60`" => "next step" -> proof.timeout_seconds;
     /// a host that began and sends no report for a report interval and this long has failed; 0: off
     failure_seconds: Whole(0, 900), "`0`" => "next step" -> proof.failure_seconds;
+    /// more hosts than this that were told and then fell silent for three report intervals, of those counted at the start, halt the
+    /// group. A directive: `churn_limit` of `version-control-config`
+    max_churned_before_halt: Percentage, "`100%`" "`100%`" "`5%`" => "next step" -> proof.max_churned;
     /// fewer failed hosts than this halt nothing
     min_failed_before_halt: Whole(1, HOSTS), "`1`" => "next step" -> proof.min_failed;
     /// see `max_failed_of_ended`
@@ -235,6 +253,24 @@ MEMBERS = "A group: `agents`" {
     node_labels_expression: LabelExpression, "all hosts";
     /// over labels of the host itself
     instance_labels_expression: LabelExpression, "all hosts";
+}
+SELECTOR = "A group: `selectors[]`" {
+    /// labels with these values; `*` as a value: any; `'*': '*'`: every host
+    labels: Map("labels", ITEMS, &Text("")), "none";
+    /// one of these services of Teleport runs. Absent: neither `auth` nor `proxy` does
+    services: List("services", ITEMS, &Name("")), "none";
+    /// the group that the host declares
+    group: Name(""), "none";
+    /// an expression about its labels
+    expression: LabelExpression, "none";
+    /// hosts that run a pre-release are let go too
+    permit_prerelease: Flag, "`false`";
+}
+INSTALLER_NAME = "A group: `installers[]`" {
+    /// the updater; the updater with a trusted root of TUF; nothing but a recommendation; or a script of the host
+    kind: Words(&["update", "tuf", "notify", "local-script", "script"]), "required: its kind";
+    /// the script's
+    name: Text(""), "none";
 }
 FREEZE = "A group: `blackout[]`" {
     /// first instant of the freeze
@@ -257,6 +293,146 @@ RATE = "A group: `rate`" {
     factor: Decimal(1, 10), "`1`";
     /// highest rate, not less than `base`. Required with a factor above 1
     maximum: Whole(1, HOSTS), "the base";
+}
+DIRECTIVE = "`version-directive`: `spec`" {
+    /// grows at each activation; not above the active one: refused
+    nonce: Whole(1, COUNT), "counted by the server";
+    /// disabled: nobody is told
+    status: Words(&["enabled", "disabled"]), "`enabled`" => "next step";
+    /// who made it. Shown
+    version_controller: Text(""), "none" => "next step";
+    /// from what. Shown
+    config_id: Text(""), "none" => "next step";
+    /// the same, as the RFD spells it
+    confid_id: Text(""), "none" => "next step";
+    /// from then on people are warned; what is active goes on
+    stale_after: Time, "none" => "next step";
+    /// nobody is told before
+    not_before: Time, "none" => "next step";
+    /// nobody is told from then on
+    not_after: Time, "none" => "next step";
+    /// whom people are warned of, whatever the targets are
+    critical_floor: Mapping(&FLOOR), "none" => "next step";
+    /// its entries: each is a [group](#groups). One that means the same keeps its state when others change
+    directives: List("entries", MOST_GROUPS, &Mapping(&GROUP)), "required: its entries" => "next step";
+}
+FLOOR = "`version-directive`: `spec.critical_floor`" {
+    /// this major, such as `v16`, and those below it are past their end of life
+    end_of_life: Text(""), "none";
+    /// hosts of a patch's major that are below it lack it
+    security_patches: List("patches", ITEMS, &Mapping(&PATCH)), "`[]`";
+}
+PATCH = "`version-directive`: `spec.critical_floor.security_patches[]`" {
+    /// the first version that has it
+    version: Version, "required: the first version that has it";
+    /// what it is about
+    desc: Text(""), "none";
+}
+VERSION_CONTROL = "`version-control-config`: `spec`" {
+    /// false: nothing is planned or applied
+    enabled: Flag, "`true`";
+    /// defaults of all entries of a directive
+    rolling_install: Mapping(&ROLLING_INSTALL), "none";
+    /// how a draft becomes active
+    promotion: Mapping(&PROMOTION), "none";
+    /// of what people are told
+    notification: Mapping(&NOTIFICATION), "none";
+    /// entries that a controller makes directives of, where it has none of its own
+    basic_directives: List("entries", MOST_GROUPS, &Mapping(&BASIC)), "`[]`";
+}
+ROLLING_INSTALL = "`version-control-config`: `spec.rolling_install`" {
+    /// more hosts than this that were told and fell silent halt an entry: a percentage, or a number of hosts
+    churn_limit: Text("such as `5%` or `3`"), "`5%`";
+    /// the same for hosts that failed
+    fault_limit: Text("such as `2%` or `3`"), "`2%`";
+    /// hosts that are let go: a share of the entry's hosts an hour, or a number an hour or a minute
+    rate: Text("such as `20%/h`, `50/h`, `5/m`"), "`20%/h`";
+}
+PROMOTION = "`version-control-config`: `spec.promotion`" {
+    /// automatic: a new draft of `from` is planned, and applied where nothing is against it
+    strategy: Words(&["manual", "automatic"]), "`manual`";
+    /// the draft, `KIND/NAME`
+    from: Text("KIND/NAME"), "none";
+    /// people who must approve a plan, beside its author
+    approvals: Whole(0, 5), "`0`";
+    /// the role that they need
+    role: Words(&["viewer", "operator", "admin"]), "`operator`";
+    /// how long a plan can be applied
+    plan_ttl: Minutes(10, 30 * 24 * 60), "`24h`";
+    /// required: a plan is applied only after a dry run that came to a good end on every host that answered
+    dry_run: Words(&["none", "required"]), "`none`";
+}
+NOTIFICATION = "`version-control-config`: `spec.notification`" {
+    /// the draft whose versions are recommended, `KIND/NAME`
+    from: Text("KIND/NAME"), "none";
+    /// of what people are told
+    alert_on: List("events", ITEMS, &Words(&["new-version", "security-patch", "end-of-life", "stale"])), "`[]`";
+}
+BASIC = "`version-control-config`: `spec.basic_directives[]`" {
+    /// the entry's name
+    name: Name(""), "required: the entry's name";
+    /// which versions, the newest of them. Absent: the newest of each host's major
+    version: Text("such as `v17.2.*`"), "none";
+    /// whom it takes. Absent: every host
+    selector: Mapping(&SELECTOR), "none";
+    /// what installs
+    installer: Text("such as `tuf`"), "`update`";
+}
+CONTROLLER = "`version-controller`: `spec`" {
+    /// where the repository's metadata is
+    url: Address, "required: where the repository's metadata is";
+    /// the trusted root, as `root.json` has it
+    root: Kept, "required: the trusted root, as root.json has it";
+    /// how often it is asked
+    interval: Minutes(5, 24 * 60), "`1h`";
+    /// the entries of the directives that it drafts. Absent: those of `version-control-config`, else the newest of each host's major
+    directives: List("entries", MOST_GROUPS, &Mapping(&BASIC)), "`[]`";
+}
+INSTALLER = "`installer`: `spec`" {
+    /// whether it counts
+    enabled: Flag, "`true`";
+    /// the script's variables: a text, or `{target.ATTRIBUTE}`
+    env: Map("variables", 16, &Kept), "none";
+    /// what runs it
+    shell: Words(&["bash", "sh"]), "the script's first line";
+    /// what the host's file must be
+    sha256: Sha256, "none";
+    /// how long it may run
+    timeout: Minutes(1, 60), "`15m`";
+    /// the script, for configuration management: `installer export NAME`. No host gets it from here
+    install_sh as "install.sh": Kept, "none";
+}
+DRAFT = "`version-directive-draft`: `spec`" {
+    /// who wrote it
+    author: Text(""), "none";
+    /// when
+    time: Time, "required: when it was written";
+    /// what it would be
+    directive: Mapping(&DIRECTIVE), "required: what it would be";
+}
+PLAN = "`version-directive-plan`: `spec`" {
+    /// the draft that it was made of
+    draft: Text(""), "none";
+    /// who made it
+    author: Text(""), "none";
+    /// when
+    time: Time, "required: when it was made";
+    /// until when it can be applied
+    expires: Time, "required: until when it can be applied";
+    /// the nonce that was active then
+    for_nonce: Whole(0, COUNT), "`0`";
+    /// of what it would be
+    digest: Text(""), "none";
+    /// who approved it
+    approved: List("people", ITEMS, &Name("")), "`[]`";
+    /// who denied it, and why
+    denied: Text(""), "none";
+    /// when its dry run began
+    dry_run: Time, "none";
+    /// whether it was applied
+    applied: Flag, "`false`";
+    /// what it would be
+    directive: Mapping(&DIRECTIVE), "required: what it would be";
 }
 VERSION = "`autoupdate_version`: `spec`" {
     /// `tsh` and `tctl`

@@ -21,17 +21,49 @@ pub enum Kind {
     Channel = "fleet_channel",
     /// `fleet_release`.
     Release = "fleet_release",
+    /// `version-directive`.
+    Directive = "version-directive",
+    /// `version-control-config`.
+    VersionControl = "version-control-config",
+    /// `version-controller`.
+    Controller = "version-controller",
+    /// `installer`.
+    Installer = "installer",
+    /// `version-directive-draft`: made of a `version-directive`.
+    Draft = "version-directive-draft",
+    /// `version-directive-plan`: made of a draft.
+    Plan = "version-directive-plan",
 }
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Config, Self::Version, Self::Rollout, Self::Report, Self::Maintenance, Self::Channel, Self::Release];
+    pub const ALL: [Self; 13] = [
+        Self::Config,
+        Self::Version,
+        Self::Rollout,
+        Self::Report,
+        Self::Maintenance,
+        Self::Channel,
+        Self::Release,
+        Self::Directive,
+        Self::VersionControl,
+        Self::Controller,
+        Self::Installer,
+        Self::Draft,
+        Self::Plan,
+    ];
 
     /// The kind of this name; its plural does as well, as on `tctl`'s command line.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| [name, name.strip_suffix('s').unwrap_or(name)].contains(&kind.as_str()))
+        let is_it =
+            |kind: &Self| [name, name.strip_suffix('s').unwrap_or(name)].iter().any(|name| kind.is_called(name));
+        Self::ALL.into_iter().find(is_it)
+    }
+
+    /// Whether it is called so; `_` does for `-`.
+    pub fn is_called(self, name: &str) -> bool {
+        name == self.as_str() || name == self.as_str().replace('-', "_")
     }
 
     /// Why nobody writes resources of this kind; `None`: operators do.
@@ -41,7 +73,18 @@ impl Kind {
                 "autoupdate_agent_rollout is made by the server and cannot be written; change it with start, mark-done, rollback, \
                  halt or run",
             ),
+            Self::Draft => Some("a draft is written by create-draft FILE"),
+            Self::Plan => Some("a plan is made by `version-control plan`, and does not change"),
             _ => None,
+        }
+    }
+
+    /// Its sub-kinds, of which a document names one; none: it has none.
+    pub const fn sub_kinds(self) -> &'static [&'static str] {
+        match self {
+            Self::Controller => &["tuf"],
+            Self::Installer => &["local-script", "script"],
+            _ => &[],
         }
     }
 
@@ -52,7 +95,9 @@ impl Kind {
             Self::Version => Some("autoupdate-version"),
             Self::Rollout => Some("autoupdate-agent-rollout"),
             Self::Maintenance => Some("cluster-maintenance-config"),
-            Self::Report | Self::Channel | Self::Release => None,
+            Self::Directive => Some("version-directive"),
+            Self::VersionControl => Some("version-control-config"),
+            _ => None,
         }
     }
 }

@@ -54,6 +54,7 @@ pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Maintenance> {
         critical,
         unassigned,
         ungrouped,
+        directive: None,
     };
     Some(Maintenance { policy: is_written.then_some(policy), window })
 }

@@ -8,6 +8,7 @@ mod channel;
 mod check;
 mod config;
 mod dialect;
+mod directive;
 mod envelope;
 mod fault;
 mod fields;
@@ -39,6 +40,10 @@ use crate::policy::Policy;
 pub use channel::{Channel, ChannelSource};
 pub use config::Config;
 pub use dialect::PolicyDialect;
+pub use directive::{
+    BasicDirective, Controller, CriticalFloor, Directive, DirectivePlan, Draft, InstallerSpec, RollingInstall,
+    VersionControl, VersionPattern, is_draft_name,
+};
 pub use fault::{Faults, ResourceFault};
 pub use hours::{longest_chain, minimum_rollout_hours};
 pub use keys::{MOST_GROUPS, MOST_VERSIONS};
@@ -70,6 +75,38 @@ pub enum Resource {
     Release(Object<Release>),
     /// `autoupdate_agent_report`.
     Report(Object<AgentReport>),
+    /// `version-directive`.
+    Directive(Object<Directive>),
+    /// `version-control-config`.
+    VersionControl(Object<VersionControl>),
+    /// `version-controller`.
+    Controller(Object<Controller>),
+    /// `installer`.
+    Installer(Object<InstallerSpec>),
+    /// `version-directive-draft`.
+    Draft(Object<Draft>),
+    /// `version-directive-plan`.
+    Plan(Object<DirectivePlan>),
+}
+
+/// What every resource has, whatever its kind.
+macro_rules! each {
+    ($resource:expr, $object:ident => $what:expr) => {
+        match $resource {
+            Resource::Config($object) => $what,
+            Resource::Version($object) => $what,
+            Resource::Maintenance($object) => $what,
+            Resource::Channel($object) => $what,
+            Resource::Release($object) => $what,
+            Resource::Report($object) => $what,
+            Resource::Directive($object) => $what,
+            Resource::VersionControl($object) => $what,
+            Resource::Controller($object) => $what,
+            Resource::Installer($object) => $what,
+            Resource::Draft($object) => $what,
+            Resource::Plan($object) => $what,
+        }
+    };
 }
 
 /// What a resource means, beside what was written.
@@ -148,7 +185,7 @@ impl Resource {
         match self {
             Self::Config(object) => object.model.policy.as_ref(),
             Self::Maintenance(object) => object.model.policy.as_ref(),
-            Self::Version(_) | Self::Channel(_) | Self::Release(_) | Self::Report(_) => None,
+            _ => None,
         }
     }
 
@@ -161,6 +198,12 @@ impl Resource {
             Self::Channel(_) => Kind::Channel,
             Self::Release(_) => Kind::Release,
             Self::Report(_) => Kind::Report,
+            Self::Directive(_) => Kind::Directive,
+            Self::VersionControl(_) => Kind::VersionControl,
+            Self::Controller(_) => Kind::Controller,
+            Self::Installer(_) => Kind::Installer,
+            Self::Draft(_) => Kind::Draft,
+            Self::Plan(_) => Kind::Plan,
         }
     }
 
@@ -178,6 +221,10 @@ impl Resource {
             (Self::Channel(one), Self::Channel(other)) => one.model == other.model,
             (Self::Release(one), Self::Release(other)) => one.model == other.model,
             (Self::Report(one), Self::Report(other)) => one.model == other.model,
+            (Self::Directive(one), Self::Directive(other)) => one.model == other.model,
+            (Self::VersionControl(one), Self::VersionControl(other)) => one.model == other.model,
+            (Self::Controller(one), Self::Controller(other)) => one.model == other.model,
+            (Self::Installer(one), Self::Installer(other)) => one.model == other.model,
             _ => false,
         }
     }
@@ -188,26 +235,12 @@ impl Resource {
     }
 
     fn head(&self) -> (&Metadata, &Node) {
-        match self {
-            Self::Config(object) => (&object.metadata, &object.written),
-            Self::Version(object) => (&object.metadata, &object.written),
-            Self::Maintenance(object) => (&object.metadata, &object.written),
-            Self::Channel(object) => (&object.metadata, &object.written),
-            Self::Release(object) => (&object.metadata, &object.written),
-            Self::Report(object) => (&object.metadata, &object.written),
-        }
+        each!(self, object => (&object.metadata, &object.written))
     }
 
     /// Puts another revision into metadata and document.
     pub fn set_revision(&mut self, revision: &str) {
-        match self {
-            Self::Config(object) => object.set_revision(revision),
-            Self::Version(object) => object.set_revision(revision),
-            Self::Maintenance(object) => object.set_revision(revision),
-            Self::Channel(object) => object.set_revision(revision),
-            Self::Release(object) => object.set_revision(revision),
-            Self::Report(object) => object.set_revision(revision),
-        }
+        each!(self, object => object.set_revision(revision));
     }
 
     /// The document as YAML, comments included; [`read`] reads it back.

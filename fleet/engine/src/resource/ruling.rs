@@ -12,7 +12,7 @@ pub(crate) fn ruling(
 ) -> Result<Option<Policy>, String> {
     let (own, other) = match dialect {
         PolicyDialect::V2 => (v2, rfd0169),
-        PolicyDialect::Rfd0169 => (rfd0169, v2),
+        PolicyDialect::Rfd0169 | PolicyDialect::Directive => (rfd0169, v2),
     };
     let (own, other) = match (own, other) {
         (None, None) => return Ok(None),

@@ -22,7 +22,11 @@ pub(super) fn spec_of(kind: Kind) -> Option<(&'static KeyTable, usize)> {
         Kind::Maintenance => Some((&keys::MAINTENANCE, 1)),
         Kind::Channel => Some((&keys::CHANNEL, 0)),
         Kind::Release => Some((&keys::RELEASE, 0)),
-        Kind::Rollout => None,
+        Kind::Directive => Some((&keys::DIRECTIVE, 2)),
+        Kind::VersionControl => Some((&keys::VERSION_CONTROL, 0)),
+        Kind::Controller => Some((&keys::CONTROLLER, 0)),
+        Kind::Installer => Some((&keys::INSTALLER, 0)),
+        Kind::Rollout | Kind::Draft | Kind::Plan => None,
     }
 }
 

@@ -12,12 +12,13 @@ use jiff::Timestamp;
 use protocol::Version;
 
 use crate::fleet::{Fleet, ReportedCounts};
-use crate::policy::{Mode, Policy, RolloutTarget};
+use crate::policy::{Mode, Policy, RolloutTarget, Schedule};
 use crate::resource::{
-    AgentReport, AgentVersions, Kind, PolicyDialect, Release, Resource, counts_are_good, default_group, read_json,
-    ruling,
+    AgentReport, AgentVersions, Directive, Kind, PolicyDialect, Release, Resource, VersionControl, counts_are_good,
+    default_group, read_json, ruling,
 };
 use crate::rollout_state::RolloutState;
+use crate::selection::TargetRules;
 
 /// Most releases of a channel. Each may lead to every later one: so many make 31,125 edges, and an answer below the MiB that
 /// updaters read (FLEET §9).
@@ -38,6 +39,10 @@ pub enum Refused {
     Conflict(String),
     /// There is none.
     NotFound(String),
+    /// A directive and an `autoupdate_version` cannot both say what agents run.
+    DirectiveRules(String),
+    /// The nonce of a directive is not above the active one.
+    Nonce(String),
 }
 
 impl Refused {
@@ -47,6 +52,8 @@ impl Refused {
             Self::Faults(_) => "bad_resource",
             Self::Conflict(_) => "conflict",
             Self::NotFound(_) => "not_found",
+            Self::DirectiveRules(_) => "directive_rules",
+            Self::Nonce(_) => "nonce",
         }
     }
 }
@@ -54,7 +61,11 @@ impl Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Faults(what) | Self::Conflict(what) | Self::NotFound(what) => f.write_str(what),
+            Self::Faults(what)
+            | Self::Conflict(what)
+            | Self::NotFound(what)
+            | Self::DirectiveRules(what)
+            | Self::Nonce(what) => f.write_str(what),
         }
     }
 }
@@ -155,6 +166,7 @@ impl ResourceSet {
         let news: Vec<(Kind, String)> = resources.iter().filter(is_news).map(key).collect();
         next.put_back(resources);
         let mut settled = state.clone();
+        next.activate(self.directive(), &mut settled)?;
         next.settle(is_version.then(|| self.wanted()), fleet, &mut settled)?;
         next.one_release_a_version()?;
         next.known_groups(&news, &settled)?;
@@ -191,6 +203,10 @@ impl ResourceSet {
         state: &mut RolloutState,
     ) -> Result<(), Refused> {
         let wanted = self.wanted();
+        if let Some(directive) = self.ruling_directive()? {
+            return self.direct(directive, state);
+        }
+        state.rules = TargetRules::default();
         let dialect = wanted.map_or(PolicyDialect::V2, |wanted| wanted.dialect);
         let policy = self.policy(dialect)?;
         let is_as_before = match (before, wanted) {
@@ -227,6 +243,83 @@ impl ResourceSet {
         state.blocked = wanted.and_then(|wanted| self.block_of(&wanted.target)).map(str::to_owned);
         state.policy = policy;
         Ok(())
+    }
+
+    /// The directive, if there is one.
+    pub fn directive(&self) -> Option<&Directive> {
+        match self.only(Kind::Directive)? {
+            Resource::Directive(object) => Some(&object.model),
+            _ => None,
+        }
+    }
+
+    /// The settings of directives; the defaults where nobody wrote them.
+    pub fn version_control(&self) -> VersionControl {
+        match self.only(Kind::VersionControl) {
+            Some(Resource::VersionControl(object)) => object.model.clone(),
+            _ => VersionControl::default(),
+        }
+    }
+
+    /// The directive that says what agents run: one that is enabled, or that nothing stands beside.
+    fn ruling_directive(&self) -> Result<Option<&Directive>, Refused> {
+        let (directive, is_other) = (self.directive(), self.wanted().is_some());
+        match directive {
+            Some(directive) if directive.enabled && is_other => Err(Refused::DirectiveRules(
+                "an enabled version-directive and the versions for agents of autoupdate_version cannot both rule: take one away with                  `delete version-directive` or `delete autoupdate_version`, or set the directive's status to disabled"
+                    .to_owned(),
+            )),
+            Some(directive) => Ok(Some(directive).filter(|_| !is_other)),
+            None => Ok(None),
+        }
+    }
+
+    /// Counts the activation of a directive that says something new.
+    fn activate(&self, before: Option<&Directive>, state: &mut RolloutState) -> Result<(), Refused> {
+        let Some(directive) = self.directive().filter(|directive| before != Some(*directive)) else { return Ok(()) };
+        let nonce = directive.nonce.map_or(state.nonce + 1, u64::from);
+        if nonce <= state.nonce {
+            return Err(Refused::Nonce(format!(
+                "nonce {nonce} is not above the active one, {}: raise it, or leave it out",
+                state.nonce
+            )));
+        }
+        state.nonce = nonce;
+        Ok(())
+    }
+
+    /// Policy and target as the directive has them.
+    fn direct(&self, directive: &Directive, state: &mut RolloutState) -> Result<(), Refused> {
+        let Some(newest) = directive.newest().cloned() else { return Ok(()) };
+        let blocked = directive
+            .groups
+            .iter()
+            .flat_map(|group| group.targets.iter().map(|target| &target.version).chain(&group.start));
+        // One that was good when it was written is passed over since, by whoever does not run it.
+        let is_known = state.target.is_some() && state.policy.as_ref().is_some_and(|policy| policy.directive.is_some());
+        let is_news = |version: &&Version| !is_known || !state.has_target(version);
+        for version in blocked.filter(is_news) {
+            if let Some(reason) = self.block_of(version) {
+                return Err(Refused::Conflict(format!("{version} is blocked by its fleet_release: {reason}")));
+            }
+        }
+        let rolling = self.version_control().rolling_install;
+        let of_before = state.target.as_ref().map(|target| if is_known { &target.start } else { &target.target });
+        let start = state.last_done.as_ref().filter(|_| !is_known).or(of_before).unwrap_or(&newest).clone();
+        state.target = Some(RolloutTarget { start, target: newest, schedule: Schedule::Regular, mode: Mode::Enabled });
+        (state.blocks, state.blocked) = (self.blocks(), None);
+        state.policy = Some(directive.policy(&rolling));
+        state.rules = self.target_rules();
+        Ok(())
+    }
+
+    /// By what targets are chosen.
+    pub fn target_rules(&self) -> TargetRules {
+        let scripts = self.all().filter_map(|resource| match resource {
+            Resource::Installer(object) => Some((object.metadata.name.clone(), object.model.script.clone())),
+            _ => None,
+        });
+        TargetRules { blocks: self.blocks(), ways: self.ways(), scripts: scripts.collect() }
     }
 
     fn wanted(&self) -> Option<&AgentVersions> {

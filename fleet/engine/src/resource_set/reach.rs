@@ -8,6 +8,8 @@ use super::{Refused, ResourceSet};
 use crate::fleet::Fleet;
 use crate::host::{HostId, uuid};
 use crate::names::Name;
+use crate::resource::Release;
+use crate::selection::{ReleaseWay, WayBar, bar};
 
 /// Hosts that a refusal names for each version.
 const NAMED: usize = 3;
@@ -23,16 +25,14 @@ impl ResourceSet {
     /// Refuses a `target` that hosts could not reach: they are on a dead end, it must be reached from other versions, or a
     /// barrier lies before it. Hosts that are pinned, disabled or held do not count, and those at the target or beyond it.
     pub(super) fn can_reach(&self, target: &Version, fleet: &Fleet) -> Result<(), Refused> {
-        let bars = self.releases().any(|release| {
-            release.barrier || release.deadend || (release.version == *target && !release.requires_from.is_empty())
-        });
-        if !bars {
+        let ways = self.ways();
+        if ways.is_empty() {
             return Ok(());
         }
         let kept: Vec<String> = running(fleet)
             .into_iter()
             .filter_map(|(version, hosts)| {
-                let why = self.keeps(&fleet.names.text(version).parse().ok()?, target)?;
+                let why = keeps(&ways, &fleet.names.text(version).parse().ok()?, target)?;
                 Some(hosts.say(fleet.names.text(version), &why))
             })
             .collect();
@@ -42,28 +42,29 @@ impl ResourceSet {
         Err(Refused::Conflict(format!("{target} cannot be reached by every host: {}", kept.join("; "))))
     }
 
-    /// What keeps a host that runs `version` from `target`.
-    fn keeps(&self, version: &Version, target: &Version) -> Option<String> {
-        if !version.precedes(target) {
-            return None;
-        }
-        if self.releases().any(|release| release.deadend && release.version == *version) {
-            return Some("which is a dead end: install them anew, or hold them with `host UUID hold`".to_owned());
-        }
-        let barriers = self.releases().filter(|release| {
-            release.barrier && version.precedes(&release.version) && release.version.precedes(target)
-        });
-        if let Some(barrier) = barriers.map(|release| &release.version).min() {
-            return Some(format!("and must run {barrier} before, a barrier: roll that out first"));
-        }
-        let of_target = self.releases().find(|release| release.version == *target)?;
-        let required = &of_target.requires_from;
-        if required.is_empty() || required.contains(version) {
-            return None;
-        }
-        let versions: Vec<String> = required.iter().map(Version::to_string).collect();
-        Some(format!("and it is reached from {} alone: roll that out first", versions.join(" or ")))
+    /// How releases may be reached and left that are not reached from everywhere.
+    pub(super) fn ways(&self) -> Vec<ReleaseWay> {
+        let way = |release: &Release| ReleaseWay {
+            version: release.version.clone(),
+            barrier: release.barrier,
+            deadend: release.deadend,
+            requires_from: release.requires_from.clone(),
+        };
+        let is_usual = |way: &ReleaseWay| !way.barrier && !way.deadend && way.requires_from.is_empty();
+        self.releases().map(way).filter(|way| !is_usual(way)).collect()
     }
+}
+
+/// What keeps a host that runs `version` from `target`.
+fn keeps(ways: &[ReleaseWay], version: &Version, target: &Version) -> Option<String> {
+    Some(match bar(ways, version, target)? {
+        WayBar::DeadEnd => "which is a dead end: install them anew, or hold them with `host UUID hold`".to_owned(),
+        WayBar::Barrier(barrier) => format!("and must run {barrier} before, a barrier: roll that out first"),
+        WayBar::From(required) => {
+            let versions: Vec<String> = required.iter().map(Version::to_string).collect();
+            format!("and it is reached from {} alone: roll that out first", versions.join(" or "))
+        }
+    })
 }
 
 /// Hosts by the version that they report, without those that are kept from updates.

@@ -51,7 +51,7 @@ pub(crate) fn closed(rollout: &Rollout, index: usize, now: Timestamp) -> Option<
     if let Some((why, _)) = waits {
         return Some(why);
     }
-    if !rollout.without_windows {
+    if !rollout.is_without_window(group) {
         if !is_time_based && !gate.opening.is_open(now, WINDOW) {
             return Some(Why::OutsideWindow);
         }

@@ -19,9 +19,9 @@ const LEAST_REPORTED: u64 = 2;
 impl Rollout {
     /// Halts groups whose thresholds are exceeded, whose canaries failed, or whose external check said stop.
     pub(super) fn halt(&mut self, holds: &Holds, fleet: &Fleet, now: Timestamp) {
-        let no_way_back = self.start_block.is_some();
         for index in 0..self.groups.len() {
             let Some(group) = self.groups.get(index) else { continue };
+            let no_way_back = self.start_block_of(group).is_some();
             let stops = || self.canary_failed(index, fleet, now).or_else(|| group.exceeds());
             let Some((rule, count, of)) = stops().or_else(|| group.halted_by_failures(holds)) else { continue };
             let error = self.commonest_error(index, fleet, now);
@@ -64,6 +64,7 @@ impl Rollout {
         let breaks = |host: &&Host| match (rule, look.state(host)) {
             (HaltRule::FailedThreshold | HaltRule::SoakFailed, HostState::Failed)
             | (HaltRule::TimeoutThreshold, HostState::TimedOut) => look.is_counted(host),
+            (HaltRule::ChurnThreshold, state) => look.is_counted(host) && look.has_churned(host, state),
             (HaltRule::CanaryFailed, HostState::Failed | HostState::TimedOut) => group.is_canary(host.id),
             _ => false,
         };
@@ -104,7 +105,12 @@ impl GroupStatus {
         let tally = &self.tally;
         let times_out = self.policy.proof.max_timeout.is_exceeded(tally.counted_timed_out, tally.counted);
         let by_time = || times_out.then_some((HaltRule::TimeoutThreshold, tally.counted_timed_out, tally.counted));
-        self.fails(tally.counted_failed).or_else(by_time)
+        let proof = &self.policy.proof;
+        let churned = tally.counted_churned;
+        let is_churned =
+            churned >= u64::from(proof.min_churned) && proof.max_churned.is_exceeded(churned, tally.counted);
+        let by_churn = || is_churned.then_some((HaltRule::ChurnThreshold, churned, tally.counted));
+        self.fails(tally.counted_failed).or_else(by_time).or_else(by_churn)
     }
 
     /// By which rule of failures it is halted that goes back once a second host has reported one, where no operator holds it.

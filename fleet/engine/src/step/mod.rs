@@ -10,16 +10,19 @@ mod strategy;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
+use protocol::Version;
 
 use crate::counts::Tally;
 use crate::fleet::{Fleet, ReportedCounts};
 use crate::host::GroupPlace;
 use crate::moment::Moment;
-use crate::policy::Mode;
 use crate::reason::HaltRule;
 use crate::rollout::{GroupStatus, Rollout, State};
 use crate::rollout_state::{Holds, RolloutState};
+use crate::selection::Choice;
 use crate::tally::TallyContext;
 
 /// Versions that halted here, of which is known that they did.
@@ -54,7 +57,7 @@ impl RolloutState {
             rollout.block(now);
         }
         rollout.halt(&self.holds, fleet, now);
-        if rollout.mode == Mode::Enabled {
+        if rollout.stop(now).is_none() {
             strategy::pass(&mut rollout, fleet, now);
             rollout.begin_retries(fleet);
             rollout.recount(&mut counted, fleet, now);
@@ -62,7 +65,7 @@ impl RolloutState {
         }
         rollout.recount(&mut counted, fleet, now);
         reasons::give(&mut rollout, now);
-        self.remember(&rollout);
+        self.remember(&rollout, fleet, now);
         self.rollout = Some(rollout);
     }
 }
@@ -76,12 +79,16 @@ impl RolloutState {
     }
 
     /// Keeps the last target whose rollout was done; one that is taken back was not.
-    fn remember(&mut self, rollout: &Rollout) {
+    fn remember(&mut self, rollout: &Rollout, fleet: &Fleet, now: Timestamp) {
         // One that was held before anybody got it says nothing of the version.
-        let has_begun = |group: &GroupStatus| group.halt.as_ref().is_some_and(|halt| halt.from.has_started());
-        let is_halted = rollout.groups.iter().any(has_begun);
-        if is_halted && !self.halted.contains(&rollout.target) {
-            self.halted.push(rollout.target.clone());
+        let has_begun = |group: &&GroupStatus| group.halt.as_ref().is_some_and(|halt| halt.from.has_started());
+        let halted =
+            rollout.groups.iter().filter(has_begun).flat_map(|group| rollout.halted_versions(group, fleet, now));
+        for version in halted.collect::<Vec<Version>>() {
+            if self.halted.contains(&version) {
+                continue;
+            }
+            self.halted.push(version);
             let surplus = self.halted.len().saturating_sub(HALTED);
             self.halted.drain(..surplus);
         }
@@ -106,6 +113,18 @@ impl Rollout {
         for group in &mut self.groups {
             group.courses.retain(|course| !TallyContext::is_over(course, listening));
         }
+    }
+
+    /// The versions for which `group` is halted: of several targets those that failed.
+    fn halted_versions(&self, group: &GroupStatus, fleet: &Fleet, now: Timestamp) -> Vec<Version> {
+        let [_, _, ..] = group.policy.targets.as_slice() else {
+            return self.target_of(group, Choice::default()).cloned().into_iter().collect();
+        };
+        let look = TallyContext::new(self, group, fleet, now);
+        let index = self.find(&group.policy.name).unwrap_or(usize::MAX);
+        let failed = fleet.members(index).filter(|host| look.has_failed(host)).map(|host| host.choice);
+        let choices: HashSet<Choice> = failed.collect();
+        choices.into_iter().filter_map(|choice| self.target_of(group, choice).cloned()).collect()
     }
 
     /// Counts the hosts of each group.

@@ -47,7 +47,7 @@ pub(crate) fn is_moving(rollout: &Rollout, index: usize, now: Timestamp) -> bool
     let Some(group) = rollout.groups.get(index) else { return false };
     let is_on = matches!(group.state, State::Canary | State::Active | State::RolledBack)
         || (group.state == State::Done && rollout.strategy != Strategy::TimeBased);
-    let is_kept = group.state == State::RolledBack && rollout.start_block.is_some();
+    let is_kept = group.state == State::RolledBack && rollout.start_block_of(group).is_some();
     is_on && !is_kept && !group.done_while_halted && paused(rollout, group, now).is_none()
 }
 
@@ -83,7 +83,7 @@ fn next_hours(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> Option<
 /// Whether the clock lets hosts go: within `window_duration`, which lasts over midnight; without one, RFD 0169's groups on their
 /// days. Going back waits for neither.
 fn is_in_hours(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> bool {
-    if rollout.without_windows || rollout.schedule == Schedule::Immediate || group.state == State::RolledBack {
+    if rollout.is_without_window(group) || rollout.schedule == Schedule::Immediate || group.state == State::RolledBack {
         return true;
     }
     let opening = &group.policy.gate.opening;
@@ -276,13 +276,16 @@ impl GroupStatus {
     fn keep_rate(&mut self, rate: Rate, now: Timestamp) {
         let (updated, failed) = (self.tally.updated, self.tally.failed + self.tally.timed_out);
         let new = |allowed: u64, hour: Timestamp| RateAccount { hour, granted: 0, allowed, updated, failed };
-        let account = *self.rate.get_or_insert_with(|| new(rate.base.min(rate.maximum).into(), now));
+        let counted = self.tally.counted;
+        let base = || rate.share.map_or_else(|| rate.base.min(rate.maximum).into(), |share| share.cap(counted));
+        let account = *self.rate.get_or_insert_with(|| new(base(), now));
         if now.duration_since(account.hour) < HOUR {
             return;
         }
         let has_grown = updated > account.updated && failed <= account.failed;
         let grown = (account.allowed * u64::from(rate.factor_hundredths)).div_ceil(100);
-        let allowed = if has_grown { grown } else { account.allowed };
+        let grown = if has_grown { grown } else { account.allowed };
+        let allowed = if rate.share.is_some() { base() } else { grown };
         self.rate = Some(new(allowed.min(rate.maximum.into()), now));
     }
 }

@@ -7,7 +7,7 @@ use super::{gate, pace};
 use crate::calendar::{blackout_at, end_of_blackout};
 use crate::moment::hours;
 use crate::percent::Percent;
-use crate::policy::{Mode, Rate, Schedule, Strategy};
+use crate::policy::{Rate, Schedule, Strategy};
 use crate::reason::{WaitReason, Why};
 use crate::rollout::{GroupStatus, Halt, Rollout, State};
 
@@ -27,10 +27,8 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
     if let Some(halt) = &group.halt {
         return (halted(halt), None);
     }
-    match rollout.mode {
-        Mode::Disabled => return (Why::Disabled, None),
-        Mode::Suspended => return (Why::Suspended, None),
-        Mode::Enabled => {}
+    if let Some(stop) = rollout.stop(now) {
+        return stop;
     }
     match group.state {
         State::Unstarted | State::Done if rollout.strategy == Strategy::TimeBased => {
@@ -51,7 +49,7 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
         }
         State::Active => active(rollout, group, now),
         State::Done => (Why::Done, None),
-        State::RolledBack if rollout.start_block.is_some() => (start_blocked(rollout), None),
+        State::RolledBack if rollout.start_block_of(group).is_some() => (start_blocked(rollout, group), None),
         State::RolledBack => (at_nobody(group).unwrap_or(Why::RolledBack), None),
         State::Halted => (Why::Held, None),
     }
@@ -64,8 +62,8 @@ pub(crate) fn halted(halt: &Halt) -> Why {
 }
 
 /// Why nobody is given the start version, nor sent back to it.
-fn start_blocked(rollout: &Rollout) -> Why {
-    let reason = rollout.start_block.as_ref().map(|block| block.reason.clone()).unwrap_or_default();
+fn start_blocked(rollout: &Rollout, group: &GroupStatus) -> Why {
+    let reason = rollout.start_block_of(group).map(|block| block.reason).unwrap_or_default();
     Why::VersionBlocked { reason }
 }
 
@@ -188,7 +186,7 @@ fn opens(rollout: &Rollout, group: &GroupStatus, from: Timestamp, now: Timestamp
     let mut from = from;
     for _ in 0..MOST {
         let free = end_of_blackout(&gate.blackout, from);
-        if rollout.without_windows {
+        if rollout.is_without_window(group) {
             return Some(free);
         }
         let is_born_in_it = gate::began_in_window(&gate.opening, rollout.start_time, free, length);

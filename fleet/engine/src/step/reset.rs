@@ -4,9 +4,10 @@ use jiff::Timestamp;
 
 use crate::listening::ListeningClock;
 use crate::order;
-use crate::policy::{Mode, Policy, RolloutTarget, Schedule, Strategy};
+use crate::policy::{GroupPolicy, Mode, Policy, RolloutTarget, Schedule, Strategy};
 use crate::rollout::{GroupStatus, Halt, Rollout, State};
 use crate::rollout_state::RolloutState;
+use crate::selection::TargetRules;
 
 impl RolloutState {
     /// Start, target, schedule or strategy changed: another rollout, whatever the present one was doing. Otherwise mode, pace,
@@ -18,7 +19,10 @@ impl RolloutState {
         };
         let absent = Policy::absent();
         let policy = self.policy.as_ref().unwrap_or(&absent);
-        let is_same = self.rollout.as_ref().is_some_and(|rollout| rollout.is_of(target, policy.strategy));
+        let is_directive = policy.directive.is_some();
+        let is_same = self.rollout.as_ref().is_some_and(|rollout| {
+            rollout.directive.is_some() == is_directive && (is_directive || rollout.is_of(target, policy.strategy))
+        });
         if !is_same {
             self.number = self.given() + 1;
             let id = order::rollout_id(self.seed, self.number, &target.start.to_string(), &target.target.to_string());
@@ -30,6 +34,10 @@ impl RolloutState {
             self.holds.released.clear();
         }
         if let Some(rollout) = &mut self.rollout {
+            if is_directive {
+                rollout.amend(target, policy, now);
+                rollout.rules.clone_from(&self.rules);
+            }
             rollout.follow(target, policy);
         }
     }
@@ -57,6 +65,8 @@ impl Rollout {
             start: target.start.clone(),
             start_block: None,
             target: target.target.clone(),
+            directive: policy.directive.clone(),
+            rules: TargetRules::default(),
             schedule: target.schedule,
             mode: Mode::Disabled,
             strategy: policy.strategy,
@@ -69,6 +79,29 @@ impl Rollout {
             last_step: now,
             clock: ListeningClock::default(),
         }
+    }
+
+    /// Takes the entries of a directive: one that means the same keeps its state, halted or done, whoever writes the directive anew.
+    /// Another one begins, as an attempt that hosts have not seen: the rollout's number stays, by which they disregard older words.
+    fn amend(&mut self, target: &RolloutTarget, policy: &Policy, now: Timestamp) {
+        self.target.clone_from(&target.target);
+        let (wanted, before) = (&policy.regular, &self.groups);
+        let is_same = |group: &GroupStatus, wanted: &GroupPolicy| group.policy.is_as(wanted);
+        if before.len() == wanted.len() && before.iter().zip(wanted).all(|(group, wanted)| is_same(group, wanted)) {
+            return;
+        }
+        let attempt = before.iter().map(|group| group.attempt).max().unwrap_or_default();
+        let attempts_lost = before.iter().any(|group| group.attempts_lost);
+        let mut kept = std::mem::take(&mut self.groups);
+        let take = |wanted: &GroupPolicy| match kept.iter().position(|group| is_same(group, wanted)) {
+            Some(at) => kept.swap_remove(at),
+            None => {
+                let mut group = GroupStatus { attempt, attempts_lost, ..GroupStatus::new(wanted.clone(), now) };
+                group.try_again(now);
+                group
+            }
+        };
+        self.groups = wanted.iter().map(take).collect();
     }
 
     /// A change of the policy alone ends no halt: of a group that is not there any more it stops all of them. Holds stop by
@@ -96,6 +129,7 @@ impl Rollout {
     fn follow(&mut self, target: &RolloutTarget, policy: &Policy) {
         self.mode = policy.mode.min(target.mode);
         self.window = policy.window;
+        self.directive.clone_from(&policy.directive);
         let (groups, _) = policy.groups(target.schedule);
         for wanted in groups {
             let Some(group) = self.groups.iter_mut().find(|group| group.policy.name == wanted.name) else { continue };

@@ -102,7 +102,7 @@ fn act(op: &Op, state: &mut RolloutState, fleet: &mut Fleet, now: Timestamp) {
 fn plain_cursors(rollout: &mut Rollout, index: usize, free: usize, fleet: &Fleet, now: Timestamp) {
     let group = &rollout.groups[index];
     let look = TallyContext::new(rollout, group, fleet, now);
-    let place = GroupPlace::Group(u16::try_from(index).unwrap());
+    let place = GroupPlace::Group(u8::try_from(index).unwrap());
     let waits = |host: &&Host| {
         let goes = group.state != State::RolledBack || look.goes_back(host);
         let is_over = matches!(look.state(host), HostState::Failed | HostState::TimedOut);

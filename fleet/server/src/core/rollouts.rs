@@ -106,7 +106,7 @@ pub(crate) fn group_look(tx: &Tx<'_>, name: &str) -> Option<GroupLook> {
     let now = state.now();
     let rollout = state.rollouts.rollout.as_ref()?;
     let index = rollout.find(name)?;
-    let (group, place) = (rollout.groups.get(index)?, GroupPlace::Group(u16::try_from(index).ok()?));
+    let (group, place) = (rollout.groups.get(index)?, GroupPlace::Group(u8::try_from(index).ok()?));
     let look = TallyContext::new(rollout, group, &state.fleet, now);
     let mut sketch = Sketch::of(group);
     let mut counted: BTreeMap<Option<&str>, u64> = BTreeMap::new();

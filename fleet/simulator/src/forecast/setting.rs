@@ -112,7 +112,7 @@ fn version(dialect: PolicyDialect, start: &Version, target: &Version, schedule: 
     let spec = match dialect {
         PolicyDialect::V2 => json!({ "agents": {
             "start_version": start, "target_version": target, "schedule": schedule, "mode": "enabled" } }),
-        PolicyDialect::Rfd0169 => json!({
+        PolicyDialect::Rfd0169 | PolicyDialect::Directive => json!({
             "agent_version": target, "agent_start_version": start, "agent_version_schedule": schedule }),
     };
     json!({ "kind": "autoupdate_version", "version": "v1", "metadata": { "name": "autoupdate-version" }, "spec": spec })

@@ -197,6 +197,10 @@ fn details(why: &Why) -> Option<String> {
         Why::UpdateInProgress { updated, of } => format!("{updated} of {}", hosts(*of)),
         Why::NobodyOnTheWay { failed, of } => format!("{failed} of {} failed or timed out", hosts(*of)),
         Why::NoReports { hosts: count } => format!("{} {}", hosts(*count), if *count == 1 { "asks" } else { "ask" }),
+        Why::NoTarget { targets: misfits } | Why::NoInstaller { installers: misfits } => {
+            let clauses = misfits.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            if clauses.is_empty() { clauses } else { format!(": {}", clean(&clauses)) }
+        }
         Why::FleetSilent => FLEET_SILENT.to_owned(),
         Why::Shrunk { present, initial, excluded } => shrunk(*present, *initial, *excluded),
         Why::Halted { rule, count, of, error, sample, hosts, no_way_back } => {
@@ -235,6 +239,7 @@ pub fn halted_by(rule: HaltRule, count: u64, of: u64, error: Option<&str>) -> St
         _ if is_by_hand(rule, error) => format!("{many} {} sent back by hand", if count == 1 { "was" } else { "were" }),
         HaltRule::FailedThreshold => format!("{many} failed, more than allowed"),
         HaltRule::TimeoutThreshold => format!("{many} timed out, more than allowed"),
+        HaltRule::ChurnThreshold => format!("{many} fell silent after they were told, more than allowed"),
         HaltRule::CanaryFailed => format!("{many} failed, a canary among them"),
         HaltRule::SoakFailed => format!("{many} failed after the group was done"),
         HaltRule::GateStopped => "its external check said stop".to_owned(),
@@ -268,6 +273,7 @@ fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>, sample: &[St
 pub(crate) mod tests {
     use std::collections::BTreeSet;
 
+    use fleet_engine::selection::Misfit;
     use serde_json::json;
 
     use super::*;
@@ -281,6 +287,7 @@ pub(crate) mod tests {
         let rules = [
             HaltRule::FailedThreshold,
             HaltRule::TimeoutThreshold,
+            HaltRule::ChurnThreshold,
             HaltRule::CanaryFailed,
             HaltRule::SoakFailed,
             HaltRule::GateStopped,
@@ -351,6 +358,16 @@ pub(crate) mod tests {
             Why::VersionBlocked { reason: "leaks sessions".to_owned() },
             Why::VersionBlocked { reason: String::new() },
             Why::StoreUnavailable,
+            Why::NoTarget {
+                targets: vec![Misfit { of: "3.2.1".to_owned(), why: "major 3 is neither 1 nor 2".to_owned() }],
+            },
+            Why::NoInstaller {
+                installers: vec![Misfit { of: "tuf".to_owned(), why: "the host does not let it act".to_owned() }],
+            },
+            Why::Recommended,
+            Why::DirectiveDisabled,
+            Why::NotBefore,
+            Why::DirectiveOver,
         ];
         all.extend(halts());
         all

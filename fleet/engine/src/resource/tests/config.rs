@@ -36,6 +36,7 @@ fn the_defaults_of_agents_are_those_of_v2() {
         critical: Vec::new(),
         unassigned: Unassigned::Last,
         ungrouped: None,
+        directive: None,
     };
     assert_eq!(policy_in("enabled"), wanted);
     assert_eq!(policy("schedules: {}"), wanted);

@@ -14,6 +14,7 @@ fn percent(number: u8) -> Percent {
 fn gate(days: Days) -> Gate {
     Gate {
         opening: WindowOpening { days, hour: 0, zone: Zone::UTC },
+        at_any_time: false,
         wait_hours: 0,
         soak_hours: 0,
         requires: Vec::new(),
@@ -36,11 +37,14 @@ fn a_group_of_v2_behaves_as_v2_does_and_looks_at_failures() {
             max_failed: percent(10),
             max_timeout: Percent::ALL,
             max_failed_of_ended: percent(50),
+            max_churned: Percent::ALL,
+            min_churned: 0,
             min_failed: 1,
             min_ended: 20,
             max_silent: percent(10),
             on_halt: OnHalt::Stop,
         },
+        ..GroupPolicy::default()
     };
     assert_eq!(v2(""), wanted);
     assert_eq!(groups(&v2_text("time-based", &["{name: g}"])), [wanted]);
@@ -50,7 +54,7 @@ fn a_group_of_v2_behaves_as_v2_does_and_looks_at_failures() {
 fn a_group_of_the_rfd_has_the_rfd_s_defaults() {
     let wanted = GroupPolicy {
         name: "g".to_owned(),
-        members: Some(Members { node: None, instance: None }),
+        members: Some(Members::default()),
         gate: gate(Days::EVERY),
         pace: RolloutPace { canaries: 0, max_in_flight: Percent::ALL, jitter: 0, window: None, rate: None },
         proof: Proof {
@@ -59,11 +63,14 @@ fn a_group_of_the_rfd_has_the_rfd_s_defaults() {
             max_failed: Percent::ZERO,
             max_timeout: percent(10),
             max_failed_of_ended: Percent::ALL,
+            max_churned: Percent::ALL,
+            min_churned: 0,
             min_failed: 1,
             min_ended: 20,
             max_silent: percent(10),
             on_halt: OnHalt::Stop,
         },
+        ..GroupPolicy::default()
     };
     assert_eq!(rfd(""), wanted);
     assert_eq!(rfd("agents: {}"), wanted);
@@ -151,7 +158,7 @@ fn members_are_those_of_the_label_expressions() {
         assert_eq!(members.node.unwrap().text(), "labels[\"env\"]==\"a\"");
         assert_eq!(members.instance.unwrap().text(), "exists(labels.b)");
     }
-    assert_eq!(v2("agents: {}").members, Some(Members { node: None, instance: None }));
+    assert_eq!(v2("agents: {}").members, Some(Members::default()));
 }
 
 #[test]
@@ -174,7 +181,7 @@ fn a_rate_grows_by_a_factor_to_a_maximum() {
         assert_eq!(v2(&keys).pace.rate, rfd(&keys).pace.rate);
         v2(&keys).pace.rate.unwrap()
     };
-    let of = |base, factor_hundredths, maximum| Rate { base, factor_hundredths, maximum };
+    let of = |base, factor_hundredths, maximum| Rate { base, share: None, factor_hundredths, maximum };
     assert_eq!(rate("base: 1"), of(1, 100, 1));
     assert_eq!(rate("base: 10, maximum: 20"), of(10, 100, 20));
     for (factor, hundredths) in [("1", 100), ("1.0", 100), ("1.5", 150), ("2.25", 225), ("1.05", 105), ("10", 1000)] {

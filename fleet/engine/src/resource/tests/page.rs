@@ -2,6 +2,7 @@
 //!
 //! To renew the page after a change of a key: `RENEW_DOCS=1 cargo test --package fleet-engine page`.
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::super::fault::FaultList;
@@ -30,7 +31,7 @@ fn tables() -> Vec<&'static KeyTable> {
 
 /// A table in Markdown: these rows, with a column of defaults for each dialect, and one of when a change acts.
 fn markdown(keys: &[&Key], has_dialects: bool, says_when: bool) -> String {
-    let columns = if has_dialects { &["v2", "169"][..] } else { &["default"] };
+    let columns = if has_dialects { &["v2", "169", "directive"][..] } else { &["default"] };
     let acts = if says_when { &["acts"][..] } else { &[] };
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |");
     let head = ["key", "value"].iter().chain(columns).chain(acts).chain(&["meaning"]);
@@ -100,6 +101,8 @@ fn stands(place: &ResourceReader<'_>, kind: &KeyKind) -> bool {
         KeyKind::Weekdays => place.read::<Days>(kind).is_some(),
         KeyKind::TimeZone => place.read::<Zone>(kind).is_some(),
         KeyKind::Words(_) | KeyKind::Name(_) => place.read::<String>(kind).is_some(),
+        KeyKind::Minutes(..) => place.read::<SignedDuration>(kind).is_some(),
+        KeyKind::Text(_) => place.text().is_some(),
         KeyKind::List(..) => place.list().is_some(),
         _ => false,
     }
@@ -109,7 +112,7 @@ fn stands(place: &ResourceReader<'_>, kind: &KeyKind) -> bool {
 fn each_default_is_a_value_that_its_key_may_have() {
     let mut seen = 0;
     for (table, key) in tables().into_iter().flat_map(|table| table.keys.iter().map(move |key| (table, key))) {
-        for node in (0..2).filter_map(|column| key.default_value(column)) {
+        for node in (0..3).filter_map(|column| key.default_value(column)) {
             let found = FaultList::default();
             assert!(stands(&ResourceReader::root(&node, &found), &key.kind), "{}: {}", table.heading, key.name);
             seen += 1;

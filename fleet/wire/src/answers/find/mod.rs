@@ -13,6 +13,7 @@ use fleet_engine::resource::{Kind, Resource};
 use fleet_engine::resource_set::ResourceSet;
 use jiff::Timestamp;
 use protocol::find::{IMAGE, MAX_JITTER_SECONDS};
+use protocol::installer::InstallerOrder;
 use protocol::report::Wanted;
 use protocol::{Arch, Digest, Edition, Version};
 use schemars::JsonSchema;
@@ -275,6 +276,12 @@ struct Ours<'a> {
     #[serde(skip_serializing_if = "ReleaseDigests::is_empty")]
     #[schemars(with = "BTreeMap<String, String>")]
     digests: ReleaseDigests<'a>,
+    /// What installs the version, where that is not the updater's usual way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    installer: Option<&'a InstallerOrder>,
+    /// What else is known of the version that is to be installed; absent: nothing.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    attributes: &'a BTreeMap<String, String>,
 }
 
 impl<'a> Ours<'a> {
@@ -287,6 +294,8 @@ impl<'a> Ours<'a> {
             why: BareCode { code: answer.reason.why.code() },
             until: answer.reason.until.map(Second),
             digests,
+            installer: answer.installer.as_ref(),
+            attributes: &answer.attributes,
         }
     }
 }
