@@ -160,6 +160,19 @@ impl TallyContext<'_> {
         }
     }
 
+    /// The state's name, as it is shown: of a host for whom its sub-directive has nothing, why not (DIRECTIVES §2).
+    pub fn shown_state(&self, host: &Host) -> &'static str {
+        let state = self.state(host);
+        if !host.flags.told_nothing || state != HostState::Excluded {
+            return state.name();
+        }
+        match host.choice {
+            Choice::NO_TARGET => "no_target",
+            Choice::NO_INSTALLER => "no_installer",
+            _ => "recommended",
+        }
+    }
+
     /// The same, were the host not excluded.
     fn state_of_member(&self, host: &Host) -> HostState {
         if !self.group.courses.is_empty() && self.may_go_the_other_way(host) {

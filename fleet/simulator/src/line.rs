@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fleet_engine::host::Outcome;
 use fleet_engine::rollout::GateAnswer;
+use fleet_engine::selection::{BUILD, Build};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -87,6 +88,30 @@ pub(crate) struct ReportLine {
     pub pinned: Option<bool>,
     pub disabled: Option<bool>,
     pub last: Option<LastLine>,
+    #[serde(default)]
+    pub build: BuildLine,
+}
+
+/// What hosts say of their build: see [`Build`].
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct BuildLine {
+    pub arch: String,
+    pub edition: String,
+    pub services: Vec<String>,
+    pub installers: Vec<String>,
+}
+
+impl BuildLine {
+    /// The labels with it; where it says nothing, as they are.
+    pub(crate) fn labels(&self, labels: Option<BTreeMap<String, String>>) -> Option<BTreeMap<String, String>> {
+        let (services, installers) = (self.services.join(","), self.installers.join(","));
+        let build = Build { arch: &self.arch, edition: &self.edition, services: &services, installers: &installers };
+        match build.text() {
+            none if none.is_empty() => labels,
+            text => Some(labels.into_iter().flatten().chain([(BUILD.to_owned(), text)]).collect()),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -124,6 +149,8 @@ pub(crate) struct HostsLine {
     pub update_in: Value,
     #[serde(default)]
     pub every: Value,
+    #[serde(default)]
+    pub build: BuildLine,
 }
 
 #[derive(Deserialize)]

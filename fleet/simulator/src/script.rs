@@ -238,7 +238,7 @@ impl World {
             update_id: report.update_id.as_deref().map_or(0, ids::parse),
             group: report.group.clone(),
             version,
-            labels: report.labels.clone(),
+            labels: report.build.labels(report.labels.clone()),
             hostname: report.hostname.clone(),
             pinned: report.pinned,
             disabled: report.disabled,
@@ -278,7 +278,7 @@ impl World {
             count: hosts.count,
             group: hosts.group.clone(),
             version: plain_version(&hosts.version)?,
-            labels: hosts.labels.clone(),
+            labels: hosts.build.labels(Some(hosts.labels.clone())).unwrap_or_default(),
             breaks: share(&hosts.breaks).ok_or_else(|| wrong("breaks is not a share such as \"2%\""))?,
             update_in: duration(&hosts.update_in, UPDATE_IN)
                 .ok_or_else(|| wrong("update_in is not a duration such as \"90s\""))?,
@@ -358,12 +358,12 @@ impl World {
         let answer = self.book.answer(&self.fleet, &question, now).ok_or_else(no_rollout)?;
         let known = self.fleet.host(id);
         let state = known.zip(self.book.rollout.as_ref()).and_then(|(host, rollout)| {
-            Some(TallyContext::new(rollout, rollout.group(host.place)?, &self.fleet, now).state(host))
+            Some(TallyContext::new(rollout, rollout.group(host.place)?, &self.fleet, now).shown_state(host))
         });
         let state = match (known, state) {
             (None, _) => "unknown",
             (Some(_), None) => "unassigned",
-            (Some(_), Some(state)) => state.name(),
+            (Some(_), Some(state)) => state,
         };
         let advice = self.book.host_advice(&self.shelf, &self.fleet, known, &answer, now);
         let explained = ToldHost::of(host, state, &answer, answer.since(known), advice.as_ref());

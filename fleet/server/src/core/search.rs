@@ -117,7 +117,7 @@ pub(super) fn group_of<'a>(state: &'a CoreState, host: &Host) -> &'a str {
 
 /// A host's state, as it is called.
 pub(super) fn state_of(state: &CoreState, host: &Host, now: Timestamp) -> &'static str {
-    look(state, host, now).map_or("unassigned", |look| look.state(host).name())
+    look(state, host, now).map_or("unassigned", |look| look.shown_state(host))
 }
 
 /// The view of its group; `None`: it belongs to none.

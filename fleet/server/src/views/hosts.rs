@@ -8,7 +8,7 @@ use fleet_wire::words::host;
 use super::frame::Frame;
 
 /// The states by which hosts are found, and their words.
-pub(crate) const STATES: [(&str, &str); 9] = [
+pub(crate) const STATES: [(&str, &str); 12] = [
     ("pending", "pending"),
     ("let_go", "may update"),
     ("told", "updating"),
@@ -18,6 +18,9 @@ pub(crate) const STATES: [(&str, &str); 9] = [
     ("silent", "silent"),
     ("excluded", "excluded"),
     ("unassigned", "in no group"),
+    ("no_target", "no target fits"),
+    ("no_installer", "no installer acts"),
+    ("recommended", "recommended"),
 ];
 
 /// A table of hosts.

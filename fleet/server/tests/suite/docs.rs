@@ -7,6 +7,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use fleet_wire::api::HOST_STATES;
+
 use crate::support::{SOON, Server, dir, groups, program, request, version};
 
 const RESOURCES: &str = include_str!("../../../../docs/fleet-resources.md");
@@ -107,7 +109,7 @@ fn the_runbook_has_a_row_for_each_reason_of_the_engine() {
     let listed = explained(&["## Groups", "## Hosts"]);
     let missing: Vec<_> = codes.difference(&listed).collect();
     assert!(missing.is_empty(), "docs/fleet-runbook.md does not say what to do about {missing:?}");
-    let states = ["pending", "let_go", "told", "updated", "failed", "timed_out", "silent", "excluded", "unassigned"];
+    let states = HOST_STATES;
     let surplus: Vec<_> = listed.difference(&codes).filter(|code| !states.contains(&code.as_str())).collect();
     assert!(surplus.is_empty(), "docs/fleet-runbook.md explains {surplus:?}, which the engine does not say");
     let rules = texts("/components/schemas/HaltRule/oneOf");

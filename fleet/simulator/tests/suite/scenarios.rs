@@ -27,8 +27,13 @@ use serde_json::{Map, Value, json};
 /// Questions that leave no trace.
 const ASIDE: [&str; 4] = ["status", "groups", "explain", "graph"];
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-const SPECS: [&str; 4] =
-    ["autoupdate_config", "autoupdate_version", "cluster_maintenance_config", "autoupdate_agent_report"];
+const SPECS: [&str; 5] = [
+    "autoupdate_config",
+    "autoupdate_version",
+    "cluster_maintenance_config",
+    "autoupdate_agent_report",
+    "version-directive",
+];
 
 /// A file while it is played.
 #[derive(Default)]
@@ -417,6 +422,7 @@ macro_rules! files {
 }
 
 files! {
+    directive: lives select;
     rfd0169: exclude fields gates halts holds lives members pace proof rollback schedules stops versions;
     v2: additions advice answers blocked_start canaries changes config counts halt_on_error holds lines modes names progress reach releases stops thresholds time_based transitions version why windows;
 }

@@ -7,6 +7,7 @@ use fleet_engine::advice::Advice;
 use fleet_engine::answer::HostAnswer;
 use fleet_engine::host::NamedHost;
 use jiff::Timestamp;
+use protocol::installer::InstallerOrder;
 use protocol::report::{Change, Report};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,8 +18,20 @@ use crate::reason::Reason;
 use crate::text::second;
 
 /// States of hosts that are known.
-pub const HOST_STATES: [&str; 9] =
-    ["excluded", "updated", "failed", "timed_out", "told", "silent", "let_go", "pending", "unassigned"];
+pub const HOST_STATES: [&str; 12] = [
+    "excluded",
+    "updated",
+    "failed",
+    "timed_out",
+    "told",
+    "silent",
+    "let_go",
+    "pending",
+    "unassigned",
+    "no_target",
+    "no_installer",
+    "recommended",
+];
 
 /// Which hosts; what is absent does not matter.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -198,6 +211,9 @@ pub struct ToldHost {
     /// The earliest time at which that could change; null: the clock changes nothing.
     #[schemars(extend("format" = "date-time"))]
     pub until: Option<String>,
+    /// What would install it; absent: the updater's usual way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installer: Option<InstallerOrder>,
 }
 
 impl ToldHost {
@@ -221,6 +237,7 @@ impl ToldHost {
             update: answer.update,
             why,
             until: answer.reason.until.map(second),
+            installer: answer.installer.clone(),
         }
     }
 }
