@@ -92,16 +92,27 @@ impl Rollout {
         }
         let attempt = before.iter().map(|group| group.attempt).max().unwrap_or_default();
         let attempts_lost = before.iter().any(|group| group.attempts_lost);
-        let mut kept = std::mem::take(&mut self.groups);
-        let take = |wanted: &GroupPolicy| match kept.iter().position(|group| is_same(group, wanted)) {
-            Some(at) => kept.swap_remove(at),
-            None => {
-                let mut group = GroupStatus { attempt, attempts_lost, ..GroupStatus::new(wanted.clone(), now) };
-                group.try_again(now);
-                group
+        let mut before = std::mem::take(&mut self.groups);
+        let kept: Vec<Option<GroupStatus>> = wanted
+            .iter()
+            .map(|wanted| before.iter().position(|group| is_same(group, wanted)).map(|at| before.remove(at)))
+            .collect();
+        let begin = |wanted: &GroupPolicy| {
+            let mut group = GroupStatus { attempt, attempts_lost, ..GroupStatus::new(wanted.clone(), now) };
+            group.try_again(now);
+            // A stop is of the versions: no other name or selector ends it.
+            let is_of_these = |was: &&GroupStatus| was.is_stopped() && was.policy.targets == wanted.targets;
+            match before.iter().find(is_of_these).map(|was| (was, was.halt.as_ref())) {
+                Some((was, None)) => group.roll_back(&was.last_update_reason, was.at_once, now),
+                Some((_, Some(halt))) if !halt.rule.is_of_hold() => {
+                    group.stop(Halt { from: group.state, ..halt.clone() });
+                }
+                _ => {}
             }
+            group
         };
-        self.groups = wanted.iter().map(take).collect();
+        self.groups =
+            kept.into_iter().zip(wanted).map(|(kept, wanted)| kept.unwrap_or_else(|| begin(wanted))).collect();
     }
 
     /// A change of the policy alone ends no halt: of a group that is not there any more it stops all of them. Holds stop by
