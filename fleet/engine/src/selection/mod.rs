@@ -367,3 +367,6 @@ impl fmt::Display for Misfit {
         write!(f, "{}: {}", self.of, self.why)
     }
 }
+
+#[cfg(test)]
+mod tests;
