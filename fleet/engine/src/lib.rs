@@ -29,6 +29,7 @@ pub mod curve;
 pub mod fleet;
 pub mod host;
 pub mod index;
+pub mod inventory;
 mod label_texts;
 pub mod labels;
 pub mod lint;

@@ -20,6 +20,7 @@ pub(crate) enum LineAction {
     Hosts(HostsLine),
     Find(Find),
     Status {},
+    Inventory {},
     Explain {
         host: String,
     },

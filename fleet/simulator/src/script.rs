@@ -6,6 +6,7 @@ use fleet_engine::answer::Question;
 use fleet_engine::command::{Command, CommandRefusal};
 use fleet_engine::fleet::{Fleet, HostChange, HostReport, ReportedCounts};
 use fleet_engine::host::Host;
+use fleet_engine::inventory::Inventory;
 use fleet_engine::resource;
 use fleet_engine::resource_set::{self, ResourceSet};
 use fleet_engine::rollout_state::RolloutState;
@@ -197,6 +198,7 @@ impl World {
                 return Ok(Some(json!({ "at": text::second(now), "status": rollout })));
             }
             LineAction::Explain { host } => return self.explain(&host, now).map(Some),
+            LineAction::Inventory {} => return Ok(Some(self.inventory(now))),
             LineAction::Graph(question) => return self.graph(&question, now).map(Some),
         }
         self.step(now);
@@ -349,6 +351,17 @@ impl World {
         let refused = |fault: graph::GraphFault| LineRefusal { code: fault.kind(), message: fault.to_string() };
         let graph = graph::script(&Catalogue::of(&self.shelf), question, now).map_err(refused)?;
         Ok(json!({ "at": text::second(now), "graph": graph }))
+    }
+
+    fn inventory(&mut self, now: Timestamp) -> Value {
+        self.step(now);
+        let inventory = Inventory::new(&self.book, &self.shelf, &self.fleet, now);
+        let instance = |host: &Host| {
+            let version = self.fleet.names.text(host.version);
+            json!({ "host": ids::text(host.id), "version": version, "instance": inventory.instance(host) })
+        };
+        let hosts: Vec<Value> = self.fleet.hosts().iter().map(instance).collect();
+        json!({ "at": text::second(now), "inventory": { "hosts": hosts, "alerts": inventory.alerts(&self.shelf) } })
     }
 
     fn explain(&mut self, host: &str, now: Timestamp) -> Result<Value, LineRefusal> {

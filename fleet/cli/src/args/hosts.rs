@@ -68,6 +68,13 @@ pub struct ManyHosts {
     pub dry_run: bool,
 }
 
+/// What `inventory` does.
+#[derive(Debug, Clone, Subcommand)]
+pub enum InventoryVerb {
+    /// List hosts with their services and how far their installation is
+    Ls(HostsFilter),
+}
+
 /// Which hosts.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HostsFilter {

@@ -17,7 +17,8 @@ pub use autoupdate::{
     StartUpdate, StatusArgs, WaitArgs, WaitGoal,
 };
 pub use hosts::{
-    ApproveArgs, AuditArgs, AuditVerb, Events, ExplainArgs, HostVerb, HostsArgs, HostsVerb, OneHost, RolloutsArgs,
+    ApproveArgs, AuditArgs, AuditVerb, Events, ExplainArgs, HostVerb, HostsArgs, HostsFilter, HostsVerb, InventoryVerb,
+    OneHost, RolloutsArgs,
 };
 pub use resources::{Apply, Create, EditArgs, Files, Get, Rm, UpdateFile};
 pub use serve::{Doctor, Lint, Migrate, Restore, Serve, SimulateArgs};
@@ -68,6 +69,7 @@ impl FleetCli {
                 Verb::Serve(_) | Verb::Restore(_) | Verb::Migrate(_) | Verb::Mirror(_) | Verb::Completion { .. },
             ) => "this command has no --format",
             (Some(PrintFormat::Csv), Verb::Hosts(hosts)) if hosts.verb.is_none() => return Ok(self),
+            (Some(PrintFormat::Csv), Verb::Inventory(_)) => return Ok(self),
             (Some(PrintFormat::Csv), _) => "--format csv is for the list of hosts: teleport-fleet hosts --format csv",
             _ => return Ok(self),
         };
@@ -158,6 +160,9 @@ pub enum Verb {
     Simulate(Box<SimulateArgs>),
     /// List hosts, or decide on many
     Hosts(Box<HostsArgs>),
+    /// Show what each host runs, and what is due there
+    #[command(subcommand)]
+    Inventory(Box<InventoryVerb>),
     /// Show one host, or decide on it
     Host(OneHost),
     /// Show what people and the engine decided, as it happens

@@ -5,12 +5,13 @@ use fleet_wire::ids;
 use fleet_wire::text::shell;
 use fleet_wire::words::host as words;
 
-use super::{id, path};
-use crate::args::{ExplainArgs, HostVerb, HostsArgs, HostsVerb, OneHost, PrintFormat};
+use super::{id, path, version_control};
+use crate::args::{ExplainArgs, HostVerb, HostsArgs, HostsFilter, HostsVerb, OneHost, PrintFormat};
 use crate::client::{Answer, AnswerPage, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
-use crate::show::{explain as shown, hosts as table, value};
+use crate::show::table::TextTable;
+use crate::show::{explain as shown, hosts as table, value, version_control as inventory};
 
 /// Where hosts are.
 const HOSTS: &str = "/v1/fleet/hosts";
@@ -52,18 +53,32 @@ pub(super) fn one(host: &OneHost, client: &ApiClient, screen: &mut Screen<'_, '_
 
 /// `hosts`: page after page, so that a large fleet need not fit into memory.
 pub(super) fn list(hosts: &HostsArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    if let Some(verb) = &hosts.verb {
-        return decide(verb, client, screen);
+    match &hosts.verb {
+        Some(verb) => decide(verb, client, screen),
+        None => list_as(&hosts.filter, (table::table(), table::add), client, screen),
     }
+}
+
+/// `inventory ls`: the same hosts, and how far their installations are.
+pub(super) fn inventory(filter: &HostsFilter, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+    list_as(filter, (inventory::inventory(), inventory::add), client, screen)?;
+    version_control::warn_of_versions(client, screen)
+}
+
+fn list_as(
+    filter: &HostsFilter,
+    (mut table, add): (TextTable, fn(&mut TextTable, &HostView)),
+    client: &ApiClient,
+    screen: &mut Screen<'_, '_>,
+) -> Result<(), Failure> {
     let (format, is_colourful) = (screen.format(), screen.console.is_colourful);
-    let mut table = table::table();
     let mut after = None;
     let mut count = 0_u64;
     if format == PrintFormat::Csv {
         write!(screen.out(), "{}\r\n", table::COLUMNS.join(","))?;
     }
     loop {
-        let query = HostsQuery { after, limit: Some(PAGE), ..hosts.filter.query() };
+        let query = HostsQuery { after, limit: Some(PAGE), ..filter.query() };
         let mut page: AnswerPage<HostView> = client.ask(&ApiCall::get(page_of(&query)))?;
         after = page.items.last().map(|host| host.host.clone());
         if format == PrintFormat::Text {
@@ -72,7 +87,7 @@ pub(super) fn list(hosts: &HostsArgs, client: &ApiClient, screen: &mut Screen<'_
         }
         for host in &page.items {
             match format {
-                PrintFormat::Text => table::add(&mut table, host),
+                PrintFormat::Text => add(&mut table, host),
                 PrintFormat::Csv => write!(screen.out(), "{}", table::csv(&host.said))?,
                 // Without the line's end: a comma may follow.
                 PrintFormat::Json => {

@@ -16,6 +16,7 @@ mod rollouts;
 mod swap;
 mod tokens;
 mod tools;
+mod version_control;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -25,7 +26,7 @@ use fleet_wire::api::How;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use crate::args::{AgentsVerb, Autoupdate, FleetCli, GlobalArgs, PrintFormat, StatusArgs, Verb};
+use crate::args::{AgentsVerb, Autoupdate, FleetCli, GlobalArgs, InventoryVerb, PrintFormat, StatusArgs, Verb};
 use crate::client::ApiClient;
 use crate::console::{Console, Editor, Screen};
 use crate::failure::Failure;
@@ -137,6 +138,10 @@ fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(
         Verb::Rm(rm) => resources::remove(rm, client, screen),
         Verb::Explain(explain) => hosts::explain(explain, client, screen),
         Verb::Hosts(filter) => hosts::list(filter, client, screen),
+        Verb::Inventory(inventory) => {
+            let InventoryVerb::Ls(filter) = &**inventory;
+            hosts::inventory(filter, client, screen)
+        }
         Verb::Host(host) => hosts::one(host, client, screen),
         Verb::Rollouts(past) => rollouts::run(past, client, screen),
         Verb::Events(events) => log::events(events, client, screen),

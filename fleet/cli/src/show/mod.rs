@@ -10,6 +10,7 @@ pub(crate) mod report;
 pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod value;
+pub(crate) mod version_control;
 
 pub(crate) use fleet_wire::words::reported;
 pub(crate) use fleet_wire::{reason, rollout, text};

@@ -624,6 +624,13 @@ pub(super) fn plan(spec: &ResourceReader<'_>) -> Option<DirectivePlan> {
     })
 }
 
+impl DirectivePlan {
+    /// Whether people can still decide on it.
+    pub fn is_open(&self, now: Timestamp) -> bool {
+        !self.applied && self.denied.is_empty() && now < self.expires
+    }
+}
+
 impl Directive {
     /// When it lets hosts go at all.
     fn terms(&self) -> DirectiveTerms {

@@ -261,6 +261,32 @@ impl ResourceSet {
         }
     }
 
+    /// Whether somebody controls versions by directives.
+    pub fn has_control(&self) -> bool {
+        let is_of_it = |kind: Kind| matches!(kind, Kind::Directive | Kind::VersionControl | Kind::Draft | Kind::Plan);
+        self.all().any(|resource| is_of_it(resource.kind()))
+    }
+
+    fn draft(&self, name: &str) -> Option<&Directive> {
+        match self.get(Kind::Draft, name)? {
+            Resource::Draft(object) => Some(&object.model.directive),
+            _ => None,
+        }
+    }
+
+    /// The draft whose versions are recommended.
+    pub(crate) fn recommended(&self) -> Option<&Directive> {
+        self.draft(self.version_control().notify_from.as_deref()?)
+    }
+
+    /// The draft of which people are told, and its newest version, where that is newer than the directive's.
+    pub(crate) fn newer_draft(&self) -> Option<(String, Version)> {
+        let name = self.version_control().notify_from?;
+        let newest = self.draft(&name)?.newest()?;
+        let is_news = self.directive().and_then(Directive::newest).is_none_or(|known| known.precedes(newest));
+        is_news.then(|| (name, newest.clone()))
+    }
+
     /// The directive that says what agents run: one that is enabled, or that nothing stands beside.
     fn ruling_directive(&self) -> Result<Option<&Directive>, Refused> {
         let (directive, is_other) = (self.directive(), self.wanted().is_some());

@@ -104,6 +104,13 @@ pub struct TargetRules {
     pub(crate) scripts: BTreeMap<String, Script>,
 }
 
+impl TargetRules {
+    /// Whether an installer counts, whatever hosts say.
+    pub fn is_enabled(&self, installer: &Installer) -> bool {
+        !matches!(installer, Installer::LocalScript(name) if !self.scripts.get(name).is_some_and(|script| script.enabled))
+    }
+}
+
 /// How a release may be reached and left (`fleet_release`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseWay {

@@ -1,6 +1,7 @@
 //! Adopting what is wanted: a new rollout, or new settings of the present one.
 
 use jiff::Timestamp;
+use protocol::Version;
 
 use crate::listening::ListeningClock;
 use crate::order;
@@ -47,6 +48,18 @@ impl Rollout {
     fn is_of(&self, target: &RolloutTarget, strategy: Strategy) -> bool {
         (&self.start, &self.target, self.schedule, self.strategy)
             == (&target.start, &target.target, target.schedule, strategy)
+    }
+
+    /// One of a directive that nobody carries out, by which its targets can be chosen; `None`: it has none.
+    pub(crate) fn imagined(
+        newest: Option<&Version>,
+        policy: &Policy,
+        rules: TargetRules,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let (start, target) = (newest?.clone(), newest?.clone());
+        let target = RolloutTarget { start, target, schedule: Schedule::Regular, mode: Mode::Enabled };
+        Some(Self { rules, ..Self::new(0, 0, &target, policy, now) })
     }
 
     fn new(id: u128, number: u64, target: &RolloutTarget, policy: &Policy, now: Timestamp) -> Self {

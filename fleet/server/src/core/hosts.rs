@@ -2,6 +2,7 @@
 
 use fleet_engine::answer::Question;
 use fleet_engine::host::{Host, HostId};
+use fleet_engine::inventory::Inventory;
 use fleet_engine::reason::Why;
 use fleet_engine::tally::HostState;
 use fleet_wire::answers::{find, ids};
@@ -170,14 +171,18 @@ fn explained(tx: &Tx<'_>, id: HostId, answer: impl FnOnce(&'static str) -> ToldH
     let known = state.fleet.host(id);
     let mut answer = answer(known.map_or("unknown", |host| state_of(state, host, now)));
     answer.hostname = known.map_or("", |host| state.fleet.hostname(host)).to_owned();
-    Explained { known: known.map(|host| view(state, host, now)), history: None, answer }
+    Explained {
+        known: known.map(|host| views(state, [host], now)).and_then(|mut views| views.pop()),
+        history: None,
+        answer,
+    }
 }
 
 /// All hosts, if there are at most so many.
 pub(crate) fn inventory(tx: &Tx<'_>, most: usize) -> Option<Vec<HostView>> {
     let (state, now) = (tx.state(), tx.state().now());
     let hosts = state.fleet.hosts();
-    (hosts.len() <= most).then(|| hosts.iter().map(|host| view(state, host, now)).collect())
+    (hosts.len() <= most).then(|| views(state, hosts, now))
 }
 
 /// What a host is called.
@@ -215,10 +220,15 @@ pub(crate) fn list(tx: &Tx<'_>, query: &HostsQuery) -> Result<HostList, ApiError
     found.sort_by_cached_key(|host| place(host));
     let more = found.len() > limit;
     found.truncate(limit);
-    Ok(HostList { hosts: found.into_iter().map(|host| view(state, host, now)).collect(), more, count })
+    Ok(HostList { hosts: views(state, found, now), more, count })
 }
 
-fn view(state: &CoreState, host: &Host, now: Timestamp) -> HostView {
+fn views<'a>(state: &CoreState, hosts: impl IntoIterator<Item = &'a Host>, now: Timestamp) -> Vec<HostView> {
+    let inventory = Inventory::new(&state.rollouts, &state.resources, &state.fleet, now);
+    hosts.into_iter().map(|host| view(state, host, &inventory, now)).collect()
+}
+
+fn view(state: &CoreState, host: &Host, inventory: &Inventory<'_>, now: Timestamp) -> HostView {
     let text = |name| state.fleet.names.text(name).to_owned();
     let waiting_key = state.enrolments.waits(host.id);
     HostView {
@@ -242,5 +252,6 @@ fn view(state: &CoreState, host: &Host, now: Timestamp) -> HostView {
         enrolled: state.enrolments.key(host.id).is_some(),
         not_counted: counts::omission(state, host, now).unwrap_or_default().to_owned(),
         waiting_key: waiting_key.map_or_else(String::new, |key| key.to_string()),
+        instance: inventory.instance(host),
     }
 }

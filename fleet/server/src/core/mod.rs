@@ -24,6 +24,7 @@ mod tests;
 mod times;
 pub(crate) mod tokens;
 mod tx;
+pub(crate) mod version_control;
 mod worker;
 
 use std::panic::AssertUnwindSafe;

@@ -14,6 +14,7 @@ use std::time::Instant;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use fleet_engine::answer::{HostAnswer, Question};
 use fleet_engine::host::HostId;
+use fleet_engine::inventory::VersionAlert;
 use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout_state::RolloutState;
 use fleet_wire::answers::find::{self, Cluster, Tools};
@@ -64,6 +65,8 @@ pub(crate) struct Public {
     pub(crate) cluster: Cluster,
     /// The releases.
     pub(crate) catalogue: Arc<Catalogue>,
+    /// What people are warned of.
+    pub(crate) alerts: Vec<VersionAlert>,
 }
 
 /// What every host is told.
@@ -124,7 +127,7 @@ impl Public {
             Some(before) => Arc::clone(&before.catalogue),
             None => Arc::new(Catalogue::of(&resources)),
         };
-        Self { cluster, catalogue, rollouts, resources }
+        Self { cluster, catalogue, rollouts, resources, alerts: Vec::new() }
     }
 }
 
@@ -308,11 +311,12 @@ impl Snapshot {
     }
 
     /// Other resources, or another rollout, are answered from from now on.
-    pub(crate) fn set_public(&self, rollouts: RolloutState, resources: ResourceSet) {
+    pub(crate) fn set_public(&self, rollouts: RolloutState, resources: ResourceSet, alerts: Vec<VersionAlert>) {
         let before = self.public.load_full();
         let reports = self.wanted.load().as_deref().copied();
         let cluster = Cluster { reports, ..self.cluster.clone() };
-        self.public.store(Arc::new(Public::of(rollouts, resources, &cluster, Some(&before))));
+        let public = Public { alerts, ..Public::of(rollouts, resources, &cluster, Some(&before)) };
+        self.public.store(Arc::new(public));
     }
 
     /// Reports are wanted from now on, which the next [`Snapshot::set_public`] says.
@@ -503,6 +507,8 @@ mod tests {
             jitter: 0,
             rollout: 1,
             attempt: 1,
+            installer: None,
+            attributes: std::collections::BTreeMap::new(),
             group: String::new(),
             reason,
         };

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use fleet_engine::fleet::Fleet;
 use fleet_engine::host::{Host, HostId};
+use fleet_engine::inventory::Inventory;
 use fleet_engine::record::HostRecord;
 use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout_state::{HaltCause, RolloutState};
@@ -292,7 +293,8 @@ impl Ledger {
     /// Publishes what every host is answered.
     pub(super) fn publish(&mut self, now: Timestamp) {
         let CoreState { rollouts, resources, fleet, enrolments, .. } = &self.state;
-        self.snapshot.set_public(rollouts.clone(), resources.clone());
+        let alerts = Inventory::new(rollouts, resources, fleet, now).alerts(resources);
+        self.snapshot.set_public(rollouts.clone(), resources.clone(), alerts);
         // 0 is a word that was never set.
         self.generation = self.generation.wrapping_add(1).max(1);
         publish::all(&self.snapshot, &self.state, self.generation, now);

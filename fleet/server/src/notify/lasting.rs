@@ -1,5 +1,6 @@
 //! What lasts: a group that is stuck, what is held for a day, a store that does not answer or lost decisions. Pure.
 
+use fleet_engine::inventory::VersionAlert;
 use fleet_engine::policy::Mode;
 use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
@@ -48,6 +49,8 @@ pub(super) struct Observation<'a> {
     pub(super) past: &'a [Rollout],
     /// Of the TUF repository.
     pub(super) tuf: &'a [TufAlert],
+    /// Of versions.
+    pub(super) alerts: &'a [VersionAlert],
     /// The present time.
     pub(super) now: Timestamp,
 }
@@ -57,6 +60,7 @@ pub(super) fn conditions(seen: &Observation<'_>) -> Vec<Condition> {
     let mut found: Vec<Condition> = store(seen).into_iter().collect();
     found.extend(held(seen.book));
     found.extend(seen.tuf.iter().map(of_tuf));
+    found.extend(seen.alerts.iter().filter_map(of_versions));
     let rollout = seen.book.rollout.as_ref();
     let groups = rollout.into_iter().flat_map(|rollout| rollout.groups.iter().map(move |group| (rollout, group)));
     found.extend(groups.filter_map(|(rollout, group)| stuck(rollout, group, seen)));
@@ -120,6 +124,28 @@ fn store(seen: &Observation<'_>) -> Option<Condition> {
     // Where it never answered since the start there is no time.
     let since = Some(since).filter(|since| *since > Timestamp::UNIX_EPOCH);
     Some(condition("store_unavailable", since, STORE_GONE, what))
+}
+
+/// Each is told once for each version, draft or plan, however many hosts come and go.
+fn of_versions(alert: &VersionAlert) -> Option<Condition> {
+    let kinds =
+        ["security_patch", "end_of_life", "directive_stale", "draft_stale", "plan_waiting", "new_version_available"];
+    let kind = kinds.into_iter().find(|kind| *kind == alert.kind)?;
+    Some(Condition {
+        key: format!("{kind} {}", alert.subject),
+        kind,
+        rollout: None,
+        since: None,
+        after: SignedDuration::ZERO,
+        what: upper(&alert.text),
+        data: json!({ "subject": alert.subject, "count": alert.count }),
+    })
+}
+
+/// With a capital letter at the beginning.
+fn upper(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 fn of_tuf(alert: &TufAlert) -> Condition {

@@ -289,7 +289,14 @@ impl Teller {
         let now = crate::clock::now();
         let unconfirmed = (!self.snapshot.is_good()).then(|| self.snapshot.confirmed());
         let tuf = self.tuf.as_ref().map(|site| site.alerts(now)).unwrap_or_default();
-        let seen = Observation { book: &public.rollouts, unconfirmed, past: &self.past, tuf: &tuf, now };
+        let seen = Observation {
+            book: &public.rollouts,
+            unconfirmed,
+            past: &self.past,
+            tuf: &tuf,
+            alerts: &public.alerts,
+            now,
+        };
         let found = lasting::conditions(&seen);
         while let Some((key, event)) = lasting::next(&mut place, &found, &public.rollouts, now) {
             if !self.tell(&event) {

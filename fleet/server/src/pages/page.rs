@@ -66,6 +66,9 @@ pub(super) fn frame(app: &App, session: Option<&Session>) -> Frame {
     if !snapshot.is_good() {
         warnings.push(snapshot.unconfirmed());
     }
+    // Who is not logged in learns nothing of the fleet.
+    let alerts = session.map(|_| snapshot.public().alerts.iter().map(|alert| alert.text.clone()).collect::<Vec<_>>());
+    warnings.extend(alerts.unwrap_or_default());
     let user = |session: &Session| User {
         name: session.actor.who.clone(),
         role: session.actor.role,

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use super::request::{Admin, ApiBody, ApiPath, ApiQuery, ApiResult, MAX_BODY, Operator, Viewer, bad};
 use crate::app::App;
 use crate::core::resources::MAX_TEXT;
-use crate::core::{commands, counts, hosts, many, resources, rollouts, tokens};
+use crate::core::{commands, counts, hosts, many, resources, rollouts, tokens, version_control};
 use crate::failure::ApiFailure;
 use crate::past::{self, past, with_history};
 
@@ -54,6 +54,10 @@ pub(super) fn routes() -> Router<App> {
         .route(
             "/v1/fleet/counts",
             get(async |_: Viewer, State(app): State<App>| app.answer(|tx| Ok(counts::counts(tx))).await),
+        )
+        .route(
+            "/v1/fleet/version-control",
+            get(async |_: Viewer, State(app): State<App>| app.answer(|tx| Ok(version_control::status(tx))).await),
         )
         .route("/v1/fleet/commands", post(act))
         .route("/v1/fleet/hosts", get(hosts).post(decide_many))

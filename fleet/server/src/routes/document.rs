@@ -12,7 +12,7 @@ use fleet_wire::answers::schedule::WindowList;
 use fleet_wire::api::{
     Act, Acted, AuditEntry, AuditPage, AuditRange, DecideMany, Decided, DecidedMany, ErrorAnswer, Explained, HostList,
     HostsQuery, JoinToken, KeptResource, KnownHead, MadeToken, NewJoinToken, NewToken, Removal, Role, RolloutsQuery,
-    StateCounts, Token, TokenRemoval, Verified, Write, WriteResult,
+    StateCounts, Token, TokenRemoval, Verified, VersionControlStatus, Write, WriteResult,
 };
 use fleet_wire::rollout::{AgentRollout, StopsAlone};
 use protocol::report::Report;
@@ -178,6 +178,8 @@ fn fleet(of: &mut Document) {
         .query::<RolloutsQuery>()
         .gives::<Vec<AgentRollout>>();
     of.add(viewer, "get /v1/fleet/counts", "getCounts", "Hosts by group and version").gives::<StateCounts>();
+    let summary = "How versions are controlled by directives: directive, installers, inventory and alerts";
+    of.add(viewer, "get /v1/fleet/version-control", "getVersionControl", summary).gives::<VersionControlStatus>();
     let summary = "Start, mark done, roll back, halt, run, approve; or a gate's answer";
     of.add(operator, "post /v1/fleet/commands", "act", summary).body::<Act>().gives::<Acted>();
     of.add(viewer, "get /v1/fleet/hosts", "listHosts", "Hosts, by UUID").query::<HostsQuery>().gives::<HostList>();

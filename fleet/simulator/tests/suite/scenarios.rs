@@ -25,7 +25,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 /// Questions that leave no trace.
-const ASIDE: [&str; 4] = ["status", "groups", "explain", "graph"];
+const ASIDE: [&str; 5] = ["status", "groups", "explain", "graph", "inventory"];
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const SPECS: [&str; 5] = [
     "autoupdate_config",
@@ -422,7 +422,7 @@ macro_rules! files {
 }
 
 files! {
-    directive: lives select;
+    directive: inventory lives select;
     rfd0169: exclude fields gates halts holds lives members pace proof rollback schedules stops versions;
     v2: additions advice answers blocked_start canaries changes config counts halt_on_error holds lines modes names progress reach releases stops thresholds time_based transitions version why windows;
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use fleet_engine::advice::Advice;
 use fleet_engine::answer::HostAnswer;
 use fleet_engine::host::NamedHost;
+use fleet_engine::inventory::Instance;
 use jiff::Timestamp;
 use protocol::installer::InstallerOrder;
 use protocol::report::{Change, Report};
@@ -146,6 +147,9 @@ pub struct HostView {
     /// The key that waits for an admin, in hex; empty: none.
     #[serde(default)]
     pub waiting_key: String,
+    /// How far the installation of its target is.
+    #[serde(flatten)]
+    pub instance: Instance,
 }
 
 /// What a host said last, and its changes.

@@ -9,6 +9,7 @@ mod refused;
 mod resources;
 mod rollout;
 mod tokens;
+mod version_control;
 
 /// Entries of a page of a list, where the caller names no limit.
 pub const PAGE: u32 = 100;
@@ -26,3 +27,4 @@ pub use refused::{ApiError, Code, ErrorAnswer};
 pub use resources::{Changed, Effects, How, KeptResource, Removal, Takes, Unwise, Write, WriteResult};
 pub use rollout::{Act, Acted, CountOf, Omission, RolloutsQuery, StateCounts};
 pub use tokens::{JoinToken, MadeToken, NewJoinToken, NewToken, Role, Token, TokenRemoval};
+pub use version_control::{DirectiveStatus, InstallerStatus, InventoryRow, VersionControlStatus};
