@@ -46,31 +46,32 @@ pub enum InstallState {
 
 /// A host, as `inventory ls` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Instance {
-    /// How far the installation of its target is.
-    pub install_state: InstallState,
+    /// How far the installation of its target is: a name of [`InstallState`].
+    pub install_state: String,
     /// The version that it shall run; absent: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub install_target: Option<Version>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install_target: Option<String>,
     /// What installs it, such as `update`; empty: nothing.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub installer: String,
     /// The least version that it must run, where it runs less than the critical floor allows; absent: it may stay.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub must_install: Option<Version>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub must_install: Option<String>,
     /// Why it must: `eol` (end of life) or `sec` (a security patch); empty: it may stay.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub must_because: String,
     /// Teleport's services that run on it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<String>,
     /// In a line: `installing -> 17.2.1 (17s ago)`, `online (32s ago)`.
-    #[serde(default)]
     pub status: String,
 }
 
 /// What people are warned of.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct VersionAlert {
     /// `security_patch`, `end_of_life`, `directive_stale`, `draft_stale`, `plan_waiting`, `new_version_available`.
     pub kind: String,
@@ -84,6 +85,7 @@ pub struct VersionAlert {
 
 /// Hosts of one case: what they run, what they shall run and what installs that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct InstallCounts {
     /// All of them.
     pub count: u64,
@@ -156,11 +158,11 @@ impl<'a> Inventory<'a> {
         let recommended = recommended.filter(|wanted| version.as_ref() != Some(wanted));
         let status = self.status(host, state, (target.as_ref(), recommended.as_ref()), must.as_ref());
         Instance {
-            install_state: state,
-            install_target: target,
+            install_state: state.name().to_owned(),
+            install_target: target.map(|target| target.to_string()),
             installer,
             must_because: must.as_ref().map_or("", |(_, is_over)| if *is_over { "eol" } else { "sec" }).to_owned(),
-            must_install: must.map(|(version, _)| version),
+            must_install: must.map(|(version, _)| version.to_string()),
             services: self.fleet.build(host).services().map(str::to_owned).collect(),
             status,
         }

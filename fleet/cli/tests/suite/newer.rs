@@ -146,6 +146,7 @@ const ALWAYS: [(&str, &str); 27] = [
     ("KeptResource", "kind name revision yaml json"),
     ("MadeJoinToken", "name created labels secret"),
     ("MadeToken", "name role created secret"),
+    ("Misfit", "of why"),
     ("NamedHost", "host"),
     ("Omission", "count reason"),
     ("Report", "host update_id epoch sequence time"),

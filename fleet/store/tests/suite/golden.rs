@@ -29,13 +29,13 @@ fn full_book() -> RolloutState {
     let at = second(1_700_000_000);
     let group = &mut book.rollout.as_mut().unwrap().groups[0];
     let expression = |text: &str| text.to_owned().try_into().ok();
-    group.policy.members = Some(Members { node: expression(r#"labels["env"] == "prod""#), instance: None });
+    group.policy.members = Some(Members { node: expression(r#"labels["env"] == "prod""#), ..Members::default() });
     let gate = &mut group.policy.gate;
     gate.requires = vec!["canary".to_owned()];
     gate.approval = Some("operator".to_owned());
     gate.external = Some(External { url: "https://gate.example/".to_owned(), timeout_seconds: 5 });
     gate.blackout = vec![Blackout { from: at, to: second(1_700_086_400), reason: "the year's end".to_owned() }];
-    group.policy.pace.rate = Some(Rate { base: 10, factor_hundredths: 200, maximum: 1000 });
+    group.policy.pace.rate = Some(Rate { base: 10, share: None, factor_hundredths: 200, maximum: 1000 });
     group.rate = Some(RateAccount { hour: at, granted: 3, allowed: 10, updated: 2, failed: 1 });
     group.gate = Some(GateAnswer::Stop);
     group.halt = Some(Halt {

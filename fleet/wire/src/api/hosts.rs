@@ -215,9 +215,9 @@ pub struct ToldHost {
     /// The earliest time at which that could change; null: the clock changes nothing.
     #[schemars(extend("format" = "date-time"))]
     pub until: Option<String>,
-    /// What would install it; absent: the updater's usual way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub installer: Option<InstallerOrder>,
+    /// What would install it, such as `local-script/NAME`; absent: the updater's usual way.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub installer: String,
 }
 
 impl ToldHost {
@@ -232,6 +232,7 @@ impl ToldHost {
             advice: Some(advice.cloned().map(Into::into)),
             ..Reason::now(answer.reason.why.clone())
         };
+        let installer = answer.installer.as_ref().and_then(InstallerOrder::installer);
         Self {
             host: host.to_owned(),
             hostname: String::new(),
@@ -241,7 +242,7 @@ impl ToldHost {
             update: answer.update,
             why,
             until: answer.reason.until.map(second),
-            installer: answer.installer.clone(),
+            installer: installer.map_or_else(String::new, |installer| installer.to_string()),
         }
     }
 }

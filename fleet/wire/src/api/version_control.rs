@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// How versions are controlled.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct VersionControlStatus {
     /// The directive; null: there is none.
     pub directive: Option<DirectiveStatus>,
@@ -28,6 +29,7 @@ pub struct VersionControlStatus {
 
 /// A directive.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct DirectiveStatus {
     /// From what it was made: `tuf/default`, `static`; as it says itself.
     pub source: String,
@@ -43,6 +45,7 @@ pub struct DirectiveStatus {
 
 /// What installs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct InstallerStatus {
     /// Its kind.
     pub kind: String,
@@ -57,6 +60,7 @@ pub struct InstallerStatus {
 
 /// Hosts that run a version.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct InventoryRow {
     /// What they run; empty: they do not say.
     pub version: String,

@@ -21,6 +21,8 @@ fn text(reply: &Reply) -> &str {
 
 fn answer(version: &str, update: bool) -> HostAnswer {
     HostAnswer {
+        installer: None,
+        attributes: std::collections::BTreeMap::new(),
         version: version_of(version),
         target: None,
         update,

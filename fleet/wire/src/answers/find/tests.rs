@@ -13,6 +13,8 @@ fn at(text: &str) -> Timestamp {
 
 fn answer(version: &str, update: bool, jitter: u32, why: Why) -> HostAnswer {
     HostAnswer {
+        installer: None,
+        attributes: std::collections::BTreeMap::new(),
         version: version.parse().unwrap(),
         target: None,
         update,
