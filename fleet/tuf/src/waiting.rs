@@ -204,8 +204,8 @@ fn check_form(role: &str, staged: &Envelope, fields: &[&str], present: Option<&E
     if staged.version() != next {
         return Err(strange(role, &format!("it has version {}, and {next} is the next one", staged.version())));
     }
-    let latest = end(Timestamp::now(), period).parse::<Timestamp>();
-    if staged.expires().is_none_or(|end| latest.is_ok_and(|latest| end > latest)) {
+    let latest = end(Timestamp::now(), period).parse::<Timestamp>().unwrap_or_default();
+    if staged.expires().is_none_or(|end| end > latest) {
         return Err(strange(role, "its end is none, or later than policy.json says"));
     }
     Ok(())
