@@ -27,7 +27,10 @@ pub mod plan {
 /// Archives and where they come from.
 pub mod release {
     pub use crate::release::fuzz::{archive_path, link_target, place_of, unpack};
-    pub use crate::release::{BaseUrl, Limits, PublicKey, tuf::Metadata};
+    pub use crate::release::{
+        BaseUrl, Limits, PublicKey,
+        tuf::{Look, Metadata},
+    };
 }
 
 /// What a version on the disk consists of.

@@ -26,7 +26,7 @@ fi
 dictionary() {
     case $1 in
     *yaml | strings | fleet_resources | fleet_counts) echo yaml ;;
-    find | update_graph | manifest | journal* | fleet_admin | fleet_script | image_manifest | docker_config | cosign_signature | registry_answers) echo json ;;
+    find | update_graph | manifest | journal* | fleet_admin | fleet_script | image_manifest | docker_config | cosign_signature | registry_answers | tuf_metadata) echo json ;;
     fleet_query | fleet_request | fleet_graph) echo query ;;
     fleet_labels) echo labels ;;
     archive* | tar | entries) echo tar ;;

@@ -5,7 +5,7 @@ use crate::command::version;
 use crate::context::Context;
 use crate::execute::digest_of;
 use crate::inspect;
-use crate::release::tuf::unlisted;
+use crate::release::tuf::{Look, unlisted};
 use crate::report::{Code, Error, IoContext, Result};
 use crate::run::{network, tuf};
 
@@ -19,8 +19,9 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     let tuf = tuf::of(context, &updates, updates.spec())?.ok_or_else(none)?;
     let client = network::client(context, updates.spec())?;
     let (cancelled, warn) = (|| context.signals.cancelled(), |what: &str| context.report.warn(what));
+    let look = Look { client: &client, now: context.host.now(), cancelled: &cancelled, warn: &warn };
     let mut meant = None;
-    let text = tuf.verified(&client, context.host.now(), &cancelled, &warn, |repository| match args {
+    let text = tuf.verified(&look, |repository| match args {
         Args::Check => {
             let trusted = repository.trusted();
             let ends = trusted.ends().map(|(role, end)| format!("{role:<10} ends {end}\n"));

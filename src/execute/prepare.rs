@@ -14,7 +14,7 @@ use super::{Site, room};
 use crate::host::command::{Command, Output};
 use crate::host::{durable, elf};
 use crate::plan::{Plan, seconds};
-use crate::release::tuf::Tuf;
+use crate::release::tuf::{Look, Tuf};
 use crate::release::{self, BaseUrl, PublicKey};
 use crate::report::{Code, Error, Result, megabytes};
 use crate::store::contents::{AGENT_FILE, UPDATERS};
@@ -146,8 +146,9 @@ fn stage(
     let components = (!supply.components.is_empty()).then_some(supply.components);
     let name = revision.archive_name(supply.arch);
     let cancelled = || site.signals.cancelled();
-    let ask = |tuf: &Tuf| tuf.proven(supply.client, &name, site.host.now(), &cancelled, &|what| site.report.warn(what));
-    let proven = supply.tuf.as_ref().map(ask).transpose()?;
+    let warn = |what: &str| site.report.warn(what);
+    let look = Look { client: supply.client, now: site.host.now(), cancelled: &cancelled, warn: &warn };
+    let proven = supply.tuf.as_ref().map(|tuf| tuf.proven(&look, &name)).transpose()?;
     let limits = release::Limits { signed: proven.as_ref().map(|proven| proven.length), ..limits };
     let request = release::StageRequest {
         client: supply.client,

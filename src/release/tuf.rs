@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 
 use http_client::Client;
 use jiff::Timestamp;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use protocol::Digest;
 use serde::{Deserialize, Serialize};
-use tuf::{Place, Repository};
+use tuf::{Place, Repository, file_name};
 
 use super::BaseUrl;
 use super::fetch::{Origin, Small};
@@ -30,8 +29,6 @@ const MAX_STATE: u64 = 4096;
 const LOCK_WAIT: Duration = Duration::from_secs(60);
 /// No clock is right that is before the program: its metadata could have any age.
 const MADE: &str = "2026-11-01T00:00:00Z";
-/// Letters of a role's name that stand for themselves in a URL and in the name of a file.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-').remove(b'~');
 /// Most bytes of a kept file: no role's metadata is larger.
 const MAX_KEPT: u64 = 1 << 20;
 
@@ -41,8 +38,16 @@ pub struct Metadata<'a> {
     pub dir: &'a Path,
     /// Where they are asked for.
     pub url: &'a BaseUrl,
+    /// How.
+    pub look: &'a Look<'a>,
+}
+
+/// One look at a repository.
+pub struct Look<'a> {
     /// Asks.
     pub client: &'a Client,
+    /// The one time by which everything is judged.
+    pub now: Timestamp,
     /// Whether to stop.
     pub cancelled: Cancelled<'a>,
     /// Is told what was damaged.
@@ -51,7 +56,7 @@ pub struct Metadata<'a> {
 
 impl Metadata<'_> {
     fn file(&self, role: &str) -> PathBuf {
-        self.dir.join(format!("{}.json", utf8_percent_encode(role, PLAIN)))
+        self.dir.join(file_name(role, None))
     }
 }
 
@@ -69,15 +74,14 @@ impl Place for Metadata<'_> {
         durable::remove_tree(&self.file(role))
     }
 
-    fn fetch(&mut self, role: &str, version: Option<u64>, limit: u64) -> Result<Option<Vec<u8>>> {
-        let name = named(&utf8_percent_encode(role, PLAIN).to_string(), version);
-        let origin = Origin::new(self.url, name)?;
-        let begun = Instant::now();
-        match origin.companion(self.client, "", Some(limit + 1), self.cancelled) {
+    fn fetch(&mut self, name: &str, limit: u64) -> Result<Option<Vec<u8>>> {
+        let origin = Origin::new(self.url, name.to_owned())?;
+        let (begun, client) = (Instant::now(), self.look.client);
+        match origin.companion(client, "", Some(limit + 1), self.look.cancelled) {
             Ok(Small::Found(bytes)) => Ok(Some(bytes)),
             Ok(Small::Absent(_)) => Ok(None),
             // It came by drops.
-            Err(error) if error.code == Code::Network && begun.elapsed() >= self.client.longest_question() => {
+            Err(error) if error.code == Code::Network && begun.elapsed() >= client.longest_question() => {
                 Err(Error { code: Code::DownloadStalled, ..error })
             }
             Err(error) => Err(error),
@@ -85,12 +89,8 @@ impl Place for Metadata<'_> {
     }
 
     fn warn(&mut self, error: &Error) {
-        (self.warn)(&error.to_string());
+        (self.look.warn)(&error.to_string());
     }
-}
-
-fn named(role: &str, version: Option<u64>) -> String {
-    version.map_or_else(|| format!("{role}.json"), |version| format!("{version}.{role}.json"))
 }
 
 /// The repository that the settings trust.
@@ -248,21 +248,19 @@ impl Tuf {
     /// Errors: `tuf_clock`, `tuf_state`, `tuf_expired`, `tuf_invalid`, `tuf_rollback`, `lock_held`; those of asking and writing.
     pub(crate) fn verified<T>(
         &self,
-        client: &Client,
-        now: Timestamp,
-        cancelled: Cancelled<'_>,
-        warn: &dyn Fn(&str),
+        look: &Look<'_>,
         work: impl FnOnce(&mut Repository<'_>) -> Result<T>,
     ) -> Result<T> {
+        let now = look.now;
         if MADE.parse().is_ok_and(|made: Timestamp| now < made) {
             let what = format!("this clock says {now}, which is before this program was made ({MADE})");
             return Err(Error::new(Code::TufClock, what).advise("correct the clock: the age of TUF metadata counts"));
         }
-        self.url.check_scheme(client.is_insecure())?;
-        let _lock = locked(&self.lock, cancelled)?;
-        self.begin(warn)?;
+        self.url.check_scheme(look.client.is_insecure())?;
+        let _lock = locked(&self.lock, look.cancelled)?;
+        self.begin(look.warn)?;
         let dir = &self.dir();
-        let mut place = Metadata { dir, url: &self.url, client, cancelled, warn };
+        let mut place = Metadata { dir, url: &self.url, look };
         let during = |error: Error| error.during(&self.url);
         let mut repository = Repository::refresh(&mut place, now).map_err(during)?;
         let trusted = repository.trusted();
@@ -279,15 +277,8 @@ impl Tuf {
     /// What the signers say of the archive `name`.
     ///
     /// Errors: `tuf_unlisted`; as [`Tuf::verified`].
-    pub(crate) fn proven(
-        &self,
-        client: &Client,
-        name: &str,
-        now: Timestamp,
-        cancelled: Cancelled<'_>,
-        warn: &dyn Fn(&str),
-    ) -> Result<Proven> {
-        self.verified(client, now, cancelled, warn, |repository| {
+    pub(crate) fn proven(&self, look: &Look<'_>, name: &str) -> Result<Proven> {
+        self.verified(look, |repository| {
             let file = repository.target(name)?.ok_or_else(|| unlisted(&self.url, name))?;
             let sha256 = file.sha256().map(Digest).ok_or_else(|| {
                 Error::new(Code::TufInvalid, format!("{}: {name} has no SHA-256 digest there", self.url))

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::json::{Fields, canonical};
 use super::keys::RoleKeys;
-use super::roles::{ROOT, SNAPSHOT, TARGETS, TIMESTAMP, invalid};
+use super::roles::{ROLES, ROOT, SNAPSHOT, TARGETS, TIMESTAMP, invalid};
 
 /// A repository's `spec_version` begins so.
 const SPEC: &str = "1.";
@@ -65,7 +65,7 @@ impl Document {
     fn check(&self) -> Result<()> {
         match self.role.as_str() {
             ROOT => {
-                [ROOT, TIMESTAMP, SNAPSHOT, TARGETS].iter().try_for_each(|role| self.role_keys(role).map(drop))?;
+                ROLES.iter().try_for_each(|role| self.role_keys(role).map(drop))?;
                 self.is_consistent().map(drop)
             }
             TIMESTAMP => self.named(SNAPSHOT).map(drop),
@@ -147,6 +147,15 @@ pub(super) struct FileMeta {
 }
 
 impl FileMeta {
+    /// Errors: `tuf_invalid` where `document` has another version than `by` names.
+    pub(super) fn check_version(&self, document: &Document, by: &str) -> Result<()> {
+        if document.version == self.version {
+            return Ok(());
+        }
+        let what = format!("it has version {}, and the {by} names version {}", document.version, self.version);
+        Err(invalid(&document.role, &what))
+    }
+
     /// Errors: `tuf_invalid` where `bytes` are others than those that are meant.
     pub(super) fn check(&self, role: &str, bytes: &[u8]) -> Result<()> {
         if self.length.is_some_and(|length| length != bytes.len() as u64) || !all_match(&self.hashes, bytes) {

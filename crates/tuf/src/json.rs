@@ -15,35 +15,36 @@ pub fn canonical(value: &Value, out: &mut Vec<u8>) -> bool {
         Value::Number(number) if number.is_f64() => return false,
         Value::Number(number) => out.extend(number.to_string().bytes()),
         Value::String(text) => string(text, out),
-        Value::Array(values) => {
-            out.push(b'[');
-            for (index, value) in values.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                if !canonical(value, out) {
-                    return false;
-                }
-            }
-            out.push(b']');
-        }
+        Value::Array(values) => return list(*b"[]", values.iter().map(|value| (None, value)), out),
         Value::Object(fields) => {
-            let mut sorted: Vec<_> = fields.iter().collect();
-            sorted.sort_unstable_by_key(|(name, _)| name.as_str());
-            out.push(b'{');
-            for (index, (name, value)) in sorted.into_iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                string(name, out);
-                out.push(b':');
-                if !canonical(value, out) {
-                    return false;
-                }
-            }
-            out.push(b'}');
+            let mut sorted: Vec<_> = fields.iter().map(|(name, value)| (Some(name), value)).collect();
+            sorted.sort_unstable_by_key(|(name, _)| *name);
+            return list(*b"{}", sorted.into_iter(), out);
         }
     }
+    true
+}
+
+/// Values between brackets, each behind its name where it has one; false as [`canonical`].
+fn list<'a>(
+    [open, close]: [u8; 2],
+    values: impl Iterator<Item = (Option<&'a String>, &'a Value)>,
+    out: &mut Vec<u8>,
+) -> bool {
+    out.push(open);
+    for (index, (name, value)) in values.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        if let Some(name) = name {
+            string(name, out);
+            out.push(b':');
+        }
+        if !canonical(value, out) {
+            return false;
+        }
+    }
+    out.push(close);
     true
 }
 

@@ -20,51 +20,44 @@ const SEQUENCE: u8 = 0x30;
 const BIT_STRING: u8 = 0x03;
 
 /// A key that can be used here.
-#[derive(PartialEq, Eq)]
 struct VerifyingKey {
-    scheme: Scheme,
-    /// As the library takes it: 32 bytes, a point, RSAPublicKey in DER.
+    algorithm: &'static dyn VerificationAlgorithm,
+    /// As the library takes it: 32 bytes, a point, RSAPublicKey in DER. So no two algorithms have the same.
     bytes: Vec<u8>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Scheme {
-    Ed25519,
-    P256,
-    RsaPss,
+impl PartialEq for VerifyingKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
 }
 
 impl VerifyingKey {
     /// `None` for a key that cannot be used here: it neither counts nor harms.
     fn read(key: Fields<'_>) -> Option<Self> {
         let public = key.object("keyval").ok()?.text("public").ok()?;
-        let (scheme, bytes) = match (key.text("keytype").ok()?, key.text("scheme").ok()?) {
-            ("ed25519", "ed25519") => {
-                (Scheme::Ed25519, base16ct::mixed::decode_vec(public).ok().filter(|bytes| bytes.len() == 32)?)
-            }
-            ("ecdsa" | "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp256") => {
-                (Scheme::P256, pem(public)?.strip_prefix(P256_HEAD)?.to_vec())
-            }
-            ("rsa", "rsassa-pss-sha256") => (Scheme::RsaPss, rsa(&pem(public)?)?),
-            _ => return None,
-        };
-        Some(Self { scheme, bytes })
+        let (algorithm, bytes): (&dyn VerificationAlgorithm, _) =
+            match (key.text("keytype").ok()?, key.text("scheme").ok()?) {
+                ("ed25519", "ed25519") => {
+                    (&signature::ED25519, base16ct::mixed::decode_vec(public).ok().filter(|bytes| bytes.len() == 32)?)
+                }
+                ("ecdsa" | "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp256") => {
+                    (&signature::ECDSA_P256_SHA256_ASN1, pem(public)?.strip_prefix(P256_HEAD)?.to_vec())
+                }
+                ("rsa", "rsassa-pss-sha256") => (&signature::RSA_PSS_2048_8192_SHA256, rsa(&pem(public)?)?),
+                _ => return None,
+            };
+        Some(Self { algorithm, bytes })
     }
 
     fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
-        let algorithm: &dyn VerificationAlgorithm = match self.scheme {
-            Scheme::Ed25519 => &signature::ED25519,
-            Scheme::P256 => &signature::ECDSA_P256_SHA256_ASN1,
-            Scheme::RsaPss => &signature::RSA_PSS_2048_8192_SHA256,
-        };
-        UnparsedPublicKey::new(algorithm, &self.bytes).verify(message, signature).is_ok()
+        UnparsedPublicKey::new(self.algorithm, &self.bytes).verify(message, signature).is_ok()
     }
 }
 
 /// Whether `key`, as metadata has it, can ever be counted here.
 pub fn is_usable(key: &serde_json::Value) -> bool {
-    let key = Fields::of("", "the key", Some(key)).ok().and_then(VerifyingKey::read);
-    key.is_some_and(|key| key.scheme != Scheme::RsaPss || key.bytes.len() >= MIN_RSA)
+    Fields::of("", "the key", Some(key)).ok().and_then(VerifyingKey::read).is_some()
 }
 
 /// Whether `signature` is that of the key `key`, as metadata has it, over `message`.
@@ -85,7 +78,8 @@ fn rsa(der: &[u8]) -> Option<Vec<u8>> {
     let (inner, b"") = element(SEQUENCE, der)? else { return None };
     let (algorithm, rest) = element(SEQUENCE, inner)?;
     let (bits, b"") = element(BIT_STRING, rest)? else { return None };
-    (algorithm == RSA_ALGORITHM).then_some(bits.strip_prefix(&[0])?.to_vec())
+    let key = bits.strip_prefix(&[0]).filter(|key| key.len() >= MIN_RSA)?;
+    (algorithm == RSA_ALGORITHM).then_some(key.to_vec())
 }
 
 /// The content of the DER element with this tag at the start of `der`, and what follows it.
@@ -103,7 +97,7 @@ fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// The keys of a role, and how many of them must have signed.
-#[derive(PartialEq, Eq)]
+#[derive(PartialEq)]
 pub(super) struct RoleKeys {
     /// By their ids.
     keys: Vec<(String, VerifyingKey)>,

@@ -13,6 +13,6 @@ mod workflow;
 pub use document::TargetFile;
 pub use json::canonical;
 pub use keys::{is_usable, verifies};
-pub use roles::{ROOT, SNAPSHOT, TARGETS, TIMESTAMP};
+pub use roles::{ROLES, ROOT, SNAPSHOT, TARGETS, TIMESTAMP, file_name};
 pub use trusted::TrustedSet;
 pub use workflow::{Place, Repository};

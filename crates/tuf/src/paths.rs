@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::json::Fields;
 use super::keys::RoleKeys;
-use super::roles::{ROOT, SNAPSHOT, TARGETS, TIMESTAMP, invalid};
+use super::roles::{ROLES, file_name, invalid};
 
 /// Most bits of the digest that choose one of succinct roles (specification: 1 to 32).
 const MAX_BITS: u64 = 32;
 
-/// Most bytes of a delegated role's name, encoded as in its file's: version, ending and a temporary's prefix have room beside it.
-const MAX_NAME: usize = 200;
+/// Most bytes of the name of a delegated role's file: a version and a temporary's prefix have room beside it.
+const MAX_NAME: usize = 205;
 
 /// A role that may speak of the file.
 pub(super) struct Delegated {
@@ -29,46 +29,36 @@ pub(super) fn delegated(delegations: Fields<'_>, path: &str) -> Result<Vec<Deleg
     let keys = delegations.object("keys")?;
     let digest = digest::digest(&digest::SHA256, path.as_bytes());
     let hexadecimal = base16ct::lower::encode_string(digest.as_ref());
-    let mut found = Vec::new();
+    let refused = |what: &str| Err(invalid(delegations.role, what));
     if delegations.map.contains_key("succinct_roles") {
         if delegations.map.contains_key("roles") {
-            return Err(invalid(delegations.role, "delegations have both roles and succinct_roles"));
+            return refused("delegations have both roles and succinct_roles");
         }
         let role = delegations.object("succinct_roles")?;
         let bits = role.number("bit_length", 1)?;
         if bits > MAX_BITS {
-            return Err(invalid(delegations.role, "bit_length is above 32"));
+            return refused("bit_length is above 32");
         }
         let (head, digits) = (u64::from_str_radix(&hexadecimal[..8], 16).unwrap_or_default(), bits.div_ceil(4));
-        let bin = head >> (MAX_BITS - bits);
-        let name =
-            format!("{}-{bin:0width$x}", role.text("name_prefix")?, width = usize::try_from(digits).unwrap_or(8));
-        found.push(Delegated {
-            name: usable(delegations, &name)?,
-            keys: RoleKeys::read(keys, role)?,
-            is_terminating: false,
-        });
-        return Ok(found);
+        let (bin, width) = (head >> (MAX_BITS - bits), usize::try_from(digits).unwrap_or(8));
+        let name = usable(delegations, &format!("{}-{bin:0width$x}", role.text("name_prefix")?))?;
+        return Ok(vec![Delegated { name, keys: RoleKeys::read(keys, role)?, is_terminating: false }]);
     }
+    let mut found = Vec::new();
     for role in delegations.array("roles")? {
         let role = Fields::of(delegations.role, "a delegated role", Some(role))?;
         let name = usable(delegations, role.text("name")?)?;
         let is_terminating = role.bool("terminating")?;
-        let role_keys = RoleKeys::read(keys, role)?;
+        let keys = RoleKeys::read(keys, role)?;
         let speaks = match (role.map.get("paths"), role.map.get("path_hash_prefixes")) {
             (Some(Value::Array(_)), None) => role.texts("paths")?.iter().any(|pattern| fits(pattern, path)),
             (None, Some(Value::Array(_))) => {
                 role.texts("path_hash_prefixes")?.iter().any(|prefix| hexadecimal.starts_with(*prefix))
             }
-            _ => {
-                return Err(invalid(
-                    delegations.role,
-                    &format!("the role {name:?} has no paths, or two kinds of them"),
-                ));
-            }
+            _ => return refused(&format!("the role {name:?} has no paths, or two kinds of them")),
         };
         if speaks {
-            found.push(Delegated { name, keys: role_keys, is_terminating });
+            found.push(Delegated { name, keys, is_terminating });
         }
     }
     Ok(found)
@@ -76,8 +66,7 @@ pub(super) fn delegated(delegations: Fields<'_>, path: &str) -> Result<Vec<Deleg
 
 /// Errors: `tuf_invalid` for the name of a top-level role, none, or one that no file can have.
 fn usable(delegations: Fields<'_>, name: &str) -> Result<String> {
-    let encoded = name.bytes().map(|byte| if byte.is_ascii_alphanumeric() { 1 } else { 3 }).sum::<usize>();
-    if name.is_empty() || encoded > MAX_NAME || [ROOT, TIMESTAMP, SNAPSHOT, TARGETS].contains(&name) {
+    if name.is_empty() || file_name(name, None).len() > MAX_NAME || ROLES.contains(&name) {
         return Err(invalid(delegations.role, &format!("a delegated role cannot have the name {name:?}")));
     }
     Ok(name.to_owned())

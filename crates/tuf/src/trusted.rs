@@ -130,11 +130,7 @@ impl TrustedSet {
     }
 
     fn is_current_snapshot(&self, snapshot: &Document) -> Result<()> {
-        let wanted = self.snapshot_meta()?.version;
-        if snapshot.version != wanted {
-            let what = format!("it has version {}, and the timestamp names version {wanted}", snapshot.version);
-            return Err(invalid(SNAPSHOT, &what));
-        }
+        self.snapshot_meta()?.check_version(snapshot, TIMESTAMP)?;
         self.check_end(snapshot)
     }
 
@@ -159,10 +155,7 @@ impl TrustedSet {
         meta.check(role, bytes)?;
         let targets = Document::parse(role, bytes)?;
         targets.verify(keys)?;
-        if targets.version != meta.version {
-            let what = format!("it has version {}, and the snapshot names version {}", targets.version, meta.version);
-            return Err(invalid(role, &what));
-        }
+        meta.check_version(&targets, SNAPSHOT)?;
         self.check_end(&targets)?;
         self.targets.insert(role.to_owned(), targets);
         Ok(())

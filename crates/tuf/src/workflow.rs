@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::document::TargetFile;
 use super::keys::RoleKeys;
 use super::paths::delegated;
-use super::roles::{ROOT, SNAPSHOT, TARGETS, TIMESTAMP, invalid};
+use super::roles::{ROOT, SNAPSHOT, TARGETS, TIMESTAMP, file_name, invalid};
 use super::trusted::TrustedSet;
 
 /// Most bytes of a root.
@@ -30,11 +30,10 @@ pub trait Place {
     fn keep(&mut self, role: &str, bytes: &[u8]) -> Result<()>;
     /// Keeps the metadata of a role no longer. Errors: those of writing.
     fn forget(&mut self, role: &str) -> Result<()>;
-    /// The file `name` of the repository: that of `role`, and of its version if that belongs to the name. `None`: it is not
-    /// there. At most one byte more than `limit` is read.
+    /// The file `name` of the repository. `None`: it is not there. At most one byte more than `limit` is read.
     ///
     /// Errors: those of asking.
-    fn fetch(&mut self, role: &str, version: Option<u64>, limit: u64) -> Result<Option<Vec<u8>>>;
+    fn fetch(&mut self, name: &str, limit: u64) -> Result<Option<Vec<u8>>>;
     /// Something that was kept is damaged, and is had anew.
     fn warn(&mut self, error: &Error);
 }
@@ -210,7 +209,7 @@ impl<'a> Repository<'a> {
 
     /// A file of at most `limit` bytes.
     fn asked(&mut self, role: &str, version: Option<u64>, limit: u64) -> Result<Option<Vec<u8>>> {
-        let Some(bytes) = self.place.fetch(role, version, limit.min(self.budget))? else { return Ok(None) };
+        let Some(bytes) = self.place.fetch(&file_name(role, version), limit.min(self.budget))? else { return Ok(None) };
         let length = bytes.len() as u64;
         if length > limit.min(self.budget) {
             let what = format!("it is larger than {limit} bytes, or all of them together than {MAX_RUN}");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fleet_store::Finding;
-use fleet_tuf::{Refreshed, SigningKey, SiteRepository, Verdict};
+use fleet_tuf::{SigningKey, SiteRepository, Verdict};
 use http_client::{Client, HttpSettings};
 use jiff::{SignedDuration, Timestamp};
 
@@ -102,7 +102,7 @@ impl TufSite {
     /// Looks, and refreshes what the online key signs. May wait for the disk.
     pub(crate) fn look(&self, now: Timestamp) {
         let refreshed = self.place.online_key.as_deref().map(|key| refresh(&self.place.dir, key, now));
-        if let Some(Ok(Refreshed::Renewed(version))) = refreshed {
+        if let Some(Ok(Some(version))) = refreshed {
             tracing::info!(version, "the timestamp of the TUF repository is new");
         }
         let checked = check(&self.place.dir, now);
@@ -133,11 +133,11 @@ fn failed(fault: &str) -> TufAlert {
     TufAlert { key: "tuf_failed".to_owned(), kind: "tuf_failed", what, role: None }
 }
 
-fn refresh(dir: &Path, key: &str, now: Timestamp) -> Result<Refreshed, String> {
+fn refresh(dir: &Path, key: &str, now: Timestamp) -> Result<Option<u64>, String> {
     let refreshed = SigningKey::read(key).and_then(|key| SiteRepository::open(dir)?.refresh(&key, 0, now));
     refreshed.or_else(|error| match error.code {
         // Somebody signs there now: the next look comes soon.
-        error::Code::LockHeld => Ok(Refreshed::NotYet),
+        error::Code::LockHeld => Ok(None),
         _ => Err(error.to_string()),
     })
 }

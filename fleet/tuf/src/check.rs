@@ -1,13 +1,14 @@
 //! A host's verdict on a repository, and when each of its roles ends.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use error::{Code, Error, Result, read_limited};
 use http_client::{Client, Request, shown};
 use jiff::Timestamp;
-use tuf::{Repository, TargetFile};
+use tuf::{Place, ROOT, Repository, TargetFile};
 
-use crate::metadata::Published;
+use crate::metadata::read;
 
 /// Most bytes of a root.
 const MAX_ROOT: u64 = 128 << 10;
@@ -37,10 +38,12 @@ pub fn check(
     let missing = || Error::new(Code::Usage, format!("{} does not exist", root.display()));
     let trusted = read_limited(root, MAX_ROOT)?.ok_or_else(missing)?;
     let below = Path::new(place).join("metadata");
-    let mut host = match place.contains("://") {
-        true => Published::seen_by(Box::new(|name, limit| ask(client, place, name, limit)), trusted),
-        false if below.is_dir() => Published::in_dir(&below, trusted),
-        false => Published::in_dir(Path::new(place), trusted),
+    let mut host = match place.trim_end_matches('/') {
+        url if url.contains("://") => {
+            Visitor::new(Box::new(move |name, limit| ask(client, &format!("{url}/{name}"), limit + 1)), trusted)
+        }
+        _ if below.is_dir() => Visitor::in_dir(&below, trusted),
+        _ => Visitor::in_dir(Path::new(place), trusted),
     };
     let mut repository = Repository::refresh(&mut host, now)?;
     let trusted = repository.trusted();
@@ -53,12 +56,58 @@ pub fn check(
     Ok((verdict, files))
 }
 
-fn ask(client: &Client, url: &str, name: &str, limit: u64) -> Result<Option<Vec<u8>>> {
-    let url = format!("{}/{name}", url.trim_end_matches('/'));
-    let answer = client.ask(&Request { cut: Some(limit + 1), ..Request::get(url.as_str()) }, &|| false)?;
+/// What is at `url`, of at most `cut` bytes; `None`: nothing. Errors: those of asking.
+pub(crate) fn ask(client: &Client, url: &str, cut: u64) -> Result<Option<Vec<u8>>> {
+    let answer = client.ask(&Request { cut: Some(cut), ..Request::get(url) }, &|| false)?;
     match answer.status {
         200 => Ok(Some(answer.body)),
+        // Object stores say 403 for what is not there.
         401 | 403 | 404 | 410 => Ok(None),
-        status => Err(Error::new(Code::Network, format!("{} answered {status}", shown(&url)))),
+        status => Err(Error::new(Code::Network, format!("{} answered {status}", shown(url)))),
     }
+}
+
+/// Gives the file of a name; `None`: there is none.
+type FileSource<'a> = Box<dyn Fn(&str, u64) -> Result<Option<Vec<u8>>> + 'a>;
+
+/// A host that looks at what is published, and at what would be beside it.
+pub(crate) struct Visitor<'a> {
+    source: FileSource<'a>,
+    /// Not published yet, by names.
+    pub(crate) new: BTreeMap<String, Vec<u8>>,
+    kept: BTreeMap<String, Vec<u8>>,
+}
+
+impl<'a> Visitor<'a> {
+    /// It trusts `root`.
+    fn new(source: FileSource<'a>, root: Vec<u8>) -> Self {
+        Self { source, new: BTreeMap::new(), kept: BTreeMap::from([(ROOT.to_owned(), root)]) }
+    }
+
+    /// The same, of a directory.
+    pub(crate) fn in_dir(dir: &'a Path, root: Vec<u8>) -> Self {
+        Self::new(Box::new(|name, _| read(dir, name)), root)
+    }
+}
+
+impl Place for Visitor<'_> {
+    fn kept(&mut self, role: &str) -> Result<Option<Vec<u8>>> {
+        Ok(self.kept.get(role).cloned())
+    }
+
+    fn keep(&mut self, role: &str, bytes: &[u8]) -> Result<()> {
+        self.kept.insert(role.to_owned(), bytes.to_owned());
+        Ok(())
+    }
+
+    fn forget(&mut self, role: &str) -> Result<()> {
+        self.kept.remove(role);
+        Ok(())
+    }
+
+    fn fetch(&mut self, name: &str, limit: u64) -> Result<Option<Vec<u8>>> {
+        self.new.get(name).map_or_else(|| (self.source)(name, limit), |bytes| Ok(Some(bytes.clone())))
+    }
+
+    fn warn(&mut self, _: &Error) {}
 }

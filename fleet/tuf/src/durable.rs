@@ -9,6 +9,11 @@ use std::path::Path;
 
 use error::{Code, Error, IoContext, Result};
 use protocol::Digest;
+
+use crate::fault::usage;
+
+/// Mode of what hosts read.
+pub(crate) const MODE: u32 = 0o644;
 /// Neither a link nor a wait for a pipe.
 const PLAIN: i32 = libc::O_NOFOLLOW | libc::O_NONBLOCK;
 
@@ -26,8 +31,8 @@ pub(crate) fn open(path: &Path) -> Result<Option<File>> {
 }
 
 fn no_file(path: &Path) -> Error {
-    let what = format!("{} is no regular file", path.display());
-    Error::new(Code::Usage, what).advise("no link and no device belongs there: look who put it there")
+    usage(format!("{} is no regular file", path.display()))
+        .advise("no link and no device belongs there: look who put it there")
 }
 
 /// The bytes of a file; `None`: it is not there. Errors: as [`open`]; `usage` for more than `most` bytes.
@@ -36,7 +41,7 @@ pub(crate) fn read(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes).at("cannot read", path)?;
     if bytes.len() as u64 > most {
-        return Err(Error::new(Code::Usage, format!("{} is larger than {most} bytes", path.display())));
+        return Err(usage(format!("{} is larger than {most} bytes", path.display())));
     }
     Ok(Some(bytes))
 }
@@ -86,7 +91,7 @@ pub(crate) fn check_dir(path: &Path) -> Result<()> {
     if std::fs::symlink_metadata(path).at("cannot look at", path)?.is_dir() {
         return Ok(());
     }
-    Err(Error::new(Code::Usage, format!("{} is no directory", path.display())))
+    Err(usage(format!("{} is no directory", path.display())))
 }
 
 /// Removes a file that may be there. Errors: those of the system.
@@ -100,7 +105,7 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
 /// Opens a file to write to it: from its beginning, or behind what is there. Errors: those of the system.
 pub(crate) fn open_to_write(path: &Path, append: bool) -> Result<File> {
     let mut options = OpenOptions::new();
-    options.create(true).append(append).write(true).truncate(!append).mode(0o644).custom_flags(PLAIN);
+    options.create(true).append(append).write(true).truncate(!append).mode(MODE).custom_flags(PLAIN);
     options.open(path).at("cannot write", path)
 }
 

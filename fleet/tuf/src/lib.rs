@@ -3,13 +3,19 @@
 
 mod check;
 mod durable;
+mod fault;
+mod founders;
 mod keys;
 mod metadata;
 mod mirror;
+mod publish;
 mod repository;
+mod waiting;
 
 pub use check::{Verdict, check};
+pub use founders::{Founders, Policy};
 pub use keys::{SigningKey, make_key};
 pub use metadata::published_file;
 pub use mirror::{MirrorOrder, mirror};
-pub use repository::{Founders, Policy, Refreshed, SignOrder, SiteRepository};
+pub use repository::SiteRepository;
+pub use waiting::SignOrder;

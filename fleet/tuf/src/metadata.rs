@@ -4,129 +4,147 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use error::{Code, Error, Result};
-use jiff::Timestamp;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tuf::{Place, ROOT, SNAPSHOT, TARGETS, TIMESTAMP};
 
 use crate::durable;
+use crate::fault::usage;
 use crate::keys::SigningKey;
 
-/// Letters of a role's name that stand for themselves in the name of its file.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-').remove(b'~');
 /// Which specification this is.
 const SPEC: &str = "1.0.34";
 /// Most bytes of a file of metadata: no client takes more.
 pub(crate) const MAX_FILE: u64 = 1 << 20;
-
+/// Highest version: what counts up one by one never comes here, and readers of JSON take it for whole.
+pub(crate) const MAX_VERSION: u64 = 1 << 53;
 /// Longest name of a file, bytes.
 const MAX_NAME: usize = 255;
 
+/// Public keys as metadata has them, by their ids.
+pub(crate) type PublicKeys = BTreeMap<String, Value>;
+
 /// A file of metadata.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Envelope {
+    signatures: Vec<Signature>,
     /// What is signed.
     pub(crate) signed: Value,
-    /// By keys' ids, hexadecimal.
-    pub(crate) signatures: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Signature {
+    keyid: String,
+    /// Hexadecimal.
+    sig: String,
 }
 
 impl Envelope {
     /// Nobody has signed it yet.
-    pub(crate) fn new(role: &str, version: u64, expires: Timestamp, more: &[(&str, Value)]) -> Self {
-        let mut signed = json!({ "_type": role, "spec_version": SPEC, "version": version, "expires": time(expires) });
+    pub(crate) fn new(role: &str, version: u64, expires: &str, more: &[(&str, Value)]) -> Self {
+        let mut signed = json!({ "_type": role, "spec_version": SPEC, "version": version, "expires": expires });
         for (name, value) in more {
             signed[*name] = value.clone();
         }
-        Self { signed, signatures: Vec::new() }
+        Self { signatures: Vec::new(), signed }
     }
 
     /// Errors: `tuf_invalid`.
     pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<Self> {
-        let refused = || Error::new(Code::TufInvalid, format!("{name} is no metadata"));
-        let whole: Value = serde_json::from_slice(bytes).map_err(|_| refused())?;
-        let signature = |signature: &Value| {
-            Some((signature.get("keyid")?.as_str()?.to_owned(), signature.get("sig")?.as_str()?.to_owned()))
-        };
-        let signatures = whole.get("signatures").and_then(Value::as_array).ok_or_else(refused)?;
-        let signatures = signatures.iter().map(signature).collect::<Option<_>>().ok_or_else(refused)?;
-        let signed = whole.get("signed").filter(|signed| signed.is_object()).cloned().ok_or_else(refused)?;
-        Ok(Self { signed, signatures })
+        let parsed = serde_json::from_slice(bytes).ok().filter(|envelope: &Self| envelope.signed.is_object());
+        parsed.ok_or_else(|| Error::new(Code::TufInvalid, format!("{name} is no metadata")))
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let signature = |(id, signature): &(String, String)| json!({ "keyid": id, "sig": signature });
-        let signatures: Vec<Value> = self.signatures.iter().map(signature).collect();
-        serde_json::to_vec(&json!({ "signatures": signatures, "signed": self.signed })).unwrap_or_default()
+        serde_json::to_vec(self).unwrap_or_default()
     }
 
     pub(crate) fn version(&self) -> u64 {
-        self.signed.get("version").and_then(Value::as_u64).unwrap_or_default()
+        self.signed["version"].as_u64().unwrap_or_default()
     }
 
     pub(crate) fn expires(&self) -> Option<Timestamp> {
-        self.signed.get("expires")?.as_str()?.parse().ok()
+        self.signed["expires"].as_str()?.parse().ok()
     }
 
-    /// The object called `name` in what is signed.
-    pub(crate) fn object(&self, name: &str) -> impl Iterator<Item = (&String, &Value)> {
-        self.signed.get(name).and_then(Value::as_object).into_iter().flatten()
+    /// The files that targets name.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.signed["targets"].as_object().into_iter().flatten()
     }
 
-    /// Whether it has no other fields than these and those that every role has.
-    pub(crate) fn has_only(&self, fields: &[&str]) -> bool {
-        let of_all = ["_type", "spec_version", "version", "expires"];
-        let names = self.signed.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
-        names.into_iter().all(|name| of_all.contains(&name) || fields.contains(&name))
+    /// The same with another version and end, which nobody has signed yet.
+    pub(crate) fn renewed(mut self, version: u64, expires: &str) -> Self {
+        self.signed["version"] = json!(version);
+        self.signed["expires"] = json!(expires);
+        self.signatures.clear();
+        self
     }
 
-    /// Signs it with `key` for each of `known`, ids and keys, that is this key; in place of an earlier signature. How many it was.
-    ///
-    /// Errors: those of signing; `tuf_invalid` for a number that is not whole.
-    pub(crate) fn sign(&mut self, key: &SigningKey, known: &[(String, Value)]) -> Result<usize> {
+    /// What is signed, as bytes. Errors: `tuf_invalid` for a number that is not whole.
+    fn message(&self) -> Result<Vec<u8>> {
         let mut message = Vec::new();
-        if !tuf::canonical(&self.signed, &mut message) {
-            return Err(Error::new(Code::TufInvalid, "metadata has a number that is not whole"));
-        }
+        let is_whole = tuf::canonical(&self.signed, &mut message);
+        is_whole
+            .then_some(message)
+            .ok_or_else(|| Error::new(Code::TufInvalid, "metadata has a number that is not whole"))
+    }
+
+    /// Signs it with `key` for each of `known` that is this key; in place of an earlier signature. How many it was.
+    ///
+    /// Errors: those of signing; `tuf_invalid`.
+    pub(crate) fn sign(&mut self, key: &SigningKey, known: &PublicKeys) -> Result<u64> {
+        let message = self.message()?;
         let signature = key.sign(&message)?;
-        let ids = known.iter().filter(|(_, known)| tuf::verifies(known, &message, &signature)).map(|(id, _)| id);
-        let ids: Vec<String> = ids.cloned().collect();
-        self.signatures.retain(|(id, _)| !ids.contains(id));
-        let text = base16ct::lower::encode_string(&signature);
-        self.signatures.extend(ids.iter().map(|id| (id.clone(), text.clone())));
-        Ok(ids.len())
+        let is_it = |(_, known): &(&String, &Value)| tuf::verifies(known, &message, &signature);
+        let (sig, before) = (base16ct::lower::encode_string(&signature), known.iter().filter(is_it));
+        let new: Vec<_> = before.map(|(id, _)| Signature { keyid: id.clone(), sig: sig.clone() }).collect();
+        self.signatures.retain(|old| new.iter().all(|new| new.keyid != old.keyid));
+        let count = new.len() as u64;
+        self.signatures.extend(new);
+        Ok(count)
     }
 
     /// How many of `known` have signed it.
-    pub(crate) fn count(&self, known: &[(String, Value)]) -> u64 {
-        let mut message = Vec::new();
-        let is_signed = tuf::canonical(&self.signed, &mut message);
-        let has = |(id, key): &&(String, Value)| {
-            let signature = self.signatures.iter().find(|(signer, _)| signer == id).map(|(_, signature)| signature);
-            let bytes = signature.and_then(|text| base16ct::mixed::decode_vec(text).ok());
-            is_signed && bytes.is_some_and(|bytes| tuf::verifies(key, &message, &bytes))
+    pub(crate) fn count(&self, known: &PublicKeys) -> u64 {
+        let message = self.message().unwrap_or_default();
+        let is_good = |key: &Value, sig: &str| {
+            base16ct::mixed::decode_vec(sig).is_ok_and(|signature| tuf::verifies(key, &message, &signature))
         };
+        let has =
+            |(id, key): &(&String, &Value)| self.signatures.iter().any(|by| by.keyid == **id && is_good(key, &by.sig));
         known.iter().filter(has).count() as u64
     }
 }
 
-/// Keys of `role` as `root` names them, and how many must sign.
-pub(crate) fn keys_of(root: &Envelope, role: &str) -> (Vec<(String, Value)>, u64) {
-    let found = |pointer: String| root.signed.pointer(&pointer);
-    let ids = found(format!("/roles/{role}/keyids")).and_then(Value::as_array).into_iter().flatten();
-    let key = |id: &str| root.signed.get("keys")?.get(id).cloned();
-    let keys = ids.filter_map(Value::as_str).filter_map(|id| Some((id.to_owned(), key(id)?)));
-    (keys.collect(), found(format!("/roles/{role}/threshold")).and_then(Value::as_u64).unwrap_or(u64::MAX))
+/// PublicKeys of `role` as `root` names them, and how many must sign.
+pub(crate) fn keys_of(root: &Envelope, role: &str) -> (PublicKeys, u64) {
+    let role = &root.signed["roles"][role];
+    let ids = role["keyids"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let keys = ids.filter_map(|id| Some((id.to_owned(), root.signed["keys"].get(id)?.clone())));
+    (keys.collect(), role["threshold"].as_u64().unwrap_or(u64::MAX))
 }
 
-/// A time as metadata has it: whole seconds.
-pub(crate) fn time(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+/// The end of what is good for `seconds` from `now` on, as metadata has it: whole seconds.
+pub(crate) fn end(now: Timestamp, seconds: u64) -> String {
+    let long = SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
+    now.saturating_add(long).unwrap_or(Timestamp::MAX).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The name of a published file.
-pub(crate) fn file_name(role: &str, version: u64) -> String {
-    if role == TIMESTAMP { format!("{role}.json") } else { format!("{version}.{role}.json") }
+/// Errors: `usage` where there is no next version.
+pub(crate) fn next_version(version: u64) -> Result<u64> {
+    let next = version.checked_add(1).filter(|next| *next <= MAX_VERSION);
+    next.ok_or_else(|| usage(format!("version {version} is the last one: a new repository must be made")))
+}
+
+/// A refusal of what somebody must have written by hand.
+pub(crate) fn strange(role: &str, what: &str) -> Error {
+    Error::new(Code::TufInvalid, format!("staged/{role}.json is not as teleport-fleet makes it: {what}"))
+        .advise("look who changed it; then remove it, and begin anew with `tuf add` or `tuf rotate`")
+}
+
+/// A published file. Errors: those of reading.
+pub(crate) fn read(dir: &Path, name: &str) -> Result<Option<Vec<u8>>> {
+    durable::read(&dir.join(name), MAX_FILE)
 }
 
 /// The bytes of a file of metadata in the directory `dir` that hosts may ask for as `name`; `None`: there is none. Whatever else lies
@@ -137,62 +155,3 @@ pub fn published_file(dir: &Path, name: &str) -> Option<Vec<u8>> {
     let bytes = if is_name && name.ends_with(".json") { read(dir, name).ok()?? } else { return None };
     Envelope::parse(name, &bytes).ok().map(|_| bytes)
 }
-
-/// Gives the file of a name; `None`: there is none.
-type Source<'a> = Box<dyn Fn(&str, u64) -> Result<Option<Vec<u8>>> + 'a>;
-
-/// What is published, and what would be beside it: a host that asks here sees what hosts would.
-pub(crate) struct Published<'a> {
-    source: Source<'a>,
-    /// Not written yet, by names.
-    pub(crate) new: BTreeMap<String, Vec<u8>>,
-    /// What the host that looks keeps.
-    kept: BTreeMap<String, Vec<u8>>,
-}
-
-impl<'a> Published<'a> {
-    /// A host that trusts `root` looks.
-    pub(crate) fn seen_by(source: Source<'a>, root: Vec<u8>) -> Self {
-        Self { source, new: BTreeMap::new(), kept: BTreeMap::from([(ROOT.to_owned(), root)]) }
-    }
-
-    /// The same, into a directory.
-    pub(crate) fn in_dir(dir: &'a Path, root: Vec<u8>) -> Self {
-        Self::seen_by(Box::new(|name, _| read(dir, name)), root)
-    }
-}
-
-/// A published file. Errors: those of reading.
-pub(crate) fn read(dir: &Path, name: &str) -> Result<Option<Vec<u8>>> {
-    durable::read(&dir.join(name), MAX_FILE)
-}
-
-impl Place for Published<'_> {
-    fn kept(&mut self, role: &str) -> Result<Option<Vec<u8>>> {
-        Ok(self.kept.get(role).cloned())
-    }
-
-    fn keep(&mut self, role: &str, bytes: &[u8]) -> Result<()> {
-        self.kept.insert(role.to_owned(), bytes.to_owned());
-        Ok(())
-    }
-
-    fn forget(&mut self, role: &str) -> Result<()> {
-        self.kept.remove(role);
-        Ok(())
-    }
-
-    fn fetch(&mut self, role: &str, version: Option<u64>, limit: u64) -> Result<Option<Vec<u8>>> {
-        let role = utf8_percent_encode(role, PLAIN);
-        let name = version.map_or_else(|| format!("{role}.json"), |version| format!("{version}.{role}.json"));
-        match self.new.get(&name) {
-            Some(bytes) => Ok(Some(bytes.clone())),
-            None => (self.source)(&name, limit),
-        }
-    }
-
-    fn warn(&mut self, _: &Error) {}
-}
-
-/// The roles in the order in which they are published.
-pub(crate) const ORDER: [&str; 4] = [ROOT, TARGETS, SNAPSHOT, TIMESTAMP];

@@ -3,18 +3,22 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use clap::Args;
 use error::{Code, Error, IoContext, Result};
 use http_client::{Client, Request, Stream, shown};
 use jiff::Timestamp;
-use protocol::{Arch, Digest, Edition, Revision, Version};
+use protocol::{Arch, Digest, Edition, ParseError, Revision, Version};
 use serde_json::Value;
 use tuf::TargetFile;
 
-use crate::check::check;
-use crate::{durable, keys};
+use crate::check::{ask, check};
+use crate::durable::{self, MODE};
+use crate::fault::usage;
+use crate::keys;
 
 /// Most bytes of a companion.
 const MAX_SMALL: u64 = 64 << 10;
@@ -22,51 +26,72 @@ const MAX_SMALL: u64 = 64 << 10;
 const MAX_ARCHIVE: u64 = 4 << 30;
 /// Bytes read at once.
 const BUFFER: usize = 1 << 20;
-/// Mode of what hosts read.
-const MODE: u32 = 0o644;
 
 /// What is mirrored.
-pub struct MirrorOrder<'a> {
-    /// These versions.
-    pub versions: &'a [Version],
-    /// Of these editions.
-    pub editions: &'a [Edition],
-    /// For these machines.
-    pub archs: &'a [Arch],
-    /// Below this URL.
-    pub from: &'a str,
-    /// Into this directory.
-    pub to: &'a Path,
-    /// The root of the TUF repository at `from`, whose signers must mean each archive.
-    pub tuf_root: Option<&'a Path>,
-    /// The key that must have signed each archive, PEM.
-    pub public_key: Option<&'a Path>,
-    /// The present time.
-    pub now: Timestamp,
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:\n  \
+                  teleport-fleet mirror --versions 17.0.1,17.0.2 --edition enterprise --arch amd64,arm64 --to /srv/mirror\n  \
+                  teleport-fleet mirror --versions 17.0.2 --edition oss --to out --tuf-root root.json --from https://mirror.example.com")]
+pub struct MirrorOrder {
+    /// Versions, comma-separated
+    #[arg(long, value_name = "V,..", value_delimiter = ',', required = true)]
+    pub versions: Vec<String>,
+    /// Editions, comma-separated: oss, enterprise, enterprise-fips
+    #[arg(long, value_name = "EDITION,..", value_delimiter = ',', required = true)]
+    pub edition: Vec<String>,
+    /// Machines, comma-separated: amd64, arm64, arm, 386
+    #[arg(long, value_name = "ARCH,..", value_delimiter = ',', default_value = "amd64")]
+    pub arch: Vec<String>,
+    /// Directory that becomes the mirror
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// Where archives are
+    #[arg(long, value_name = "URL", default_value = "https://cdn.teleport.dev")]
+    pub from: String,
+    /// Root of the TUF repository there, whose signers must mean each archive
+    #[arg(long, value_name = "FILE")]
+    pub tuf_root: Option<PathBuf>,
+    /// Key that must have signed each archive (P-256, PEM file)
+    #[arg(long, value_name = "FILE")]
+    pub public_key: Option<PathBuf>,
+}
+
+impl MirrorOrder {
+    fn base(&self) -> &str {
+        self.from.trim_end_matches('/')
+    }
+}
+
+/// The words behind a flag. Errors: `usage` where one is none.
+fn parsed<T: FromStr<Err = ParseError>>(flag: &str, words: &[String]) -> Result<Vec<T>> {
+    let parsed = words.iter().map(|word| word.trim().trim_start_matches('v').parse());
+    parsed.collect::<std::result::Result<_, _>>().map_err(|error| usage(format!("{flag}: {error}")))
 }
 
 /// Brings what is not there yet, and looks again at what is. `say` is told of each archive that is there, and why another is not: one
 /// that fails keeps no other away.
 ///
 /// Errors: `lock_held` where another run is at work there; those of TUF's metadata.
-pub fn mirror(order: &MirrorOrder<'_>, client: &Client, say: &mut dyn FnMut(Result<String>)) -> Result<()> {
-    durable::make_dir(order.to)?;
-    let _lock = durable::lock(File::open(order.to).at("cannot open", order.to)?, order.to)?;
+pub fn mirror(order: &MirrorOrder, client: &Client, now: Timestamp, say: &mut dyn FnMut(Result<String>)) -> Result<()> {
+    let (versions, to) = (parsed::<Version>("--versions", &order.versions)?, &order.to);
+    let (editions, archs) = (parsed::<Edition>("--edition", &order.edition)?, parsed::<Arch>("--arch", &order.arch)?);
+    durable::make_dir(to)?;
+    let _lock = durable::lock(File::open(to).at("cannot open", to)?, to)?;
     let mut names = Vec::new();
-    for (version, edition) in
-        order.versions.iter().flat_map(|version| order.editions.iter().map(move |it| (version, it)))
-    {
-        let revision = Revision { version: version.clone(), edition: *edition };
-        names.extend(order.archs.iter().map(|arch| revision.archive_name(*arch)));
+    for version in &versions {
+        for edition in &editions {
+            let revision = Revision { version: version.clone(), edition: *edition };
+            names.extend(archs.iter().map(|arch| revision.archive_name(*arch)));
+        }
     }
-    let meant = match order.tuf_root {
-        Some(root) => check(&format!("{}/tuf/metadata", order.from), root, client, order.now, &names)?.1,
+    let meant = match &order.tuf_root {
+        Some(root) => check(&format!("{}/tuf/metadata", order.base()), root, client, now, &names)?.1,
         None => vec![None; names.len()],
     };
-    let key = order.public_key.map(keys::public_key).transpose()?;
+    let key = order.public_key.as_deref().map(keys::public_key).transpose()?;
     for (name, meant) in names.iter().zip(meant) {
         if order.tuf_root.is_some() && meant.is_none() {
-            let what = format!("the signers of the TUF repository at {} name no {name}", order.from);
+            let what = format!("the signers of the TUF repository at {} name no {name}", order.base());
             say(Err(Error::new(Code::TufUnlisted, what)));
             continue;
         }
@@ -77,7 +102,7 @@ pub fn mirror(order: &MirrorOrder<'_>, client: &Client, say: &mut dyn FnMut(Resu
 
 /// One archive that is to be there.
 struct Archive<'a> {
-    order: &'a MirrorOrder<'a>,
+    order: &'a MirrorOrder,
     client: &'a Client,
     name: &'a str,
     key: Option<&'a Value>,
@@ -128,19 +153,12 @@ impl Archive<'_> {
     }
 
     fn url(&self, suffix: &str) -> String {
-        format!("{}/{}{suffix}", self.order.from, self.name)
+        format!("{}/{}{suffix}", self.order.base(), self.name)
     }
 
     /// A companion; `None`: it is not there.
     fn companion(&self, suffix: &str) -> Result<Option<Vec<u8>>> {
-        let request = Request { cut: Some(MAX_SMALL), ..Request::get(self.url(suffix)) };
-        let answer = self.client.ask(&request, &|| false)?;
-        match answer.status {
-            200 => Ok(Some(answer.body)),
-            // Object stores say 403 for what is not there.
-            401 | 403 | 404 | 410 => Ok(None),
-            status => Err(Error::new(Code::Network, format!("{} answered {status}", shown(&request.url)))),
-        }
+        ask(self.client, &self.url(suffix), MAX_SMALL)
     }
 
     fn missing(&self, suffix: &str, what: &str) -> Error {
@@ -167,12 +185,12 @@ impl Archive<'_> {
     /// Goes on with what is there of it; where that was of another archive, once anew.
     fn download(&self, announced: Digest) -> Result<()> {
         let resumed = std::fs::metadata(self.part()).is_ok_and(|part| part.len() > 0);
-        let found = self.fetched()?;
-        if found == announced {
-            return Ok(());
+        let mut found = self.fetched()?;
+        if found != announced && resumed {
+            durable::remove(&self.part())?;
+            found = self.fetched()?;
         }
-        durable::remove(&self.part())?;
-        if resumed && self.fetched()? == announced {
+        if found == announced {
             return Ok(());
         }
         durable::remove(&self.part())?;
@@ -189,29 +207,30 @@ impl Archive<'_> {
             request.headers.push(("range", format!("bytes={there}-")));
         }
         let mut stream = self.client.open(&request, &|| false)?;
-        let is_rest = match stream.status {
-            206 => true,
-            200 => false,
+        match stream.status {
+            206 => self.copy(&mut stream, &part, there)?,
+            200 => self.copy(&mut stream, &part, 0)?,
             // All of it was there.
-            416 if there > 0 => return digest_of(&part)?.ok_or_else(|| self.missing("", "no archive")),
+            416 if there > 0 => {}
             404 | 403 | 410 => return Err(self.missing("", "no archive")),
             status => return Err(Error::new(Code::Network, format!("{} answered {status}", shown(&request.url)))),
-        };
-        let mut file = durable::open_to_write(&part, is_rest)?;
-        self.copy(&mut stream, &mut file, &part, if is_rest { there } else { 0 })?;
-        file.sync_all().at("cannot write", &part)?;
+        }
         digest_of(&part)?.ok_or_else(|| self.missing("", "no archive"))
     }
 
-    fn copy(&self, stream: &mut Stream, file: &mut File, part: &Path, there: u64) -> Result<()> {
+    /// Behind the `there` bytes that are there of it.
+    fn copy(&self, stream: &mut Stream, part: &Path, there: u64) -> Result<()> {
+        let mut file = durable::open_to_write(part, there > 0)?;
         let most = self.meant.map_or(MAX_ARCHIVE, |meant| meant.length);
         let expected = stream.length().map(|length| there + length);
         let (mut buffer, mut length) = (vec![0; BUFFER], there);
+        let broken = |how: String| {
+            Error::new(Code::Network, format!("the download of {} {how}", shown(&self.url(""))))
+                .advise("run the command again: it goes on from there")
+        };
         loop {
-            let count = stream.body.read(&mut buffer).map_err(|error| {
-                let what = format!("the download of {} broke after {length} bytes: {error}", shown(&self.url("")));
-                Error::new(Code::Network, what).advise("run the command again: it goes on from there")
-            })?;
+            let read = stream.body.read(&mut buffer);
+            let count = read.map_err(|error| broken(format!("broke after {length} bytes: {error}")))?;
             if count == 0 {
                 break;
             }
@@ -224,10 +243,9 @@ impl Archive<'_> {
             file.write_all(&buffer[..count]).at("cannot write", part)?;
         }
         if expected.is_some_and(|expected| expected != length) {
-            let what = format!("the download of {} ended after {length} bytes", shown(&self.url("")));
-            return Err(Error::new(Code::Network, what).advise("run the command again: it goes on from there"));
+            return Err(broken(format!("ended after {length} bytes")));
         }
-        Ok(())
+        file.sync_all().at("cannot write", part)
     }
 }
 

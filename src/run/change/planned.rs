@@ -13,7 +13,7 @@ use crate::inspect::{self};
 use crate::plan::decide::{self, Decision, Request};
 use crate::plan::facts::{Facts, Refusal};
 use crate::plan::{self, Database, Plan, Snapshot, Target};
-use crate::release;
+use crate::release::{self, tuf::Look};
 use crate::report::{Code, Error, Result};
 use crate::run::network;
 use crate::run::tuf;
@@ -117,8 +117,9 @@ pub(super) fn prove(context: &Context, request: &RunRequest<'_>, unproven: &Unpr
     let Some(tuf) = tuf::of(context, &updates, &spec)? else { return Ok(()) };
     let name = unproven.revision.archive_name(network::arch(context));
     let (client, cancelled) = (network::client(context, &spec)?, || context.signals.cancelled());
-    let proven = tuf.proven(&client, &name, context.host.now(), &cancelled, &|what| context.report.warn(what))?;
-    proven.check_digest(&format!("{}, which is on this host,", unproven.revision), unproven.digest)
+    let warn = |what: &str| context.report.warn(what);
+    let look = Look { client: &client, now: context.host.now(), cancelled: &cancelled, warn: &warn };
+    tuf.proven(&look, &name)?.check_digest(&format!("{}, which is on this host,", unproven.revision), unproven.digest)
 }
 
 /// The facts under the settings that the commit will write: `keep` or a proxy given now counts now.

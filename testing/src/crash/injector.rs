@@ -16,7 +16,7 @@ use libc::{c_int, pid_t};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::crash::ptrace::{self, Stopped};
-use crate::crash::syscalls::{CHANGES, Kind, Known, LOOKS, OLD_CHANGES, OLD_LOOKS, SENDS, Subject};
+use crate::crash::syscalls::{CHANGES, CLOCKS, Kind, Known, LOOKS, OLD_CHANGES, OLD_LOOKS, SENDS, Subject};
 
 /// Longest time a command may take, seconds: one that hangs is killed and reported.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -32,6 +32,8 @@ pub enum Scope {
     Answers,
     /// Those that only look.
     Looks,
+    /// Those that ask for the time.
+    Clock,
 }
 
 /// A call that counts.
@@ -74,6 +76,8 @@ pub enum Action {
     Short,
     /// The process gets this signal; the call happens.
     Signal(c_int),
+    /// Its clock says so many seconds since 1970; others go on.
+    Say(i64),
 }
 
 /// A command that has run.
@@ -162,10 +166,10 @@ fn follow(
     let (mut stdout, mut stderr) = (memory(), memory());
     command.stdin(Stdio::null());
     command.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
-    let main = ptrace::spawn(command, filter).unwrap();
+    let main = ptrace::spawn(command, filter, scope == Scope::Clock).unwrap();
     started(main);
     let watch = Watchdog::over(main);
-    let memory = File::open(format!("/proc/{main}/mem")).unwrap();
+    let memory = ptrace::memory(main).unwrap();
     let mut run = Run { main, scope, memory, own: HashMap::new() };
     run.own.insert(main, true);
     let mut calls: Vec<Call> = Vec::new();
@@ -210,6 +214,7 @@ fn known(scope: Scope) -> Vec<&'static Known> {
         Scope::Changes => CHANGES.iter().chain(OLD_CHANGES).collect(),
         Scope::Answers => CHANGES.iter().chain(OLD_CHANGES).chain(SENDS).collect(),
         Scope::Looks => LOOKS.iter().chain(OLD_LOOKS).collect(),
+        Scope::Clock => CLOCKS.iter().collect(),
     }
 }
 
@@ -320,6 +325,12 @@ impl Run {
                 }
             }
             Action::Signal(signal) => ptrace::kill(self.main, signal),
+            Action::Say(seconds) if stopped.arguments[0] == libc::CLOCK_REALTIME as u64 => {
+                let time = [seconds.to_ne_bytes(), [0; 8]].concat();
+                self.memory.write_all_at(&time, stopped.arguments[1]).unwrap();
+                ptrace::skip(pid, 0).unwrap();
+            }
+            Action::Say(_) => {}
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The few system calls of a tracer, each wrapped once. All unsafe code of these suites is here.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -44,8 +46,9 @@ fn request(request: c_int, pid: pid_t, address: usize, data: usize) -> io::Resul
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Starts `command` stopped behind its `execve`, traced by this thread, with `filter` stopping it from then on.
-pub(crate) fn spawn(command: &mut Command, filter: Vec<libc::sock_filter>) -> io::Result<pid_t> {
+/// Starts `command` stopped behind its `execve`, traced by this thread, with `filter` stopping it from then on. `asks`: it asks for the
+/// time by calls alone.
+pub(crate) fn spawn(command: &mut Command, filter: Vec<libc::sock_filter>, asks: bool) -> io::Result<pid_t> {
     let install = move || {
         let program = libc::sock_fprog { len: filter.len() as libc::c_ushort, filter: filter.as_ptr().cast_mut() };
         request(libc::PTRACE_TRACEME as c_int, 0, 0, 0)?;
@@ -78,8 +81,33 @@ pub(crate) fn spawn(command: &mut Command, filter: Vec<libc::sock_filter>) -> io
         | libc::PTRACE_O_TRACEEXEC
         | libc::PTRACE_O_EXITKILL;
     request(libc::PTRACE_SETOPTIONS as c_int, pid, 0, options as usize)?;
+    if asks {
+        hide_functions(pid)?;
+    }
     go_on(pid, 0)?;
     Ok(pid)
+}
+
+/// The memory of a stopped process.
+pub(crate) fn memory(pid: pid_t) -> io::Result<File> {
+    File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))
+}
+
+/// Hides from a program that has not begun yet where the kernel's functions are that need no call (the vDSO).
+fn hide_functions(pid: pid_t) -> io::Result<()> {
+    const WORD: usize = size_of::<u64>();
+    let known = std::fs::read(format!("/proc/{pid}/auxv"))?;
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    let stack =
+        maps.lines().find(|line| line.ends_with("[stack]")).and_then(|line| line.split(' ').next()?.split_once('-'));
+    let (from, to) = stack.ok_or(io::ErrorKind::NotFound)?;
+    let [from, to] = [from, to].map(|address| u64::from_str_radix(address, 16).unwrap_or_default());
+    let (memory, mut bytes) = (memory(pid)?, vec![0; (to - from) as usize]);
+    memory.read_exact_at(&mut bytes, from)?;
+    let at = bytes.windows(known.len()).position(|part| part == known).ok_or(io::ErrorKind::NotFound)?;
+    let is_it = |pair: &[u8]| pair.starts_with(&libc::AT_SYSINFO_EHDR.to_ne_bytes());
+    let entry = known.chunks(2 * WORD).position(is_it).ok_or(io::ErrorKind::NotFound)?;
+    memory.write_all_at(&libc::AT_IGNORE.to_ne_bytes(), from + (at + entry * 2 * WORD) as u64)
 }
 
 /// Lets a stopped thread run, with a signal if it is not 0.

@@ -189,6 +189,9 @@ pub(crate) const SENDS: &[Known] = &[
     known(libc::SYS_sendmsg, "sendmsg", Kind::Send, Subject::Fd(0)),
 ];
 
+/// Calls that ask for the time, where the kernel's own functions for it are hidden.
+pub(crate) const CLOCKS: &[Known] = &[known(libc::SYS_clock_gettime, "clock_gettime", Kind::Look, Subject::Nothing)];
+
 /// Calls that only look, on files: sockets are read by other ones.
 pub(crate) const LOOKS: &[Known] = &[
     opening(libc::SYS_openat, "openat", Kind::Open, Subject::At(0, 1), When::OnlyOpens(2)),

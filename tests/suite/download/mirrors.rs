@@ -45,6 +45,10 @@ fn keeps_secrets(image: &Image, ran: &Ran) {
     }
 }
 
+cases_of! { "download/tuf_host.txt":
+    a_host_lives_with_a_tuf_repository;
+}
+
 #[test]
 fn with_a_tuf_repository_nothing_is_installed_that_its_signers_do_not_mean() {
     transcript::play("download/tuf.txt");

@@ -18,6 +18,7 @@ pub(crate) use serde_json::{Value, json};
 pub(crate) use testing::beds::{self, Bed, checkout};
 pub(crate) use testing::cluster::{Archive, Auth, Cluster, Dialect, Find, Misbehaviour, Proxy, Signer, agent_program};
 pub(crate) use testing::crash::Updater;
+use testing::crash::injector::{self, Action, Scope, Traced};
 use testing::crash::live::cell::Cell;
 use testing::crash::live::flows::Scene;
 
@@ -231,7 +232,16 @@ impl Image {
                 let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
                 Ran::of_cell(cell.finish(cell.updater(&args)).unwrap())
             }
-            None => Ran::of(&updater_at(&self.root()).envs(env.iter().copied()).args(args).output().unwrap()),
+            None => {
+                let mut command = updater_at(&self.root());
+                command.envs(env.iter().copied()).args(args);
+                let Some((_, time)) = env.iter().find(|(name, _)| *name == "CLOCK") else {
+                    return Ran::of(&command.output().unwrap());
+                };
+                let said = Action::Say(time.parse::<jiff::Timestamp>().unwrap().as_second());
+                let Traced { status, stdout, stderr, .. } = injector::run(&mut command, Scope::Clock, |_| said);
+                Ran { status: status.code().unwrap_or(-1), stdout, stderr }
+            }
         }
     }
 

@@ -23,7 +23,7 @@ pub use hosts::{
 pub use resources::{Apply, Create, EditArgs, Files, Get, Rm, UpdateFile};
 pub use serve::{Doctor, Lint, Migrate, Restore, Serve, SimulateArgs};
 pub use tokens::{Join, TokensArgs, TokensVerb};
-pub use tuf::{MirrorArgs, TufInit, TufKeys, TufOnline, TufSign, TufVerb};
+pub use tuf::{TufOnline, TufVerb};
 
 /// Where the server's admin socket is unless something else is said (FLEET §1).
 pub const ADMIN_SOCKET: &str = "/run/teleport-fleet/admin.sock";
@@ -189,7 +189,7 @@ pub enum Verb {
     #[command(subcommand)]
     Tuf(Box<TufVerb>),
     /// Fill a mirror with archives, each verified
-    Mirror(MirrorArgs),
+    Mirror(fleet_tuf::MirrorOrder),
     /// Check this installation of the server
     Doctor(Doctor),
     /// Print a shell completion script

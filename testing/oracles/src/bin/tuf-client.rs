@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use http_client::{Client, HttpSettings, Request};
 use jiff::Timestamp;
-use teleport_update::testing::release::{BaseUrl, Metadata};
+use teleport_update::testing::release::{BaseUrl, Look, Metadata};
 use tuf::{Place, ROOT, Repository, TrustedSet};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -64,9 +64,9 @@ fn run(arguments: &Arguments) -> Outcome<()> {
     settings.retry.tries = 1;
     let client = Client::new(&settings)?;
     let base: BaseUrl = arguments.one("metadata-url").unwrap_or("https://none.invalid").parse()?;
-    let mut place =
-        Metadata { dir, url: &base, client: &client, cancelled: &|| false, warn: &|what| eprintln!("{what}") };
     let now = time()?;
+    let look = Look { client: &client, now, cancelled: &|| false, warn: &|what| eprintln!("{what}") };
+    let mut place = Metadata { dir, url: &base, look: &look };
     match arguments.words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["init", root] => {
             let bytes = fs::read(root)?;

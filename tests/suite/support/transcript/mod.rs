@@ -8,7 +8,7 @@
 //!   `closed V…`: the host has followed the channel to the first of them, and its window is closed now. `short` and `limits LINES`: 1.0.0 is
 //!   enabled, with bounds for the network that are short enough for a test, or these.
 //! * `$ ARGS`: runs the updater; `enable ARGS` and `follow SOURCE ARGS` with the flags for this cluster. Words such as `A=b` before ARGS
-//!   are its environment. Behind `->` stands what must come of it (`outcome.rs`), a success if there is none. Behind `=>` the same, and nothing
+//!   are its environment; `CLOCK=TIME` is what its clock says in an image. Behind `->` stands what must come of it (`outcome.rs`), a success if there is none. Behind `=>` the same, and nothing
 //!   may have changed but the record of the last run.
 //! * `sh LINE`: a line of shell in the image's root, each command of which must succeed, and fail behind `no`; `let NAME LINE`: `{NAME}` is what it prints.
 //! * `keep`, and at `kept` every file is as it was; with directories behind both, every file there (of a living host but `updates.yaml` and the lock's); with `installation`, every file but
