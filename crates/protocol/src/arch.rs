@@ -7,7 +7,7 @@ use crate::error::{Kind, ParseError};
 use crate::text::serde_as_text;
 
 /// A machine's name in archive names (Go's GOARCH).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Arch {
     /// x86_64
     Amd64,

@@ -128,6 +128,13 @@ impl Document {
         Ok(Some(TargetFile { length: file.number("length", 0)?, hashes: hashes(file)? }))
     }
 
+    /// Targets: the names of all files, and what the signers say beside them (`custom`).
+    pub(super) fn listed(&self) -> Result<Vec<(String, Value)>> {
+        let targets = self.fields()?.object("targets")?;
+        let custom = |file: &Value| file.get("custom").cloned().unwrap_or_default();
+        Ok(targets.map.iter().map(|(name, file)| (name.clone(), custom(file))).collect())
+    }
+
     /// Targets: to whom they delegate, in their order.
     pub(super) fn delegations(&self) -> Result<Option<Fields<'_>>> {
         let fields = self.fields()?;
@@ -135,7 +142,7 @@ impl Document {
             return Ok(None);
         }
         let delegations = fields.object("delegations")?;
-        super::paths::delegated(delegations, "").map(|_| Some(delegations))
+        super::paths::delegated(delegations, Some(""), 1).map(|_| Some(delegations))
     }
 }
 

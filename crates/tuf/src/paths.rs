@@ -22,12 +22,12 @@ pub(super) struct Delegated {
     pub(super) is_terminating: bool,
 }
 
-/// The roles of `delegations` that may speak of `path`, in their order.
+/// The roles of `delegations` that may speak of `path`, in their order; `None`: all, of succinct ones as many as `most`.
 ///
 /// Errors: `tuf_invalid` for delegations that are none, whatever the path is.
-pub(super) fn delegated(delegations: Fields<'_>, path: &str) -> Result<Vec<Delegated>> {
+pub(super) fn delegated(delegations: Fields<'_>, path: Option<&str>, most: u64) -> Result<Vec<Delegated>> {
     let keys = delegations.object("keys")?;
-    let digest = digest::digest(&digest::SHA256, path.as_bytes());
+    let digest = digest::digest(&digest::SHA256, path.unwrap_or_default().as_bytes());
     let hexadecimal = base16ct::lower::encode_string(digest.as_ref());
     let refused = |what: &str| Err(invalid(delegations.role, what));
     if delegations.map.contains_key("succinct_roles") {
@@ -41,8 +41,13 @@ pub(super) fn delegated(delegations: Fields<'_>, path: &str) -> Result<Vec<Deleg
         }
         let (head, digits) = (u64::from_str_radix(&hexadecimal[..8], 16).unwrap_or_default(), bits.div_ceil(4));
         let (bin, width) = (head >> (MAX_BITS - bits), usize::try_from(digits).unwrap_or(8));
-        let name = usable(delegations, &format!("{}-{bin:0width$x}", role.text("name_prefix")?))?;
-        return Ok(vec![Delegated { name, keys: RoleKeys::read(keys, role)?, is_terminating: false }]);
+        let bins = if path.is_some() { bin..bin + 1 } else { 0..(1 << bits).min(most) };
+        let prefix = role.text("name_prefix")?;
+        let of_bin = |bin| {
+            let name = usable(delegations, &format!("{prefix}-{bin:0width$x}"))?;
+            Ok(Delegated { name, keys: RoleKeys::read(keys, role)?, is_terminating: false })
+        };
+        return bins.map(of_bin).collect();
     }
     let mut found = Vec::new();
     for role in delegations.array("roles")? {
@@ -51,9 +56,9 @@ pub(super) fn delegated(delegations: Fields<'_>, path: &str) -> Result<Vec<Deleg
         let is_terminating = role.bool("terminating")?;
         let keys = RoleKeys::read(keys, role)?;
         let speaks = match (role.map.get("paths"), role.map.get("path_hash_prefixes")) {
-            (Some(Value::Array(_)), None) => role.texts("paths")?.iter().any(|pattern| fits(pattern, path)),
+            (Some(Value::Array(_)), None) => role.texts("paths")?.iter().any(|pattern| path.is_none_or(|path| fits(pattern, path))),
             (None, Some(Value::Array(_))) => {
-                role.texts("path_hash_prefixes")?.iter().any(|prefix| hexadecimal.starts_with(*prefix))
+                role.texts("path_hash_prefixes")?.iter().any(|prefix| path.is_none() || hexadecimal.starts_with(*prefix))
             }
             _ => return refused(&format!("the role {name:?} has no paths, or two kinds of them")),
         };

@@ -1,7 +1,10 @@
 //! The order in which metadata is asked for, kept and searched (specification §5.2 to §5.6).
 
+use std::collections::BTreeMap;
+
 use error::{Code, Error, Result};
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::document::TargetFile;
 use super::keys::RoleKeys;
@@ -100,7 +103,7 @@ impl<'a> Repository<'a> {
             }
             let Some(delegations) = role.delegations()? else { continue };
             let mut children = Vec::new();
-            for child in delegated(delegations, path)? {
+            for child in delegated(delegations, Some(path), 1)? {
                 children.push((child.name, Some(child.keys)));
                 // Also where that role was asked before: nobody behind it may speak.
                 if child.is_terminating {
@@ -111,6 +114,41 @@ impl<'a> Repository<'a> {
             next.extend(children.into_iter().rev());
         }
         Ok(None)
+    }
+
+    /// All files that the signers name, and what the top-level targets say beside them (`custom`; of others null): those of at most
+    /// 32 delegated roles.
+    ///
+    /// Errors: those of the roles.
+    pub fn listed(&mut self) -> Result<BTreeMap<String, (TargetFile, Value)>> {
+        let mut names: BTreeMap<String, Value> = BTreeMap::new();
+        let mut next: Vec<(String, Option<RoleKeys>)> = vec![(TARGETS.to_owned(), None)];
+        let mut seen = Vec::new();
+        while let Some((name, keys)) = next.pop() {
+            if seen.contains(&name) || seen.len() > MAX_ROLES {
+                continue;
+            }
+            if let Some(keys) = keys {
+                self.targets(&name, &keys)?;
+            }
+            let Some(role) = self.trusted.targets.get(&name) else { continue };
+            for (file, custom) in role.listed()? {
+                names.entry(file).or_insert(if name == TARGETS { custom } else { Value::Null });
+            }
+            if let Some(delegations) = role.delegations()? {
+                let children = delegated(delegations, None, MAX_ROLES as u64)?;
+                next.extend(children.into_iter().map(|child| (child.name, Some(child.keys))));
+            }
+            seen.push(name);
+        }
+        // Who names a file may not be who may speak of it.
+        let mut files = BTreeMap::new();
+        for (name, custom) in names {
+            if let Some(file) = self.target(&name)? {
+                files.insert(name, (file, custom));
+            }
+        }
+        Ok(files)
     }
 
     fn roots(&mut self) -> Result<()> {

@@ -26,6 +26,7 @@ pub mod calendar;
 pub mod command;
 pub mod counts;
 pub mod curve;
+pub mod drafting;
 pub mod fleet;
 pub mod host;
 pub mod index;

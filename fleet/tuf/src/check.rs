@@ -6,7 +6,8 @@ use std::path::Path;
 use error::{Code, Error, Result, read_limited};
 use http_client::{Client, Request, shown};
 use jiff::Timestamp;
-use tuf::{Place, ROOT, Repository, TargetFile};
+use serde_json::Value;
+use tuf::{Place, ROOT, Repository, TIMESTAMP, TargetFile};
 
 use crate::metadata::read;
 
@@ -54,6 +55,22 @@ pub fn check(
     };
     let files = names.iter().map(|name| repository.target(name)).collect::<Result<_>>()?;
     Ok((verdict, files))
+}
+
+/// All files that the signers name whose repository's metadata is at `url`, what they say beside each, and when the timestamp ends.
+pub type Listed = (BTreeMap<String, (TargetFile, Value)>, Timestamp);
+
+/// What the signers of the repository at `url` list at `now`, of whom `root` is trusted.
+///
+/// Errors: those of a host.
+pub fn listed(url: &str, root: &str, client: &Client, now: Timestamp) -> Result<Listed> {
+    let url = url.trim_end_matches('/');
+    let source = move |name: &str, limit: u64| ask(client, &format!("{url}/{name}"), limit + 1);
+    let mut host = Visitor::new(Box::new(source), root.as_bytes().to_owned());
+    let mut repository = Repository::refresh(&mut host, now)?;
+    let files = repository.listed()?;
+    let end = repository.trusted().ends().find(|(role, _)| *role == TIMESTAMP).map(|(_, end)| end);
+    Ok((files, end.unwrap_or(now)))
 }
 
 /// What is at `url`, of at most `cut` bytes; `None`: nothing. Errors: those of asking.

@@ -12,7 +12,7 @@ mod publish;
 mod repository;
 mod waiting;
 
-pub use check::{Verdict, check};
+pub use check::{Listed, Verdict, check, listed};
 pub use founders::{Founders, Policy};
 pub use keys::{SigningKey, make_key};
 pub use metadata::published_file;

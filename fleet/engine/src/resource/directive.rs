@@ -158,6 +158,14 @@ pub struct BasicDirective {
     pub installer: Installer,
 }
 
+impl BasicDirective {
+    /// Every host, at the newest of its major.
+    pub fn everybody() -> Self {
+        let selector = Selector { labels: [("*".to_owned(), "*".to_owned())].into(), ..Selector::default() };
+        Self { name: "default".to_owned(), version: None, selector, installer: Installer::Update }
+    }
+}
+
 /// A version, or all of a major or minor: `17.*`, `17.2.*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionPattern {
@@ -517,8 +525,8 @@ fn basic(fields: &ResourceFields<'_>, name: &str) -> Vec<BasicDirective> {
         };
         let place = entry.place("selector");
         let selector = place.there().and_then(|place| selector_at(&entry, "selector", place));
-        let everybody = || Selector { labels: [("*".to_owned(), "*".to_owned())].into(), ..Selector::default() };
-        Some(BasicDirective { name, version, selector: selector.unwrap_or_else(everybody), installer })
+        let selector = selector.unwrap_or_else(|| BasicDirective::everybody().selector);
+        Some(BasicDirective { name, version, selector, installer })
     };
     fields.items(name).into_iter().filter_map(read).collect()
 }

@@ -1,0 +1,120 @@
+//! The directive that a controller drafts of the builds that signers list (DIRECTIVES §5.4). Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use protocol::{Arch, Edition, Revision, Version};
+use serde_json::{Value, json};
+
+use crate::policy::{GroupPolicy, Selector};
+use crate::resource::BasicDirective;
+
+/// A build of a version, as its archive's name says it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReleaseBuild {
+    /// The version.
+    pub version: Version,
+    /// The edition.
+    pub edition: Edition,
+    /// The architecture.
+    pub arch: Arch,
+    /// Bytes of the archive.
+    pub length: u64,
+    /// Its SHA-256 in hex.
+    pub sha256: String,
+    /// What the signers say: the version has a security patch, and what it is about.
+    pub security: Option<String>,
+    /// The version's major is past its end of life.
+    pub eol: bool,
+}
+
+impl ReleaseBuild {
+    /// Of the archive called `name`; `None`: it is called as none of Teleport's for Linux.
+    pub fn of(name: &str, length: u64, sha256: &str, custom: &Value) -> Option<Self> {
+        let name = name.rsplit('/').next()?;
+        let (_, rest) = name.split_once("-v")?;
+        let (version, _) = rest.split_once("-linux-")?;
+        let version: Version = version.parse().ok()?;
+        let editions = [Edition::Oss, Edition::Enterprise, Edition::EnterpriseFips];
+        let of = |edition: Edition, arch: Arch| {
+            let revision = Revision { version: version.clone(), edition };
+            (revision.archive_name(arch) == name).then_some((edition, arch))
+        };
+        let archs = [Arch::Amd64, Arch::Arm64, Arch::Arm, Arch::I386];
+        let all = editions.into_iter().flat_map(|edition| archs.map(|arch| (edition, arch)));
+        let (edition, arch) = all.into_iter().find_map(|(edition, arch)| of(edition, arch))?;
+        let said = &custom["teleport"];
+        let security = match &said["security"] {
+            Value::Bool(true) => Some(String::new()),
+            Value::String(text) => Some(text.clone()),
+            _ => None,
+        };
+        let eol = said["eol"] == true;
+        Some(Self { version, edition, arch, length, sha256: sha256.to_owned(), security, eol })
+    }
+
+    fn target(&self) -> Value {
+        json!({
+            "version": self.version, "edition": self.edition.as_str(), "arch": self.arch.as_str(),
+            "length": self.length.to_string(), "sha256": self.sha256,
+        })
+    }
+}
+
+/// `spec` of the directive: an entry for each of `basic`, or one for every host.
+///
+/// An entry that names no version gets the newest of each major, the lower ones first: a host stays at its own. Pre-releases come only
+/// where one is written. `None`: nothing of what is listed is wanted.
+pub fn draft(builds: &[ReleaseBuild], basic: &[BasicDirective], controller: &str, stale_after: Timestamp) -> Option<Value> {
+    let everybody = || BasicDirective::everybody();
+    let basic = if basic.is_empty() { vec![everybody()] } else { basic.to_vec() };
+    let entries: Vec<Value> = basic.iter().filter_map(|basic| entry(builds, basic)).collect();
+    if entries.is_empty() {
+        return None;
+    }
+    let mut floor = json!({});
+    let over = builds.iter().filter(|build| build.eol).map(|build| build.version.major()).max();
+    if let Some(over) = over {
+        floor["end_of_life"] = json!(format!("v{over}"));
+    }
+    let patches: BTreeMap<&Version, &String> =
+        builds.iter().filter_map(|build| Some((&build.version, build.security.as_ref()?))).collect();
+    if !patches.is_empty() {
+        let patches = patches.into_iter().map(|(version, desc)| json!({ "version": version, "desc": desc }));
+        floor["security_patches"] = patches.collect();
+    }
+    Some(json!({
+        "version_controller": controller, "config_id": controller, "stale_after": stale_after, "critical_floor": floor,
+        "directives": entries,
+    }))
+}
+
+fn entry(builds: &[ReleaseBuild], basic: &BasicDirective) -> Option<Value> {
+    let is_wanted = |build: &&ReleaseBuild| match &basic.version {
+        Some(pattern) => pattern.takes(&build.version),
+        None => !build.version.is_prerelease(),
+    };
+    let mut newest: BTreeMap<u64, &Version> = BTreeMap::new();
+    for build in builds.iter().filter(is_wanted) {
+        let major = if basic.version.is_some() { 0 } else { build.version.major() };
+        let known = newest.entry(major).or_insert(&build.version);
+        if known.precedes(&build.version) {
+            *known = &build.version;
+        }
+    }
+    let versions: BTreeSet<&Version> = newest.into_values().collect();
+    let of_versions: BTreeSet<&ReleaseBuild> = builds.iter().filter(|build| versions.contains(&build.version)).collect();
+    let mut targets: Vec<Value> = of_versions.into_iter().map(ReleaseBuild::target).collect();
+    // What is too many is of the lowest majors.
+    targets.drain(..targets.len().saturating_sub(GroupPolicy::MOST_TARGETS));
+    if targets.is_empty() {
+        return None;
+    }
+    let installer = json!({ "kind": basic.installer.kind(), "name": basic.installer.name() });
+    Some(json!({ "name": basic.name, "selectors": [selector(&basic.selector)], "targets": targets, "installers": [installer] }))
+}
+
+/// As a selector is written: what it does not say is absent.
+fn selector(selector: &Selector) -> Value {
+    serde_json::to_value(selector).unwrap_or_default()
+}
