@@ -169,6 +169,34 @@ fn resources(roots: Vec<Node>) -> Result<Vec<Resource>, Faults> {
 }
 
 impl Resource {
+    /// The resource of this kind and name with this `spec`, of which `directive` is what a directive says, as it was written: itself, a
+    /// draft or a plan. It is read as any text is, so that it can be read again from the store.
+    ///
+    /// # Errors
+    /// Its faults, or those of the text: it may be longer than what can be read.
+    pub fn made(kind: Kind, name: &str, spec: &serde_json::Value, directive: Node) -> Result<Self, Faults> {
+        let mut document = kind.document();
+        document.set(&["metadata", "name"], Node::text(name));
+        if kind == Kind::Directive {
+            document.set(&["spec"], directive);
+        } else {
+            document.set(&["spec"], Node::from_json(spec, 1)?);
+            document.set(&["spec", "directive"], directive);
+        }
+        let mut read = read(&document.emit())?;
+        read.pop().ok_or_else(|| yaml::Fault { line: 1, what: "there is no resource".to_owned() }.into())
+    }
+
+    /// What a directive, a draft or a plan says as `spec` of a directive, as it was written; `None`: it is none of them.
+    pub fn directive(&self) -> Option<(&Directive, &Node)> {
+        match self {
+            Self::Directive(object) => Some((&object.model, object.written.get("spec")?)),
+            Self::Draft(object) => Some((&object.model.directive, object.written.at(&["spec", "directive"])?)),
+            Self::Plan(object) => Some((&object.model.directive, object.written.at(&["spec", "directive"])?)),
+            _ => None,
+        }
+    }
+
     /// The addresses that the server asks because of it: external checks, and channels elsewhere.
     pub fn asks(&self) -> Vec<&str> {
         if let Self::Channel(object) = self
@@ -225,6 +253,8 @@ impl Resource {
             (Self::VersionControl(one), Self::VersionControl(other)) => one.model == other.model,
             (Self::Controller(one), Self::Controller(other)) => one.model == other.model,
             (Self::Installer(one), Self::Installer(other)) => one.model == other.model,
+            (Self::Draft(one), Self::Draft(other)) => one.model == other.model,
+            (Self::Plan(one), Self::Plan(other)) => one.model == other.model,
             _ => false,
         }
     }
