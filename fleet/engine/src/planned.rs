@@ -86,11 +86,11 @@ pub struct PlannedNone {
 }
 
 /// Where hosts that say the same belong, what they get, and why nothing.
-type Case = (GroupPlace, Choice, Option<Rc<Why>>);
+type HostCase = (GroupPlace, Choice, Option<Rc<Why>>);
 
 /// What is counted of an entry.
 #[derive(Default)]
-struct Count {
+struct EntryCount {
     stay: u64,
     moves: HashMap<(Name, Choice), u64>,
     none: HashMap<Rc<Why>, (u64, Vec<NamedHost>)>,
@@ -149,11 +149,11 @@ impl RolloutState {
 }
 
 /// Counts the hosts of each group of `rollout`, and those of none.
-fn count(rollout: &Rollout, fleet: &Fleet) -> (Vec<Count>, u64) {
+fn count(rollout: &Rollout, fleet: &Fleet) -> (Vec<EntryCount>, u64) {
     let names = &fleet.names;
     let by_name = rollout.asks_for_hostnames();
-    let mut counts: Vec<Count> = rollout.groups.iter().map(|_| Count::default()).collect();
-    let mut cases: HashMap<(Name, Name, &[u8], Name, Name), Case> = HashMap::new();
+    let mut counts: Vec<EntryCount> = rollout.groups.iter().map(|_| EntryCount::default()).collect();
+    let mut cases: HashMap<(Name, Name, &[u8], Name, Name), HostCase> = HashMap::new();
     let mut elsewhere = 0;
     for host in fleet.hosts().iter().filter(|host| !host.is_nobody()) {
         let goes_to = host.last().filter(|last| last.outcome.is_under_way()).map_or(Name::NONE, |last| last.to);
@@ -187,7 +187,7 @@ fn count(rollout: &Rollout, fleet: &Fleet) -> (Vec<Count>, u64) {
     (counts, elsewhere)
 }
 
-fn decide(rollout: &Rollout, host: &Host, fleet: &Fleet) -> Case {
+fn decide(rollout: &Rollout, host: &Host, fleet: &Fleet) -> HostCase {
     let place = rollout.place_of(host, &fleet.names);
     let (choice, _) = rollout.choose(host, place, &fleet.names);
     let group = rollout.group(place).filter(|_| !choice.is_some());
