@@ -26,6 +26,8 @@ pub struct CreateDraft {
                   teleport-fleet version-control review ID --approve   # another person\n  \
                   teleport-fleet version-control apply ID")]
 pub enum VersionControlVerb {
+    /// Show the active directive, installers, what hosts run and what people are warned of
+    Status,
     /// Freeze a draft or a file as a plan, and show what it would do
     Plan(PlanArgs),
     /// List the plans that were not applied

@@ -7,7 +7,7 @@ use fleet_wire::lenient::word;
 use fleet_wire::words::planned;
 
 use super::resources::{self, read};
-use super::{id, path};
+use super::{id, path, version_control};
 use crate::args::{CreateDraft, PlanArgs, PrintFormat, ReviewArgs, VersionControlVerb};
 use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
@@ -59,6 +59,7 @@ pub(super) fn drafts(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<
 pub(super) fn run(verb: &VersionControlVerb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
     let place = |id: &str, what: &str| format!("{PLANS}/{}{what}", path::encoded(id));
     let question = match verb {
+        VersionControlVerb::Status => return version_control::status(client, screen),
         VersionControlVerb::Plan(plan) => ApiCall::post(PLANS, &new_plan(plan, screen)?)?,
         VersionControlVerb::Pending => return pending(client, screen),
         VersionControlVerb::Show { id } => ApiCall::get(place(id, "")),

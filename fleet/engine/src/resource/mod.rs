@@ -169,12 +169,12 @@ fn resources(roots: Vec<Node>) -> Result<Vec<Resource>, Faults> {
 }
 
 impl Resource {
-    /// The resource of this kind and name with this `spec`, of which `directive` is what a directive says, as it was written: itself, a
-    /// draft or a plan. It is read as any text is, so that it can be read again from the store.
+    /// The text of a resource of this kind and name with this `spec`, of which `directive` is what a directive says, as it was written:
+    /// itself, a draft or a plan. [`read`] reads it, if it is not too long.
     ///
     /// # Errors
-    /// Its faults, or those of the text: it may be longer than what can be read.
-    pub fn made(kind: Kind, name: &str, spec: &serde_json::Value, directive: Node) -> Result<Self, Faults> {
+    /// `spec` is no mapping.
+    pub fn text_of(kind: Kind, name: &str, spec: &serde_json::Value, directive: Node) -> Result<String, Faults> {
         let mut document = kind.document();
         document.set(&["metadata", "name"], Node::text(name));
         if kind == Kind::Directive {
@@ -183,8 +183,7 @@ impl Resource {
             document.set(&["spec"], Node::from_json(spec, 1)?);
             document.set(&["spec", "directive"], directive);
         }
-        let mut read = read(&document.emit())?;
-        read.pop().ok_or_else(|| yaml::Fault { line: 1, what: "there is no resource".to_owned() }.into())
+        Ok(document.emit())
     }
 
     /// What a directive, a draft or a plan says as `spec` of a directive, as it was written; `None`: it is none of them.

@@ -2,7 +2,9 @@
 
 use fleet_engine::plain::cut;
 use fleet_engine::planned::Planned;
-use fleet_engine::resource::{self, Directive, DirectivePlan, Draft, Kind, Resource, VersionControl, is_draft_name};
+use fleet_engine::resource::{
+    self, Directive, DirectivePlan, Draft, Faults, Kind, Resource, VersionControl, is_draft_name,
+};
 use fleet_wire::api::{
     ApiError, ApplyPlan, AuditEntry, Code, DraftView, NewDraft, NewPlan, PlanState, PlanView, Review, Role, WriteResult,
 };
@@ -18,6 +20,8 @@ use crate::tokens;
 
 /// Most drafts, and most plans.
 const MOST: usize = 100;
+/// Bytes of a line with a revision, and more.
+const LONGEST_REVISION: usize = 128;
 /// Longest reason of a review, characters.
 const LONGEST_REASON: usize = 1000;
 
@@ -275,7 +279,7 @@ fn promote(
     let is_known = state.resources.directive().is_some_and(|active| meaning(active) == meaning(directive));
     let is_asked = || {
         let open = state.resources.all().filter_map(as_plan).filter(|(_, plan)| {
-            matches!(state_of(plan, state.now()), PlanState::Pending | PlanState::Denied)
+            (plan.is_open(state.now()) || !plan.denied.is_empty())
                 && plan.draft == name
                 && plan.for_nonce == nonce(state)
                 && plan.directive.stale_after.is_none_or(|end| state.now() < end)
@@ -316,7 +320,7 @@ fn frozen(
     let gone = if plans.len() < MOST {
         Vec::new()
     } else {
-        let over = plans.iter().find(|(_, plan)| state_of(plan, now) != PlanState::Pending);
+        let over = plans.iter().find(|(_, plan)| !plan.is_open(now));
         let gone = over.or_else(|| plans.iter().find(|(_, plan)| !draft.is_empty() && plan.draft == draft));
         let full = || ApiError::new(Code::Conflict, format!("{MOST} plans are pending: apply, deny or remove one"));
         vec![gone.ok_or_else(full)?.0.metadata().name.clone()]
@@ -403,8 +407,8 @@ fn state_of(plan: &DirectivePlan, now: Timestamp) -> PlanState {
     match plan {
         _ if plan.applied => PlanState::Applied,
         _ if !plan.denied.is_empty() => PlanState::Denied,
-        _ if plan.expires <= now => PlanState::Expired,
-        _ => PlanState::Pending,
+        _ if plan.is_open(now) => PlanState::Pending,
+        _ => PlanState::Expired,
     }
 }
 
@@ -425,12 +429,15 @@ fn one_directive(text: &str) -> Result<Resource, ApiError> {
 /// A new resource of what `source` says, with a revision.
 fn made(kind: Kind, name: &str, spec: &Value, source: &Resource) -> Result<Resource, ApiError> {
     let (_, directive) = source.directive().ok_or_else(|| missing(Kind::Directive, name))?;
-    let made = Resource::made(kind, name, spec, directive.clone());
-    let mut made = made.map_err(|faults| ApiError::new(Code::BadResource, faults.to_string()))?;
-    made.set_revision(&uuid::Uuid::new_v4().to_string());
-    if made.to_yaml().len() > MAX_TEXT {
+    let wrong = |faults: Faults| ApiError::new(Code::BadResource, faults.to_string());
+    let text = Resource::text_of(kind, name, spec, directive.clone()).map_err(wrong)?;
+    // The revision comes to it.
+    if text.len() > MAX_TEXT - LONGEST_REVISION {
         return Err(ApiError::new(Code::TooLarge, format!("{kind} {name} would have more than {MAX_TEXT} bytes")));
     }
+    // What the store keeps it has to read again.
+    let mut made = resource::read(&text).map_err(wrong)?.pop().ok_or_else(|| missing(kind, name))?;
+    made.set_revision(&uuid::Uuid::new_v4().to_string());
     Ok(made)
 }
 
