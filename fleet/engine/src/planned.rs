@@ -194,3 +194,99 @@ fn decide(rollout: &Rollout, host: &Host, fleet: &Fleet) -> HostCase {
     let why = group.map(|group| rollout.why_nothing(&Host { choice, ..host.clone() }, group, &fleet.names));
     (place, choice, why.map(Rc::new))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fleet::HostReport;
+    use crate::resource_set::ResourceSet;
+
+    /// A fleet with hosts of these groups and versions; a blank is one that does not say.
+    fn fleet(hosts: &[(&str, &str)], now: Timestamp) -> Fleet {
+        let mut fleet = Fleet::default();
+        for (number, (group, version)) in (1..).zip(hosts) {
+            let version = Some((*version).to_owned()).filter(|version| !version.is_empty());
+            let (group, pinned) = (Some((*group).to_owned()), Some(number == 1));
+            fleet.report(&HostReport { host: number, group, version, pinned, ..HostReport::default() }, None, now);
+        }
+        fleet
+    }
+
+    /// What this directive is on the engine, where `1.3.0` halted before.
+    fn directive(entries: &serde_json::Value) -> RolloutState {
+        let (mut shelf, mut book) = (ResourceSet::default(), RolloutState::default());
+        book.halted = vec!["1.3.0".parse().unwrap()];
+        let document = json!({ "kind": "version-directive", "version": "v1", "spec": { "directives": entries } });
+        shelf.put_json(&document, 1, &mut book).unwrap();
+        book
+    }
+
+    #[test]
+    fn a_plan_counts_who_goes_up_or_down_who_stays_who_is_there_who_gets_nothing_and_why() {
+        let now: Timestamp = "2026-01-05T00:00:00Z".parse().unwrap();
+        let hosts = [
+            ("a", "1.0.0"), // pinned
+            ("a", "1.0.0"),
+            ("a", "1.0.0"),
+            ("a", "1.4.0"),
+            ("a", "1.3.0"),
+            ("a", "3.0.0"),
+            ("a", "3.0.0"),
+            ("a", "3.0.0"),
+            ("a", "3.0.0"),
+            ("a", ""),
+            ("b", "1.0.0"),
+            ("c", "1.0.0"),
+        ];
+        let mut fleet = fleet(&hosts, now);
+        let mut book = directive(&json!([
+            { "name": "one", "selectors": [{ "group": "a" }], "targets": [{ "version": "1.3.0" }] },
+            { "name": "two", "selectors": [{ "group": "b" }], "targets": [{ "version": "1.2.0" }], "installers": [{ "kind": "tuf" }] },
+        ]));
+        let before = book.clone();
+        let planned = book.planned(&fleet, now);
+        assert_eq!(book, before);
+        assert_eq!((planned.elsewhere, planned.goes_down, planned.halted.clone()), (1, 1, vec!["1.3.0".to_owned()]));
+        let [one, two] = &planned.entries[..] else { panic!("{planned:?}") };
+        assert_eq!((one.hosts, one.stay, one.there, one.more), (10, 1, 1, 0));
+        let moves: Vec<_> =
+            one.moves.iter().map(|way| (way.from.as_str(), way.to.as_str(), way.hosts, way.down)).collect();
+        assert_eq!(moves, [("1.0.0", "1.3.0", 2, false), ("", "1.3.0", 1, false), ("1.4.0", "1.3.0", 1, true)]);
+        let [none] = &one.none[..] else { panic!("{one:?}") };
+        assert_eq!((none.hosts, none.sample.len(), none.why.code()), (4, Halt::SAMPLE, "no_target"));
+        assert_eq!(two.none.first().map(|none| (none.hosts, none.why.code())), Some((1, "no_installer")));
+        assert_eq!(two.lacks.first().map(|lacks| lacks.of.as_str()), Some("1.2.0"));
+        // It is what comes of it: each host that it counts gets that when the rollout begins.
+        book.step(&mut fleet, now);
+        let rollout = book.rollout.as_ref().unwrap();
+        for entry in &planned.entries {
+            let at = rollout.find(&entry.name).unwrap();
+            let told = |to: &str| {
+                let gets = |host: &&Host| {
+                    let target = rollout.target_of(&rollout.groups[at], host.choice);
+                    !host.flags.pinned && target.is_some_and(|target| target.to_string() == to)
+                };
+                fleet.members(at).filter(gets).count() as u64
+            };
+            for to in ["1.2.0", "1.3.0"] {
+                let planned: u64 = entry.moves.iter().filter(|way| way.to == to).map(|way| way.hosts).sum();
+                assert_eq!(planned + if to == "1.3.0" { entry.there } else { 0 }, told(to), "{to} {entry:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_that_means_the_same_is_shown_with_the_state_that_it_keeps() {
+        let now: Timestamp = "2026-01-05T00:00:00Z".parse().unwrap();
+        let entries = json!([{ "name": "one", "selectors": [{ "group": "a" }], "targets": [{ "version": "1.3.0" }] }]);
+        let (mut fleet, mut book) = (fleet(&[("a", "1.0.0")], now), directive(&entries));
+        book.step(&mut fleet, now);
+        book.command(&crate::command::Command::Halt { groups: vec!["one".to_owned()], all: false }, &fleet, now)
+            .unwrap();
+        let state = |book: &RolloutState| book.planned(&fleet, now).entries.first().map(|entry| entry.state.clone());
+        assert_eq!(state(&book).as_deref(), Some("halted"));
+        assert_eq!(state(&directive(&entries)).as_deref(), Some("unstarted"));
+    }
+}

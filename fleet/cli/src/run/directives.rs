@@ -38,10 +38,10 @@ pub(super) fn create_draft(
             return Ok(writeln!(out, "next: teleport-fleet version-control plan {name}")?);
         };
         let plan = text::clean(plan);
-        match written.applied {
-            true => Ok(writeln!(out, "planned as {plan} and applied")?),
-            false => Ok(writeln!(out, "planned as {plan}, which waits: teleport-fleet version-control show {plan}")?),
+        if written.applied {
+            return Ok(writeln!(out, "planned as {plan} and applied")?);
         }
+        Ok(writeln!(out, "planned as {plan}, which waits: teleport-fleet version-control show {plan}")?)
     })
 }
 

@@ -460,7 +460,7 @@ fn store(tx: &mut Tx<'_>, written: &[&Resource], gone: &[String]) {
         tx.draft.written.push((Kind::Plan, id.clone(), None));
     }
     tx.draft.written.extend(written.iter().map(|resource| resources::stored(resource)));
-    all.put_back(written.iter().map(|resource| Resource::clone(resource)).collect());
+    all.put_back(written.iter().copied().cloned().collect());
     tx.draft.resources = Some(all);
 }
 
@@ -553,5 +553,43 @@ fn in_order(value: Value) -> Value {
         }
         Value::Array(items) => items.into_iter().map(in_order).collect(),
         value => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plan that two people approved, and what is changed of it.
+    fn of(changes: &[(&str, Value)], control: &str) -> Vec<Code> {
+        let mut spec = json!({
+            "time": "2026-01-01T00:00:00Z", "expires": "2100-01-01T00:00:00Z", "for_nonce": 0, "approved": ["anna", "bert"],
+        });
+        for (key, value) in changes {
+            spec[key] = value.clone();
+        }
+        let text = "kind: version-directive\nspec: {directives: [{name: a, selectors: [{group: a}], targets: [{version: 1.1.0}]}]}";
+        let plan = made(Kind::Plan, "x", &spec, &one_directive(text).unwrap()).unwrap();
+        let mut state = CoreState::default();
+        let control = format!("kind: version-control-config\nspec: {control}");
+        state.resources.put_back(resource::read(&control).unwrap());
+        against(&state, plan_of(&plan).unwrap()).into_iter().map(|wrong| wrong.code).collect()
+    }
+
+    #[test]
+    fn a_plan_is_good_until_it_expires_for_one_nonce_and_with_its_approvals() {
+        let expired = ("expires", json!("2026-01-02T00:00:00Z"));
+        for (changes, control, codes) in [
+            (&[][..], "{promotion: {approvals: 2}}", &[][..]),
+            (&[], "{promotion: {approvals: 3}}", &[Code::NotApproved]),
+            (std::slice::from_ref(&expired), "{}", &[Code::PlanExpired]),
+            (&[("for_nonce", json!(1))], "{}", &[Code::PlanOutdated]),
+            (&[("denied", json!("cleo: no")), expired.clone()], "{}", &[Code::NotApproved, Code::PlanExpired]),
+            (&[], "{promotion: {dry_run: required}}", &[Code::DryRunMissing]),
+            (&[("dry_run", json!("2026-01-01T00:00:00Z"))], "{promotion: {dry_run: required}}", &[]),
+            (&[], "{enabled: false}", &[Code::Conflict]),
+        ] {
+            assert_eq!(of(changes, control), codes, "{changes:?} {control}");
+        }
     }
 }
