@@ -41,6 +41,7 @@ pub mod names;
 pub mod order;
 pub mod percent;
 pub mod plain;
+pub mod planned;
 pub mod policy;
 pub mod progress;
 pub mod reason;

@@ -89,6 +89,11 @@ fn steps(hosts: usize) {
     book.verdicts(&fleet, now, |_, answer| updates += usize::from(answer.update));
     println!("updates: {updates}");
     say("the same by verdicts", begin);
+    let directive = directive();
+    let begin = Instant::now();
+    let planned = directive.planned(&fleet, now);
+    say("a plan of 20 sub-directives of 20 targets", begin);
+    println!("hosts: {}", planned.entries.iter().map(|entry| entry.hosts).sum::<u64>() + planned.elsewhere);
     let begin = Instant::now();
     fleet.free_names();
     say("names that nobody has are freed", begin);
@@ -107,6 +112,20 @@ fn book() -> RolloutState {
     };
     put("cluster_maintenance_config", json!({ "agent_auto_update_groups": { "regular": groups } }));
     put("autoupdate_version", json!({ "agent_version": NEW, "agent_start_version": OLD }));
+    book
+}
+
+/// Twenty sub-directives by label, with twenty targets each, of which the last fits.
+fn directive() -> RolloutState {
+    let targets: Vec<_> = (0..20).map(|number| json!({ "version": format!("{}.0.0", 36 - number) })).collect();
+    let entry = |number: usize| {
+        let selectors = json!([{ "labels": { "group": number.to_string() } }]);
+        json!({ "name": format!("group-{number}"), "selectors": selectors, "targets": targets })
+    };
+    let entries: Vec<_> = (0..GROUPS).map(entry).collect();
+    let (mut shelf, mut book) = (ResourceSet::default(), RolloutState::default());
+    let directive = json!({ "kind": "version-directive", "version": "v1", "spec": { "directives": entries } });
+    shelf.put_json(&directive, 1, &mut book).unwrap();
     book
 }
 

@@ -1,6 +1,7 @@
 //! The clap tree; no logic.
 
 mod autoupdate;
+mod directives;
 mod hosts;
 mod resources;
 mod serve;
@@ -16,6 +17,7 @@ pub use autoupdate::{
     AgentsVerb, Autoupdate, ClientTools, FlatGroup, FlatStatus, FlatUpdate, GroupsArgs, GroupsOrAllArgs, RollbackArgs,
     StartUpdate, StatusArgs, WaitArgs, WaitGoal,
 };
+pub use directives::{CreateDraft, PlanArgs, ReviewArgs, VersionControlVerb};
 pub use hosts::{
     ApproveArgs, AuditArgs, AuditVerb, Events, ExplainArgs, HostVerb, HostsArgs, HostsFilter, HostsVerb, InventoryVerb,
     OneHost, RolloutsArgs,
@@ -152,6 +154,13 @@ pub enum Verb {
     Edit(EditArgs),
     /// Remove a resource
     Rm(Rm),
+    /// Write the draft of a version directive
+    CreateDraft(CreateDraft),
+    /// List the drafts of version directives
+    Drafts,
+    /// Plan, review and apply version directives
+    #[command(subcommand)]
+    VersionControl(Box<VersionControlVerb>),
     /// Check resources without a server: unknown keys, values out of range, groups that can never start
     Lint(Lint),
     /// Show what a host is answered now, why, and when that changes

@@ -25,8 +25,8 @@ pub enum TokensVerb {
     Create {
         /// Its name: letters, digits, `.`, `_` and `-`
         name: String,
-        /// What it may do: look; change what the fleet does; change what others may do
-        #[arg(long, value_name = "ROLE", value_parser = PossibleValuesParser::new(["viewer", "operator", "admin"]).map(role))]
+        /// What it may do: write one draft; look; change what the fleet does; change what others may do
+        #[arg(long, value_name = "ROLE", value_parser = PossibleValuesParser::new(["controller", "viewer", "operator", "admin"]).map(role))]
         role: Role,
         /// After how long it ends, as in 90d or 12h [default: never]
         #[arg(long, value_name = "DURATION", value_parser = positive)]
@@ -82,6 +82,7 @@ fn role(word: String) -> Role {
     match word.as_str() {
         "operator" => Role::Operator,
         "admin" => Role::Admin,
+        "controller" => Role::Controller,
         _ => Role::Viewer,
     }
 }

@@ -68,6 +68,14 @@ impl ApiCall {
         Ok(Self { method: Method::POST, path: path.into(), body: Some(body), is_dry: false })
     }
 
+    /// The same, where `body` becomes what is at `path`.
+    ///
+    /// # Errors
+    /// As of [`Self::post`].
+    pub(crate) fn put(path: impl Into<String>, body: &impl Serialize) -> Result<Self, Failure> {
+        Ok(Self { method: Method::PUT, ..Self::post(path, body)? })
+    }
+
     /// Where `is_dry`, it asks what would be: its body, or its query, says so to the server.
     pub(crate) fn dry(self, is_dry: bool) -> Self {
         Self { is_dry, ..self }

@@ -4,6 +4,7 @@ mod agents;
 mod apply;
 mod backup;
 mod complete;
+mod directives;
 mod edit;
 mod flat;
 mod follow;
@@ -136,6 +137,9 @@ fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(
         Verb::Update(update) => resources::write(&update.files, How::Update, update.dry_run, client, screen),
         Verb::Edit(edit) => edit::edit(edit, client, screen),
         Verb::Rm(rm) => resources::remove(rm, client, screen),
+        Verb::CreateDraft(create) => directives::create_draft(create, client, screen),
+        Verb::Drafts => directives::drafts(client, screen),
+        Verb::VersionControl(verb) => directives::run(verb, client, screen),
         Verb::Explain(explain) => hosts::explain(explain, client, screen),
         Verb::Hosts(filter) => hosts::list(filter, client, screen),
         Verb::Inventory(inventory) => {

@@ -645,6 +645,11 @@ impl Directive {
         DirectiveTerms { disabled: !self.enabled, not_before: self.not_before, not_after: self.not_after }
     }
 
+    /// The same without what changes each time that a program says it anew: its nonce, and until when it is good.
+    pub fn lasting(&self) -> Self {
+        Self { nonce: None, stale_after: None, ..self.clone() }
+    }
+
     /// The highest of its targets.
     pub fn newest(&self) -> Option<&Version> {
         let versions = self.groups.iter().flat_map(|group| &group.targets).map(|target| &target.version);

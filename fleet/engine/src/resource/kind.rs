@@ -79,6 +79,11 @@ impl Kind {
         }
     }
 
+    /// Whether somebody may remove resources of this kind.
+    pub const fn can_go(self) -> bool {
+        !matches!(self, Self::Rollout)
+    }
+
     /// Its sub-kinds, of which a document names one; none: it has none.
     pub const fn sub_kinds(self) -> &'static [&'static str] {
         match self {

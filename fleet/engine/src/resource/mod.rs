@@ -169,6 +169,33 @@ fn resources(roots: Vec<Node>) -> Result<Vec<Resource>, Faults> {
 }
 
 impl Resource {
+    /// The text of a resource of this kind and name with this `spec`, of which `directive` is what a directive says, as it was written:
+    /// itself, a draft or a plan. [`read`] reads it, if it is not too long.
+    ///
+    /// # Errors
+    /// `spec` is no mapping.
+    pub fn text_of(kind: Kind, name: &str, spec: &serde_json::Value, directive: Node) -> Result<String, Faults> {
+        let mut document = kind.document();
+        document.set(&["metadata", "name"], Node::text(name));
+        if kind == Kind::Directive {
+            document.set(&["spec"], directive);
+        } else {
+            document.set(&["spec"], Node::from_json(spec, 1)?);
+            document.set(&["spec", "directive"], directive);
+        }
+        Ok(document.emit())
+    }
+
+    /// What a directive, a draft or a plan says as `spec` of a directive, as it was written; `None`: it is none of them.
+    pub fn directive(&self) -> Option<(&Directive, &Node)> {
+        match self {
+            Self::Directive(object) => Some((&object.model, object.written.get("spec")?)),
+            Self::Draft(object) => Some((&object.model.directive, object.written.at(&["spec", "directive"])?)),
+            Self::Plan(object) => Some((&object.model.directive, object.written.at(&["spec", "directive"])?)),
+            _ => None,
+        }
+    }
+
     /// The addresses that the server asks because of it: external checks, and channels elsewhere.
     pub fn asks(&self) -> Vec<&str> {
         if let Self::Channel(object) = self
@@ -225,6 +252,8 @@ impl Resource {
             (Self::VersionControl(one), Self::VersionControl(other)) => one.model == other.model,
             (Self::Controller(one), Self::Controller(other)) => one.model == other.model,
             (Self::Installer(one), Self::Installer(other)) => one.model == other.model,
+            (Self::Draft(one), Self::Draft(other)) => one.model == other.model,
+            (Self::Plan(one), Self::Plan(other)) => one.model == other.model,
             _ => false,
         }
     }

@@ -7,6 +7,7 @@ mod whole;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use protocol::Version;
@@ -24,10 +25,10 @@ use crate::selection::TargetRules;
 /// updaters read (FLEET §9).
 pub const MOST_IN_CHANNEL: usize = 250;
 
-/// All resources, by kind and name.
+/// All resources, by kind and name. A copy costs no copy of them: drafts and plans can be large.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResourceSet {
-    resources: BTreeMap<(Kind, String), Resource>,
+    resources: BTreeMap<(Kind, String), Arc<Resource>>,
 }
 
 /// Why a resource was not taken.
@@ -73,12 +74,12 @@ impl fmt::Display for Refused {
 impl ResourceSet {
     /// The resource of this kind and name.
     pub fn get(&self, kind: Kind, name: &str) -> Option<&Resource> {
-        self.resources.get(&(kind, name.to_owned()))
+        self.resources.get(&(kind, name.to_owned())).map(Arc::as_ref)
     }
 
     /// Every resource, by kind and name.
     pub fn all(&self) -> impl Iterator<Item = &Resource> {
-        self.resources.values()
+        self.resources.values().map(Arc::as_ref)
     }
 
     /// What other servers counted, all of them together (`autoupdate_agent_report`).
@@ -109,8 +110,13 @@ impl ResourceSet {
     /// Puts back what a store kept; what it means was kept beside it.
     pub fn put_back(&mut self, resources: Vec<Resource>) {
         for resource in resources {
-            self.resources.insert((resource.kind(), resource.metadata().name.clone()), resource);
+            self.resources.insert((resource.kind(), resource.metadata().name.clone()), Arc::new(resource));
         }
+    }
+
+    /// Forgets the plan of this name: nothing else rests on it.
+    pub fn drop_plan(&mut self, name: &str) {
+        self.resources.remove(&(Kind::Plan, name.to_owned()));
     }
 
     /// Takes the resource that came as JSON on `line`; the next step acts by it.

@@ -13,7 +13,7 @@ use crate::selection::TargetRules;
 impl RolloutState {
     /// Start, target, schedule or strategy changed: another rollout, whatever the present one was doing. Otherwise mode, pace,
     /// proof and freezes act from now on; groups, members, order, windows and canaries with the next rollout.
-    pub(super) fn adopt(&mut self, now: Timestamp) {
+    pub(crate) fn adopt(&mut self, now: Timestamp) {
         let Some(target) = &self.target else {
             self.rollout = None;
             return;

@@ -4,6 +4,7 @@ mod actor;
 mod changes;
 pub(crate) mod commands;
 pub(crate) mod counts;
+pub(crate) mod directives;
 mod enrolments;
 mod host_table;
 pub(crate) mod hosts;

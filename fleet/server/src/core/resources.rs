@@ -5,6 +5,7 @@ use fleet_engine::policy::Policy;
 use fleet_engine::resource::{self, Kind, Resource};
 use fleet_engine::resource_set;
 use fleet_engine::rollout_state::RolloutState;
+use fleet_store::ResourceChange;
 use fleet_wire::api::{ApiError, Changed, Code, How, KeptResource, Role, Takes, Unwise, Write, WriteResult};
 use jiff::Timestamp;
 use serde_json::json;
@@ -12,7 +13,7 @@ use yaml::Node;
 
 use super::counts::{self, OWN_REPORT, made};
 use super::tx::{RequestedAction, Tx};
-use super::{Actor, CoreState, changes, rollouts};
+use super::{Actor, CoreState, changes, directives, rollouts};
 
 /// Documents of a text that cannot be read which a record of its refusal names; it has a line for them.
 const MOST_CALLED: usize = 32;
@@ -67,30 +68,48 @@ pub(crate) fn write(tx: &mut Tx<'_>, actor: &Actor, write: &Write) -> Result<Wri
         let may = |resource| may_write(state, resource, write.how);
         let written = resources.into_iter().map(may).collect::<Result<Vec<Resource>, _>>()?;
         let gone = lacking(state, &written, &write.prune)?;
-        let mut changed: Vec<Changed> = written.iter().map(|resource| changed(state, resource)).collect();
-        changed.extend(gone.iter().map(|(kind, name)| removed(*kind, name)));
-        let mut all = state.resources.clone();
-        let (rollouts, fleet) = tx.change();
-        // What goes first may be what keeps the new from being written.
-        for (kind, name) in &gone {
-            all.remove(&format!("{kind}/{name}"), rollouts).map_err(|refused| wrong(&refused))?;
-        }
-        if !written.is_empty() {
-            all.put_all_for(written.clone(), rollouts, fleet).map_err(|refused| wrong(&refused))?;
-        }
-        let stored = written.iter().map(|resource| {
-            let metadata = resource.metadata();
-            let revision = metadata.revision.clone().unwrap_or_default();
-            (resource.kind(), metadata.name.clone(), Some((revision, resource.to_yaml())))
-        });
+        directives::may_write(state, actor, &written, &gone)?;
         let names: Vec<String> = gone.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
-        let stored = stored.chain(gone.into_iter().map(|(kind, name)| (kind, name, None)));
-        (tx.draft.resources, tx.draft.written) = (Some(all), stored.collect());
         if !names.is_empty() {
             tx.draft.detail = json!({ "removed": names });
         }
-        Ok(settle(tx, &asked, changed, &written))
+        keep(tx, &asked, written, gone)
     })
+}
+
+/// Keeps what is `written` with its revisions, and removes what is `gone`, in this transaction: all of it or nothing. The engine steps.
+///
+/// # Errors
+/// Why not; then nothing of it is in the transaction.
+pub(super) fn keep(
+    tx: &mut Tx<'_>,
+    asked: &RequestedAction<'_>,
+    written: Vec<Resource>,
+    gone: Vec<(Kind, String)>,
+) -> Result<WriteResult, ApiError> {
+    let state = tx.state();
+    let mut changed: Vec<Changed> = written.iter().map(|resource| changed(state, resource)).collect();
+    changed.extend(gone.iter().map(|(kind, name)| removed(*kind, name)));
+    let mut all = tx.draft.resources.clone().unwrap_or_else(|| state.resources.clone());
+    let (rollouts, fleet) = tx.change();
+    // What goes first may be what keeps the new from being written.
+    for (kind, name) in &gone {
+        all.remove(&format!("{kind}/{name}"), rollouts).map_err(|refused| wrong(&refused))?;
+    }
+    if !written.is_empty() {
+        all.put_all_for(written.clone(), rollouts, fleet).map_err(|refused| wrong(&refused))?;
+    }
+    let stored = written.iter().map(stored).chain(gone.into_iter().map(|(kind, name)| (kind, name, None)));
+    tx.draft.written.extend(stored);
+    tx.draft.resources = Some(all);
+    Ok(settle(tx, asked, changed, &written))
+}
+
+/// A resource as the store takes it.
+pub(super) fn stored(resource: &Resource) -> ResourceChange {
+    let metadata = resource.metadata();
+    let revision = metadata.revision.clone().unwrap_or_default();
+    (resource.kind(), metadata.name.clone(), Some((revision, resource.to_yaml())))
 }
 
 /// What is kept of the kinds of `prune`, and not `written`.
@@ -99,7 +118,9 @@ pub(crate) fn write(tx: &mut Tx<'_>, actor: &Actor, write: &Write) -> Result<Wri
 /// Of a kind there is nothing to remove: what the server makes, and what other servers say of their agents, is no policy.
 fn lacking(state: &CoreState, written: &[Resource], prune: &[String]) -> Result<Vec<(Kind, String)>, ApiError> {
     let kinds = prune.iter().map(|name| match named(name)? {
-        Kind::Rollout | Kind::Report => Err(ApiError::new(Code::BadRequest, format!("{name} is not pruned"))),
+        kind if kind == Kind::Report || kind.is_made_here().is_some() => {
+            Err(ApiError::new(Code::BadRequest, format!("{name} is not pruned")))
+        }
         kind => Ok(kind),
     });
     let kinds = kinds.collect::<Result<Vec<Kind>, ApiError>>()?;
@@ -129,7 +150,7 @@ pub(crate) fn remove(
     let asked = RequestedAction { actor, action: "delete", subject: &subject, is_dry };
     tx.once(&asked, id, &(kind, name, is_dry), |tx| {
         let kind = named(kind)?;
-        if let Some(why) = kind.is_made_here() {
+        if let Some(why) = kind.is_made_here().filter(|_| !kind.can_go()) {
             return Err(ApiError::new(Code::BadRequest, why));
         }
         let name = match kind.only_name() {
@@ -137,11 +158,9 @@ pub(crate) fn remove(
             Some(_) => return Err(missing(kind, name)),
             None => name,
         };
-        let mut all = tx.state().resources.clone();
-        all.remove(&format!("{kind}/{name}"), tx.change().0).map_err(|refused| wrong(&refused))?;
-        (tx.draft.resources, tx.draft.written) = (Some(all), vec![(kind, name.to_owned(), None)]);
-        let changed = removed(kind, name);
-        Ok(settle(tx, &asked, vec![changed], &[]))
+        let gone = vec![(kind, name.to_owned())];
+        directives::may_write(tx.state(), actor, &[], &gone)?;
+        keep(tx, &asked, Vec::new(), gone)
     })
 }
 
@@ -164,6 +183,9 @@ fn may_ask_elsewhere(state: &CoreState, actor: &Actor, resources: &[Resource]) -
 fn may_write(state: &CoreState, mut resource: Resource, how: How) -> Result<Resource, ApiError> {
     let (kind, name) = (resource.kind(), resource.metadata().name.clone());
     let refused = |code: Code, message: String| Err(ApiError::new(code, message));
+    if let Some(why) = kind.is_made_here() {
+        return refused(Code::BadRequest, why.to_owned());
+    }
     if kind == Kind::Report && name == OWN_REPORT {
         let message = format!("{kind} {name} is this server's own, made from what hosts say: take another name");
         return refused(Code::BadRequest, message);
@@ -345,10 +367,10 @@ fn named(kind: &str) -> Result<Kind, ApiError> {
     Kind::named(kind).ok_or_else(unknown)
 }
 
-fn missing(kind: Kind, name: &str) -> ApiError {
+pub(super) fn missing(kind: Kind, name: &str) -> ApiError {
     ApiError::new(Code::NotFound, format!("there is no {kind} {name}"))
 }
 
-fn wrong(refused: &resource_set::Refused) -> ApiError {
+pub(super) fn wrong(refused: &resource_set::Refused) -> ApiError {
     ApiError::named(refused.code(), refused.to_string())
 }

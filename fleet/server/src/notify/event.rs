@@ -69,6 +69,7 @@ impl WebhookEvent {
             "enrolment_surge" => surge(entry),
             "fleet_silent" => of_fleet(entry, "fleet_silent", FLEET_SILENT),
             "fleet_heard" => of_fleet(entry, "fleet_heard", "Most of the fleet is seen again."),
+            "plan_denied" => denied(entry),
             "rollout_started" | "rollout_removed" => of_rollout(entry)?,
             _ => of_group(entry)?,
         };
@@ -101,6 +102,18 @@ fn surge(entry: &AuditEntry) -> (&'static str, String, Value) {
     let hosts = entry.detail["an_hour"].as_u64().unwrap_or(0);
     let text = format!("More than {hosts} hosts enrolled within an hour: those that come now wait for an admin.");
     ("enrolment_surge", text, json!({ "hosts": hosts }))
+}
+
+fn denied(entry: &AuditEntry) -> (&'static str, String, Value) {
+    let plan = line(entry.subject.strip_prefix("plan ").unwrap_or(&entry.subject), LONGEST_NAME);
+    let (who, why) =
+        (line(&entry.who, LONGEST_TEXT), line(entry.detail["reason"].as_str().unwrap_or_default(), LONGEST_TEXT));
+    let because = if why.is_empty() { String::new() } else { format!(": {why}") };
+    (
+        "plan_denied",
+        format!("Plan {plan} was denied by {who}{because}"),
+        json!({ "subject": plan, "who": who, "reason": why }),
+    )
 }
 
 /// Most likely the server is to blame: the hosts cannot all be.

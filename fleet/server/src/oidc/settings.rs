@@ -104,7 +104,10 @@ fn roles(value: &Node) -> Result<Vec<(String, Role)>, String> {
 }
 
 fn named(role: &str) -> Result<Role, String> {
-    Role::named(role).ok_or_else(|| format!("{role:?} is not viewer, operator or admin"))
+    // A controller is a program, with a token.
+    Role::named(role)
+        .filter(|role| *role >= Role::Viewer)
+        .ok_or_else(|| format!("{role:?} is not viewer, operator or admin"))
 }
 
 impl Oidc {

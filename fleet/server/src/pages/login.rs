@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::core::Actor;
 use crate::dashboard::Dashboard;
 use crate::sessions::Holder;
+use fleet_wire::api::Role;
 
 /// As long as a session can be good, seconds.
 const MAX_AGE: u32 = 12 * 60 * 60;
@@ -37,7 +38,8 @@ pub(super) fn path(next: Option<&str>) -> String {
 /// Takes a token, and gives a session for it.
 pub(super) async fn begin(State(app): State<App>, own: Own) -> Response {
     let next = path(Some(own.fields.get("next")));
-    let Some(token) = app.tokens.find(own.fields.get("token").trim(), crate::clock::now()) else {
+    let found = app.tokens.find(own.fields.get("token").trim(), crate::clock::now());
+    let Some(token) = found.filter(|token| token.role >= Role::Viewer) else {
         return refused(&app, &own, next);
     };
     let actor = Actor { who: format!("token {}", token.name), from: from(&own.parts), role: token.role };

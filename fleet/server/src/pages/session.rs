@@ -38,11 +38,12 @@ impl Session {
     }
 }
 
-/// Who has a session, and what he may do now; `None`: his token is gone.
+/// Who has a session, and what he may do now; `None`: his token is gone, or a program's, for which no page is.
 fn holder(app: &App, holder: &Holder) -> Option<(String, Role)> {
     match holder {
         Holder::Token(digest) => {
-            let token = app.tokens.with_digest(digest, crate::clock::now())?;
+            let found = app.tokens.with_digest(digest, crate::clock::now());
+            let token = found.filter(|token| token.role >= Role::Viewer)?;
             Some((format!("token {}", token.name), token.role))
         }
         Holder::Person { who, role } => Some((who.clone(), *role)),

@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use super::request::{Admin, ApiBody, ApiPath, ApiQuery, ApiResult, MAX_BODY, Operator, Viewer, bad};
+use super::request::{Admin, ApiBody, ApiPath, ApiQuery, ApiResult, Lister, MAX_BODY, Operator, Viewer, bad};
 use crate::app::App;
 use crate::core::resources::MAX_TEXT;
 use crate::core::{commands, counts, hosts, many, resources, rollouts, tokens, version_control};
@@ -136,7 +136,7 @@ async fn act(Operator(actor): Operator, State(app): State<App>, ApiBody(act): Ap
     app.answer(move |tx| commands::act(tx, &actor, &act)).await
 }
 
-async fn hosts(_: Viewer, State(app): State<App>, ApiQuery(query): ApiQuery<HostsQuery>) -> impl IntoResponse {
+async fn hosts(_: Lister, State(app): State<App>, ApiQuery(query): ApiQuery<HostsQuery>) -> impl IntoResponse {
     app.answer(move |tx| hosts::list(tx, &query)).await
 }
 

@@ -10,9 +10,10 @@ use fleet_wire::answers::find::{Flat, Nested};
 use fleet_wire::answers::graph::{GraphError, UpdateGraph};
 use fleet_wire::answers::schedule::WindowList;
 use fleet_wire::api::{
-    Act, Acted, AuditEntry, AuditPage, AuditRange, DecideMany, Decided, DecidedMany, ErrorAnswer, Explained, HostList,
-    HostsQuery, JoinToken, KeptResource, KnownHead, MadeToken, NewJoinToken, NewToken, Removal, Role, RolloutsQuery,
-    StateCounts, Token, TokenRemoval, Verified, VersionControlStatus, Write, WriteResult,
+    Act, Acted, ApplyPlan, AuditEntry, AuditPage, AuditRange, DecideMany, Decided, DecidedMany, DraftView, ErrorAnswer,
+    Explained, HostList, HostsQuery, JoinToken, KeptResource, KnownHead, MadeToken, NewDraft, NewJoinToken, NewPlan,
+    NewToken, PlanView, Removal, Review, Role, RolloutsQuery, StateCounts, Token, TokenRemoval, Verified,
+    VersionControlStatus, Write, WriteResult,
 };
 use fleet_wire::rollout::{AgentRollout, StopsAlone};
 use protocol::report::Report;
@@ -58,10 +59,12 @@ const TAGS: [(&str, &str); 4] = [
     ("administration", "Tokens, and the data."),
 ];
 /// What stands in paths.
-const PLACES: [(&str, &str); 5] = [
+const PLACES: [(&str, &str); 7] = [
     ("{kind}", "path kind kind: The plural does as well."),
     ("{name}", "path name: Its name. Of a `fleet_channel` it may contain `/`."),
-    ("{id}", "path id uuid: The host's UUID; one that was never seen is answered too."),
+    ("hosts/{id}", "path id uuid: The host's UUID; one that was never seen is answered too."),
+    ("plans/{id}", "path id uuid: The plan's UUID."),
+    ("{from}", "path from: Who or what makes it, such as `static` or `tuf`."),
     ("{channel}", "path channel: Its name; it may contain `/`."),
     ("{file}", "path file: Its name, as clients of TUF ask: `timestamp.json`, `1.root.json`."),
 ];
@@ -154,7 +157,7 @@ fn public(of: &mut Document) {
 /// The admin API.
 fn fleet(of: &mut Document) {
     of.tag = "fleet";
-    let [viewer, operator, _] = Role::ALL.map(Some);
+    let [controller, viewer, operator, _] = Role::ALL.map(Some);
     of.add(operator, "post /v1/fleet/resources", "writeResources", "Write resources, all of them or none")
         .body::<Write>()
         .gives::<WriteResult>();
@@ -182,7 +185,7 @@ fn fleet(of: &mut Document) {
     of.add(viewer, "get /v1/fleet/version-control", "getVersionControl", summary).gives::<VersionControlStatus>();
     let summary = "Start, mark done, roll back, halt, run, approve; or a gate's answer";
     of.add(operator, "post /v1/fleet/commands", "act", summary).body::<Act>().gives::<Acted>();
-    of.add(viewer, "get /v1/fleet/hosts", "listHosts", "Hosts, by UUID").query::<HostsQuery>().gives::<HostList>();
+    of.add(controller, "get /v1/fleet/hosts", "listHosts", "Hosts, by UUID").query::<HostsQuery>().gives::<HostList>();
     of.add(operator, "post /v1/fleet/hosts", "decideHosts", "Accept or assign all hosts that a question finds")
         .note("`accept` needs the role admin.")
         .body::<DecideMany>()
@@ -193,6 +196,7 @@ fn fleet(of: &mut Document) {
         .note("`accept` and `forget` need the role admin.")
         .body::<Decided>()
         .gives::<Explained>();
+    directives(of);
     of.add(viewer, "get /v1/fleet/audit", "audit", "Records of decisions, the oldest first")
         .query::<AuditRange>()
         .gives::<AuditPage>();
@@ -202,6 +206,33 @@ fn fleet(of: &mut Document) {
     of.add(viewer, "get /v1/fleet/events", "events", "Records, one JSON object a line")
         .query::<AuditRange>()
         .answer::<AuditEntry>("200", DONE, "application/jsonl");
+}
+
+/// Drafts and plans of version directives.
+fn directives(of: &mut Document) {
+    const DRAFT: &str = "/v1/fleet/drafts/{from}/{name}";
+    const PLAN: &str = "/v1/fleet/directive-plans/{id}";
+    let [controller, viewer, operator, _] = Role::ALL.map(Some);
+    of.add(controller, "get /v1/fleet/drafts", "listDrafts", "Drafts of version directives, without what they say")
+        .gives::<Vec<DraftView>>();
+    of.add(controller, &format!("get {DRAFT}"), "getDraft", "A draft").gives::<DraftView>();
+    of.add(operator, &format!("put {DRAFT}"), "putDraft", "Write a draft, whole")
+        .set("x-also", json!(controller))
+        .note("A controller may as well, its own: the first that it wrote, if nobody else had.")
+        .body::<NewDraft>()
+        .gives::<DraftView>();
+    of.add(viewer, "get /v1/fleet/directive-plans", "listPlans", "Plans, the oldest first").gives::<Vec<PlanView>>();
+    of.add(operator, "post /v1/fleet/directive-plans", "plan", "Freeze a draft or a text, and see what it would do")
+        .body::<NewPlan>()
+        .gives::<PlanView>();
+    of.add(viewer, &format!("get {PLAN}"), "getPlan", "A plan, with what it would do now").gives::<PlanView>();
+    of.add(viewer, &format!("post {PLAN}/review"), "reviewPlan", "Approve or deny a plan that somebody else made")
+        .note("The role is `promotion.role` of the `version-control-config`.")
+        .body::<Review>()
+        .gives::<PlanView>();
+    of.add(operator, &format!("post {PLAN}/apply"), "applyPlan", "Make a plan the active version directive")
+        .body::<ApplyPlan>()
+        .gives::<WriteResult>();
 }
 
 /// What others may do, and the data.
@@ -243,9 +274,9 @@ struct Document {
     tag: &'static str,
 }
 
-/// The names of kinds of resources, and their plurals; those of `is_change` are written by people.
+/// The names of kinds of resources, and their plurals; those of `is_change` can be removed.
 fn kinds(is_change: bool) -> Vec<String> {
-    let all = Kind::ALL.into_iter().filter(|kind| !is_change || kind.is_made_here().is_none());
+    let all = Kind::ALL.into_iter().filter(|kind| !is_change || kind.can_go());
     all.flat_map(|kind| [kind.to_string(), format!("{kind}s")]).collect()
 }
 

@@ -2,6 +2,7 @@
 
 mod admin;
 mod caller;
+mod directives;
 mod document;
 mod health;
 mod public;
@@ -37,6 +38,7 @@ pub(crate) fn all(app: App) -> Router {
         .merge(public::routes())
         .merge(report::routes())
         .merge(admin::routes())
+        .merge(directives::routes())
         .merge(pages::routes())
         .route("/v1/openapi.json", get(document::document))
         .route("/healthz", get(health::alive))

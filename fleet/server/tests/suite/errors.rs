@@ -43,7 +43,9 @@ fn paths(server: &Server) -> Vec<(String, BTreeSet<String>)> {
 
 /// A path with `name` wherever it takes a name.
 fn with(path: &str, name: &str) -> String {
-    ["{kind}", "{name}", "{id}", "{channel}"].iter().fold(path.to_owned(), |path, place| path.replace(place, name))
+    ["{kind}", "{name}", "{id}", "{from}", "{channel}"]
+        .iter()
+        .fold(path.to_owned(), |path, place| path.replace(place, name))
 }
 
 fn started(server: &Server) -> String {
@@ -99,7 +101,7 @@ fn every_body_that_is_too_large_or_no_json_is_refused() {
         assert!(answer.header("www-authenticate").is_some_and(|how| how.starts_with("Bearer")), "{path}: {answer:?}");
         asked += 1;
     }
-    assert_eq!(asked, 6);
+    assert_eq!(asked, 9);
 }
 
 #[test]

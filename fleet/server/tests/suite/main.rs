@@ -9,6 +9,7 @@ mod canaries;
 mod crash;
 mod dashboard;
 mod deaf;
+mod directives;
 mod docs;
 mod earlier;
 mod errors;

@@ -57,6 +57,24 @@ codes! {
     Conflict = 409,
     /// It was changed since it was read: read it again.
     StaleRevision = 409,
+    /// A version directive and an `autoupdate_version` cannot both say what agents run.
+    DirectiveRules = 409,
+    /// The nonce of a version directive is not above the active one.
+    Nonce = 409,
+    /// A plan was made while another directive was active.
+    PlanOutdated = 409,
+    /// The time of a plan is over.
+    PlanExpired = 409,
+    /// A plan lacks approvals, or was denied.
+    NotApproved = 409,
+    /// Nobody approves his own plan.
+    OwnPlan = 409,
+    /// What a plan says is past its `stale_after`.
+    DraftStale = 409,
+    /// A target lacks an attribute that its installer needs.
+    TargetIncomplete = 409,
+    /// A plan needs a dry run before.
+    DryRunMissing = 409,
     /// The hosts of this group may not update.
     NoWindows = 404,
     /// The server from which a channel is forwarded has given no usable answer within an hour.

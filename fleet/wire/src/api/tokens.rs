@@ -10,10 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::lenient::{Lenient, whole, word};
 
-/// What somebody may do; each may do what those before it may.
+/// What somebody may do; each may do what those before it may. Only a controller and operators write drafts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
+    /// A program: write its one draft, list drafts and hosts.
+    Controller,
     /// Look.
     Viewer,
     /// Change what the fleet does.
@@ -24,7 +26,7 @@ pub enum Role {
 
 impl Role {
     /// All of them, the least first.
-    pub const ALL: [Self; 3] = [Self::Viewer, Self::Operator, Self::Admin];
+    pub const ALL: [Self; 4] = [Self::Controller, Self::Viewer, Self::Operator, Self::Admin];
 
     /// The role of this name.
     pub fn named(name: &str) -> Option<Self> {

@@ -6,6 +6,7 @@ pub mod effects;
 pub mod fleet;
 pub mod holds;
 pub mod host;
+pub mod planned;
 pub mod record;
 pub mod reported;
 pub mod written;

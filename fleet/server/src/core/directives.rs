@@ -1,0 +1,595 @@
+//! Drafts and plans of version directives: written, planned, reviewed, applied (DIRECTIVES §3).
+
+use fleet_engine::plain::cut;
+use fleet_engine::planned::Planned;
+use fleet_engine::resource::{
+    self, Directive, DirectivePlan, Draft, Faults, Kind, Resource, VersionControl, is_draft_name,
+};
+use fleet_wire::api::{
+    ApiError, ApplyPlan, AuditEntry, Code, DraftView, NewDraft, NewPlan, PlanState, PlanView, Review, Role, WriteResult,
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use yaml::Node;
+
+use super::actor::own_id;
+use super::resources::{self, MAX_TEXT, missing};
+use super::tx::{RequestedAction, Tx};
+use super::{Actor, CoreState, changes};
+use crate::tokens;
+
+/// Most drafts, and most plans.
+const MOST: usize = 100;
+/// Bytes of a line with a revision, and more.
+const LONGEST_REVISION: usize = 128;
+/// Longest reason of a review, characters.
+const LONGEST_REASON: usize = 1000;
+
+/// Whether a direct write may take the place of a plan: not where approvals are asked for, and fewer are asked for only by an admin.
+///
+/// # Errors
+/// `not_approved`, or `forbidden`.
+pub(super) fn may_write(
+    state: &CoreState,
+    actor: &Actor,
+    written: &[Resource],
+    gone: &[(Kind, String)],
+) -> Result<(), ApiError> {
+    let needed = state.resources.version_control().promotion.approvals;
+    let active = state.resources.directive();
+    let is_news = |resource: &Resource| match resource {
+        Resource::Directive(object) => Some(&object.model) != active,
+        _ => false,
+    };
+    if needed > 0 && written.iter().any(is_news) {
+        let message = format!(
+            "this fleet asks for {needed} approvals of a version-directive: teleport-fleet version-control plan -f FILE"
+        );
+        return Err(ApiError::new(Code::NotApproved, message));
+    }
+    let asked = |resource: &Resource| match resource {
+        Resource::VersionControl(object) => Some(object.model.promotion.approvals),
+        _ => None,
+    };
+    let removed = gone.iter().any(|(kind, _)| *kind == Kind::VersionControl).then_some(0);
+    match written.iter().find_map(asked).or(removed).filter(|asked| *asked < needed && actor.role < Role::Admin) {
+        None => Ok(()),
+        Some(asked) => {
+            let role = actor.role;
+            let message =
+                format!("to ask for {asked} approvals in place of {needed} needs the role admin; this is {role}");
+            Err(ApiError::new(Code::Forbidden, message))
+        }
+    }
+}
+
+/// The drafts, by name, without what they say; with `name` that one, with it.
+///
+/// # Errors
+/// There is no such draft.
+pub(crate) fn drafts(tx: &Tx<'_>, name: Option<&str>) -> Result<Vec<DraftView>, ApiError> {
+    let all = tx.state().resources.all();
+    let found = all.filter(|resource| name.is_none_or(|name| resource.metadata().name == name));
+    let found: Vec<DraftView> = found.filter_map(|resource| draft_view(resource, name.is_some())).collect();
+    match name {
+        Some(name) if found.is_empty() => Err(missing(Kind::Draft, name)),
+        _ => Ok(found),
+    }
+}
+
+/// Writes a draft, whole. One that means what is there is no news. Where drafts of this name are promoted by themselves, it is planned
+/// and, if nothing is against it, applied.
+///
+/// # Errors
+/// Why not. What a controller may not write is on record a few times, all else each time.
+pub(crate) fn put(tx: &mut Tx<'_>, actor: &Actor, name: &str, new: &NewDraft) -> Result<DraftView, ApiError> {
+    let subject = format!("draft {name}");
+    tx.begin()?;
+    own_id(&new.id)?;
+    if let Err(wrong) = is_own(tx.state(), actor, name) {
+        let _ = tx.note(actor, "draft", &subject, Some(&wrong));
+        return Err(wrong);
+    }
+    let read = one_directive(&new.text);
+    if let (Ok(read), Some(known)) = (&read, tx.state().resources.get(Kind::Draft, name))
+        && known.directive().map(|(model, _)| model) == read.directive().map(|(model, _)| model)
+        && let Some(view) = draft_view(known, true)
+    {
+        let _ = tx.note(actor, "draft", &subject, None);
+        return Ok(view);
+    }
+    let asked = RequestedAction { actor, action: "draft", subject: &subject, is_dry: false };
+    tx.once(&asked, &new.id, &(name, &new.text), |tx| {
+        let (read, state) = (read?, tx.state());
+        if !is_draft_name(name) {
+            let message = format!("{name:?} is no draft's name, KIND/NAME of letters, digits, `.`, `_` and `-`");
+            return Err(ApiError::new(Code::BadRequest, message));
+        }
+        let known = state.resources.get(Kind::Draft, name);
+        if known.is_none() && state.resources.all().filter(|resource| resource.kind() == Kind::Draft).count() >= MOST {
+            let message = format!("there are {MOST} drafts: remove one with `rm version-directive-draft/KIND/NAME`");
+            return Err(ApiError::new(Code::Conflict, message));
+        }
+        let before = known.and_then(|known| known.metadata().revision.clone()).unwrap_or_default();
+        let spec = json!({ "author": actor.who, "time": state.now() });
+        let draft = made(Kind::Draft, name, &spec, &read)?;
+        store(tx, &[&draft], &[]);
+        let after = draft.metadata().revision.clone().unwrap_or_default();
+        let (plan, applied) = promote(tx, &asked, name, &draft)?;
+        tx.draft.revisions = (before, after);
+        tx.draft.detail = plan.as_ref().map_or(Value::Null, |plan| json!({ "plan": plan, "applied": applied }));
+        let view = draft_view(&draft, true).ok_or_else(|| missing(Kind::Draft, name))?;
+        Ok(DraftView { plan, applied, ..view })
+    })
+}
+
+/// A controller has one draft: the first that it writes, if that is nobody else's.
+fn is_own(state: &CoreState, actor: &Actor, name: &str) -> Result<(), ApiError> {
+    if actor.role != Role::Controller {
+        return Ok(());
+    }
+    let authors = state.resources.all().filter_map(|resource| match resource {
+        Resource::Draft(object) => Some((&object.metadata.name, &object.model.author)),
+        _ => None,
+    });
+    let forbidden = |message| Err(ApiError::new(Code::Forbidden, message));
+    for (draft, author) in authors {
+        match (draft == name, *author == actor.who) {
+            (true, false) => return forbidden(format!("draft {name} is of {author}: {} writes its own", actor.who)),
+            (false, true) => return forbidden(format!("{} has the draft {draft}, and writes no other", actor.who)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Freezes a draft or a text: it does not change any more.
+///
+/// # Errors
+/// Why not; that is on record as well.
+pub(crate) fn plan(tx: &mut Tx<'_>, actor: &Actor, new: &NewPlan) -> Result<PlanView, ApiError> {
+    let id = own_id(&new.id)?.to_string();
+    let subject = format!("plan {id}");
+    let asked = RequestedAction { actor, action: "plan", subject: &subject, is_dry: false };
+    tx.once(&asked, &new.id, &(&new.draft, &new.text), |tx| {
+        let state = tx.state();
+        is_enabled(&state.resources.version_control())?;
+        let (draft, source) = match (&new.draft, &new.text) {
+            (Some(draft), None) => {
+                let found = state.resources.get(Kind::Draft, draft).ok_or_else(|| missing(Kind::Draft, draft))?;
+                (draft.clone(), found.clone())
+            }
+            (None, Some(text)) => (String::new(), one_directive(text)?),
+            _ => return Err(ApiError::new(Code::BadRequest, "a plan is of a draft or of a text: give one of them")),
+        };
+        let (plan, gone) = frozen(state, actor, &id, &draft, &source)?;
+        store(tx, &[&plan], &gone);
+        tx.draft.detail = json!({ "draft": draft });
+        plan_view(tx.state(), &plan, true)
+    })
+}
+
+/// The plans, the oldest first, without effects; with `id` that one, with them.
+///
+/// # Errors
+/// There is no such plan.
+pub(crate) fn plans(tx: &Tx<'_>, id: Option<&str>) -> Result<Vec<PlanView>, ApiError> {
+    let state = tx.state();
+    if let Some(id) = id {
+        return Ok(vec![plan_view(state, found(state, id)?.0, true)?]);
+    }
+    let mut plans: Vec<(&Resource, &DirectivePlan)> = state.resources.all().filter_map(as_plan).collect();
+    plans.sort_by_key(|(_, plan)| plan.time);
+    plans.into_iter().map(|(resource, _)| plan_view(state, resource, false)).collect()
+}
+
+/// Gives a voice on a plan: one a person, none its author and no controller. A denial ends it.
+///
+/// # Errors
+/// Why not; that is on record as well.
+pub(crate) fn review(tx: &mut Tx<'_>, actor: &Actor, id: &str, review: &Review) -> Result<PlanView, ApiError> {
+    let subject = format!("plan {id}");
+    let action = if review.approve { "plan_approved" } else { "plan_denied" };
+    let asked = RequestedAction { actor, action, subject: &subject, is_dry: false };
+    tx.once(&asked, &review.id, &(id, review.approve, &review.reason), |tx| {
+        let state = tx.state();
+        let (resource, plan) = found(state, id)?;
+        let needed = state.resources.version_control().promotion.role;
+        let refused = |code, message: String| Err(ApiError::new(code, message));
+        if plan.author == actor.who {
+            return refused(Code::OwnPlan, format!("{} made this plan: somebody else has to review it", actor.who));
+        }
+        if Role::named(&needed).is_none_or(|needed| actor.role < needed) {
+            return refused(
+                Code::Forbidden,
+                format!("plans are reviewed by the role {needed}; this is {}", actor.role),
+            );
+        }
+        if review.reason.chars().count() > LONGEST_REASON {
+            return refused(Code::BadRequest, format!("the reason has more than {LONGEST_REASON} characters"));
+        }
+        match state_of(plan, state.now()) {
+            PlanState::Pending => {}
+            PlanState::Denied => return Err(denied(plan)),
+            PlanState::Expired => return Err(expired(plan)),
+            PlanState::Applied => return refused(Code::Conflict, "this plan was applied".to_owned()),
+        }
+        let mut next = plan.clone();
+        let reason = cut(&review.reason, LONGEST_REASON);
+        if !review.approve {
+            next.denied = if reason.is_empty() { actor.who.clone() } else { format!("{}: {reason}", actor.who) };
+        } else if !next.approved.contains(&actor.who) {
+            next.approved.push(actor.who.clone());
+        }
+        let plan = remade(id, &next, resource)?;
+        store(tx, &[&plan], &[]);
+        tx.draft.detail = json!({ "reason": reason });
+        plan_view(tx.state(), &plan, true)
+    })
+}
+
+/// Makes a plan the active directive, as a write of it would; twice: once.
+///
+/// # Errors
+/// Why not; that is on record as well.
+pub(crate) fn apply(tx: &mut Tx<'_>, actor: &Actor, id: &str, asked_for: &ApplyPlan) -> Result<WriteResult, ApiError> {
+    let ApplyPlan { id: request, dry_run: is_dry } = asked_for;
+    let subject = format!("plan {id}");
+    let asked = RequestedAction { actor, action: "plan_applied", subject: &subject, is_dry: *is_dry };
+    tx.once(&asked, request, &(id, is_dry), |tx| {
+        let (resource, plan) = found(tx.state(), id)?;
+        if plan.applied && tx.state().resources.directive() == Some(&plan.directive) {
+            return resources::keep(tx, &asked, Vec::new(), Vec::new());
+        }
+        if let Some(wrong) = against(tx.state(), plan).into_iter().next() {
+            return Err(wrong);
+        }
+        let resource = resource.clone();
+        tx.draft.detail = json!({ "draft": plan_of(&resource)?.draft, "digest": plan_of(&resource)?.digest });
+        activate(tx, &asked, &resource)
+    })
+}
+
+/// Writes the directive of a plan, and that the plan was applied.
+fn activate(tx: &mut Tx<'_>, asked: &RequestedAction<'_>, plan: &Resource) -> Result<WriteResult, ApiError> {
+    let applied = DirectivePlan { applied: true, ..plan_of(plan)?.clone() };
+    let only = Kind::Directive.only_name().unwrap_or_default();
+    let directive = made(Kind::Directive, only, &Value::Null, plan)?;
+    let applied = remade(&plan.metadata().name, &applied, plan)?;
+    let mut done = resources::keep(tx, asked, vec![directive, applied], Vec::new())?;
+    done.changed.retain(|changed| changed.kind == Kind::Directive.as_str());
+    Ok(done)
+}
+
+/// Plans a new draft where that is done by itself, and applies the plan if nothing is against it; else the plan waits. Gives its id, and
+/// whether it was applied.
+fn promote(
+    tx: &mut Tx<'_>,
+    asked: &RequestedAction<'_>,
+    name: &str,
+    draft: &Resource,
+) -> Result<(Option<String>, bool), ApiError> {
+    let (state, Some((directive, _))) = (tx.state(), draft.directive()) else { return Ok((None, false)) };
+    let VersionControl { enabled, promotion, .. } = state.resources.version_control();
+    // A controller renews the end of what it says: people who looked at it once are not asked again for that.
+    let meaning = |directive: &Directive| match promotion.approvals {
+        0 => directive.clone(),
+        _ => directive.lasting(),
+    };
+    let is_known = state.resources.directive().is_some_and(|active| meaning(active) == meaning(directive));
+    let is_asked = || {
+        let open = state.resources.all().filter_map(as_plan).filter(|(_, plan)| {
+            (plan.is_open(state.now()) || !plan.denied.is_empty())
+                && plan.draft == name
+                && plan.for_nonce == nonce(state)
+                && plan.directive.stale_after.is_none_or(|end| state.now() < end)
+        });
+        promotion.approvals > 0 && open.into_iter().any(|(_, plan)| meaning(&plan.directive) == meaning(directive))
+    };
+    if !enabled || !promotion.is_automatic || promotion.from != name || is_known || is_asked() {
+        return Ok((None, false));
+    }
+    let id = uuid::Uuid::new_v4().to_string();
+    let (plan, gone) = frozen(state, asked.actor, &id, name, draft)?;
+    store(tx, &[&plan], &gone);
+    let wrong = match against(tx.state(), plan_of(&plan)?).into_iter().next() {
+        None => activate(tx, asked, &plan).err(),
+        wrong => wrong,
+    };
+    let (action, detail) = match &wrong {
+        None => ("plan_applied", json!({ "automatic": true, "draft": name, "digest": plan_of(&plan)?.digest })),
+        Some(wrong) => ("plan_waiting", json!({ "automatic": true, "draft": name, "why": wrong.message })),
+    };
+    let Actor { who, from, .. } = asked.actor.clone();
+    let record = changes::record(tx.state().now(), action, format!("plan {id}"), detail);
+    tx.draft.records.push(AuditEntry { who, from, ..record });
+    Ok((Some(id), wrong.is_none()))
+}
+
+/// A plan of what `source` says, and the plan that gives way to it where there are too many: one that is over, else of the same draft.
+fn frozen(
+    state: &CoreState,
+    actor: &Actor,
+    id: &str,
+    draft: &str,
+    source: &Resource,
+) -> Result<(Resource, Vec<String>), ApiError> {
+    let now = state.now();
+    let mut plans: Vec<(&Resource, &DirectivePlan)> = state.resources.all().filter_map(as_plan).collect();
+    plans.sort_by_key(|(_, plan)| plan.time);
+    let gone = if plans.len() < MOST {
+        Vec::new()
+    } else {
+        let over = plans.iter().find(|(_, plan)| !plan.is_open(now));
+        let gone = over.or_else(|| plans.iter().find(|(_, plan)| !draft.is_empty() && plan.draft == draft));
+        let full = || ApiError::new(Code::Conflict, format!("{MOST} plans are pending: apply, deny or remove one"));
+        vec![gone.ok_or_else(full)?.0.metadata().name.clone()]
+    };
+    let (directive, written) = source.directive().ok_or_else(|| missing(Kind::Draft, draft))?;
+    let plan = DirectivePlan {
+        draft: draft.to_owned(),
+        author: actor.who.clone(),
+        time: now,
+        expires: now + state.resources.version_control().promotion.plan_ttl,
+        for_nonce: nonce(state),
+        digest: digest(written),
+        approved: Vec::new(),
+        denied: String::new(),
+        dry_run: None,
+        applied: false,
+        directive: directive.clone(),
+    };
+    Ok((remade(id, &plan, source)?, gone))
+}
+
+/// What keeps a plan from being applied, the weightiest first.
+fn against(state: &CoreState, plan: &DirectivePlan) -> Vec<ApiError> {
+    let VersionControl { enabled, promotion, .. } = state.resources.version_control();
+    let mut wrong = Vec::new();
+    let mut add = |is_so: bool, error: &dyn Fn() -> ApiError| {
+        if is_so {
+            wrong.push(error());
+        }
+    };
+    let now = state.now();
+    let approvals = u32::try_from(plan.approved.len()).unwrap_or(u32::MAX);
+    add(!plan.denied.is_empty(), &|| denied(plan));
+    add(plan.expires <= now, &|| expired(plan));
+    add(plan.for_nonce != nonce(state), &|| {
+        let message = format!(
+            "the plan was made while nonce {} was active, and {} is now: plan it again",
+            plan.for_nonce, state.rollouts.nonce
+        );
+        ApiError::new(Code::PlanOutdated, message)
+    });
+    let stale = plan.directive.stale_after.filter(|end| *end <= now);
+    add(stale.is_some(), &|| {
+        let end = stale.map(|end| end.to_string()).unwrap_or_default();
+        ApiError::new(Code::DraftStale, format!("its stale_after is past, {end}: whoever made it has to make it anew"))
+    });
+    wrong.extend(is_enabled(&state.resources.version_control()).err().filter(|_| !enabled));
+    let rules = state.resources.target_rules();
+    let groups = &plan.directive.groups;
+    let blocked = groups.iter().flat_map(|group| &group.targets).find_map(|target| {
+        let reason = state.resources.block_of(&target.version)?;
+        Some(format!("{} is blocked by its fleet_release: {reason}", target.version))
+    });
+    wrong.extend(blocked.map(|message| ApiError::new(Code::Conflict, message)));
+    let lacking = groups.iter().find_map(|group| Some((group, group.lacks(&rules).into_iter().next()?)));
+    wrong.extend(
+        lacking.map(|(group, lacks)| ApiError::new(Code::TargetIncomplete, format!("{}: target {lacks}", group.name))),
+    );
+    if promotion.needs_dry_run && plan.dry_run.is_none() {
+        let message = "this fleet asks for a dry run of each plan, and none was made: `promotion.dry_run` says so";
+        wrong.push(ApiError::new(Code::DryRunMissing, message));
+    }
+    if approvals < promotion.approvals {
+        let message = format!("{approvals} of {} people approved this plan", promotion.approvals);
+        wrong.push(ApiError::new(Code::NotApproved, message));
+    }
+    wrong
+}
+
+fn is_enabled(control: &VersionControl) -> Result<(), ApiError> {
+    let message = "version-control-config has enabled: false: nothing is planned or applied";
+    if control.enabled { Ok(()) } else { Err(ApiError::new(Code::Conflict, message)) }
+}
+
+fn denied(plan: &DirectivePlan) -> ApiError {
+    ApiError::new(Code::NotApproved, format!("the plan was denied by {}", plan.denied))
+}
+
+fn expired(plan: &DirectivePlan) -> ApiError {
+    ApiError::new(Code::PlanExpired, format!("the plan could be applied until {}: plan it again", plan.expires))
+}
+
+fn state_of(plan: &DirectivePlan, now: Timestamp) -> PlanState {
+    match plan {
+        _ if plan.applied => PlanState::Applied,
+        _ if !plan.denied.is_empty() => PlanState::Denied,
+        _ if plan.is_open(now) => PlanState::Pending,
+        _ => PlanState::Expired,
+    }
+}
+
+fn nonce(state: &CoreState) -> u32 {
+    u32::try_from(state.rollouts.nonce).unwrap_or(u32::MAX)
+}
+
+/// The only document of a text, a `version-directive`.
+fn one_directive(text: &str) -> Result<Resource, ApiError> {
+    let wrong = |message: String| ApiError::new(Code::BadResource, message);
+    let mut read = resource::read(text).map_err(|faults| wrong(faults.to_string()))?;
+    match (read.pop(), read.is_empty()) {
+        (Some(directive @ Resource::Directive(_)), true) => Ok(directive),
+        _ => Err(wrong("this takes one version-directive, and nothing else".to_owned())),
+    }
+}
+
+/// A new resource of what `source` says, with a revision.
+fn made(kind: Kind, name: &str, spec: &Value, source: &Resource) -> Result<Resource, ApiError> {
+    let (_, directive) = source.directive().ok_or_else(|| missing(Kind::Directive, name))?;
+    let wrong = |faults: Faults| ApiError::new(Code::BadResource, faults.to_string());
+    let text = Resource::text_of(kind, name, spec, directive.clone()).map_err(wrong)?;
+    // The revision comes to it.
+    if text.len() > MAX_TEXT - LONGEST_REVISION {
+        return Err(ApiError::new(Code::TooLarge, format!("{kind} {name} would have more than {MAX_TEXT} bytes")));
+    }
+    // What the store keeps it has to read again.
+    let mut made = resource::read(&text).map_err(wrong)?.pop().ok_or_else(|| missing(kind, name))?;
+    made.set_revision(&uuid::Uuid::new_v4().to_string());
+    Ok(made)
+}
+
+/// The plan as a resource, with what `source` says.
+fn remade(id: &str, plan: &DirectivePlan, source: &Resource) -> Result<Resource, ApiError> {
+    let DirectivePlan { draft, author, time, expires, for_nonce, digest, approved, denied, dry_run, applied, .. } =
+        plan;
+    let spec = json!({
+        "draft": draft, "author": author, "time": time, "expires": expires, "for_nonce": for_nonce, "digest": digest,
+        "approved": approved, "denied": denied, "dry_run": dry_run, "applied": applied,
+    });
+    made(Kind::Plan, id, &spec, source)
+}
+
+/// Keeps these, and removes the plans of these ids, in this transaction. Nothing that hosts are told depends on them.
+fn store(tx: &mut Tx<'_>, written: &[&Resource], gone: &[String]) {
+    let mut all = tx.draft.resources.take().unwrap_or_else(|| tx.state().resources.clone());
+    for id in gone {
+        all.drop_plan(id);
+        tx.draft.written.push((Kind::Plan, id.clone(), None));
+    }
+    tx.draft.written.extend(written.iter().map(|resource| resources::stored(resource)));
+    all.put_back(written.iter().copied().cloned().collect());
+    tx.draft.resources = Some(all);
+}
+
+fn as_plan(resource: &Resource) -> Option<(&Resource, &DirectivePlan)> {
+    match resource {
+        Resource::Plan(object) => Some((resource, &object.model)),
+        _ => None,
+    }
+}
+
+fn plan_of(resource: &Resource) -> Result<&DirectivePlan, ApiError> {
+    as_plan(resource).map(|(_, plan)| plan).ok_or_else(|| missing(Kind::Plan, &resource.metadata().name))
+}
+
+fn found<'a>(state: &'a CoreState, id: &str) -> Result<(&'a Resource, &'a DirectivePlan), ApiError> {
+    let id = own_id(id).map_err(|_| ApiError::new(Code::BadRequest, format!("{id:?} is no UUID of a plan")))?;
+    let found = state.resources.get(Kind::Plan, &id.to_string()).and_then(as_plan);
+    found.ok_or_else(|| missing(Kind::Plan, &id.to_string()))
+}
+
+fn draft_view(resource: &Resource, whole: bool) -> Option<DraftView> {
+    let Resource::Draft(object) = resource else { return None };
+    let Draft { author, time, directive } = &object.model;
+    let (_, written) = resource.directive()?;
+    let document = || {
+        let mut document = Kind::Directive.document();
+        document.set(&["spec"], written.clone());
+        document.emit()
+    };
+    Some(DraftView {
+        name: object.metadata.name.clone(),
+        author: author.clone(),
+        time: *time,
+        revision: object.metadata.revision.clone().unwrap_or_default(),
+        digest: digest(written),
+        stale_after: directive.stale_after,
+        yaml: whole.then(document),
+        plan: None,
+        applied: false,
+    })
+}
+
+fn plan_view(state: &CoreState, resource: &Resource, with_effects: bool) -> Result<PlanView, ApiError> {
+    let plan = plan_of(resource)?;
+    let is = state_of(plan, state.now());
+    let effects = (with_effects && is != PlanState::Applied).then(|| effects(state, resource));
+    let (effects, wrong) = match effects.transpose() {
+        Ok(effects) => (effects, None),
+        Err(wrong) => (None, Some(wrong)),
+    };
+    let mut against = if is == PlanState::Applied { Vec::new() } else { against(state, plan) };
+    against.extend(wrong.filter(|wrong| !against.contains(wrong)));
+    Ok(PlanView {
+        id: resource.metadata().name.clone(),
+        state: is.into(),
+        draft: plan.draft.clone(),
+        author: plan.author.clone(),
+        time: plan.time,
+        expires: plan.expires,
+        for_nonce: plan.for_nonce.into(),
+        digest: plan.digest.clone(),
+        approvals: state.resources.version_control().promotion.approvals,
+        approved: plan.approved.clone(),
+        denied: plan.denied.clone(),
+        against,
+        effects,
+    })
+}
+
+/// What a plan would do if it were applied now.
+fn effects(state: &CoreState, plan: &Resource) -> Result<Planned, ApiError> {
+    let only = Kind::Directive.only_name().unwrap_or_default();
+    let directive = made(Kind::Directive, only, &Value::Null, plan)?;
+    let (mut all, mut rollouts) = (state.resources.clone(), state.rollouts.clone());
+    all.put_all_for(vec![directive], &mut rollouts, &state.fleet).map_err(|refused| resources::wrong(&refused))?;
+    Ok(rollouts.planned(&state.fleet, state.now()))
+}
+
+/// SHA-256 of what is written, as JSON with its keys in order: whoever writes the same otherwise means the same.
+fn digest(written: &Node) -> String {
+    tokens::digest(&in_order(written.to_json()).to_string())
+}
+
+fn in_order(value: Value) -> Value {
+    match value {
+        Value::Object(keys) => {
+            let mut keys: Vec<(String, Value)> = keys.into_iter().map(|(key, value)| (key, in_order(value))).collect();
+            keys.sort_by(|one, other| one.0.cmp(&other.0));
+            Value::Object(keys.into_iter().collect())
+        }
+        Value::Array(items) => items.into_iter().map(in_order).collect(),
+        value => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plan that two people approved, and what is changed of it.
+    fn of(changes: &[(&str, Value)], control: &str) -> Vec<Code> {
+        let mut spec = json!({
+            "time": "2026-01-01T00:00:00Z", "expires": "2100-01-01T00:00:00Z", "for_nonce": 0, "approved": ["anna", "bert"],
+        });
+        for (key, value) in changes {
+            spec[key] = value.clone();
+        }
+        let text = "kind: version-directive\nspec: {directives: [{name: a, selectors: [{group: a}], targets: [{version: 1.1.0}]}]}";
+        let plan = made(Kind::Plan, "x", &spec, &one_directive(text).unwrap()).unwrap();
+        let mut state = CoreState::default();
+        let control = format!("kind: version-control-config\nspec: {control}");
+        state.resources.put_back(resource::read(&control).unwrap());
+        against(&state, plan_of(&plan).unwrap()).into_iter().map(|wrong| wrong.code).collect()
+    }
+
+    #[test]
+    fn a_plan_is_good_until_it_expires_for_one_nonce_and_with_its_approvals() {
+        let expired = ("expires", json!("2026-01-02T00:00:00Z"));
+        for (changes, control, codes) in [
+            (&[][..], "{promotion: {approvals: 2}}", &[][..]),
+            (&[], "{promotion: {approvals: 3}}", &[Code::NotApproved]),
+            (std::slice::from_ref(&expired), "{}", &[Code::PlanExpired]),
+            (&[("for_nonce", json!(1))], "{}", &[Code::PlanOutdated]),
+            (&[("denied", json!("cleo: no")), expired.clone()], "{}", &[Code::NotApproved, Code::PlanExpired]),
+            (&[], "{promotion: {dry_run: required}}", &[Code::DryRunMissing]),
+            (&[("dry_run", json!("2026-01-01T00:00:00Z"))], "{promotion: {dry_run: required}}", &[]),
+            (&[], "{enabled: false}", &[Code::Conflict]),
+        ] {
+            assert_eq!(of(changes, control), codes, "{changes:?} {control}");
+        }
+    }
+}

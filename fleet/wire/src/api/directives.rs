@@ -1,0 +1,131 @@
+//! Drafts and plans of version directives (DIRECTIVES §3). `PUT /v1/fleet/drafts/KIND/NAME` with [`NewDraft`]: [`DraftView`]. `GET
+//! /v1/fleet/drafts`, `…/KIND/NAME`: [`DraftView`]. `POST /v1/fleet/directive-plans` with [`NewPlan`]: [`PlanView`]. `GET
+//! /v1/fleet/directive-plans`, `…/UUID`: [`PlanView`]. `POST …/UUID/review` with [`Review`]: [`PlanView`]. `POST …/UUID/apply` with
+//! [`ApplyPlan`]: [`super::WriteResult`].
+
+use fleet_engine::planned::Planned;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ApiError;
+use crate::lenient::Lenient;
+
+/// A draft to write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewDraft {
+    /// Made by the caller; sent twice, the draft is written once.
+    #[schemars(extend("format" = "uuid"))]
+    pub id: String,
+    /// One `version-directive`, in YAML or JSON; at most 1 MiB.
+    pub text: String,
+}
+
+/// A draft.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DraftView {
+    /// `KIND/NAME`.
+    pub name: String,
+    /// Who wrote it.
+    pub author: String,
+    /// When.
+    pub time: Timestamp,
+    /// Which of its writings this is; one that means the same is none.
+    pub revision: String,
+    /// SHA-256 of what it says.
+    pub digest: String,
+    /// From then on it is not applied any more.
+    pub stale_after: Option<Timestamp>,
+    /// What it says, as a `version-directive`; null in a list.
+    pub yaml: Option<String>,
+    /// The plan that was made of it by itself (`promotion.strategy`); null: none was.
+    pub plan: Option<String>,
+    /// That plan was applied.
+    pub applied: bool,
+}
+
+/// A plan to make: of a draft, or of a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewPlan {
+    /// Made by the caller; sent twice, one plan is made. It becomes the plan's name.
+    #[schemars(extend("format" = "uuid"))]
+    pub id: String,
+    /// The draft, `KIND/NAME`.
+    pub draft: Option<String>,
+    /// One `version-directive`, where no draft is named.
+    pub text: Option<String>,
+}
+
+/// How far a plan is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanState {
+    /// It can be applied, or waits for what [`PlanView::against`] says.
+    Pending,
+    /// Somebody denied it.
+    Denied,
+    /// Its time is over.
+    Expired,
+    /// It was applied.
+    Applied,
+}
+
+/// A plan: a draft that does not change any more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PlanView {
+    /// Its UUID.
+    pub id: String,
+    /// How far it is.
+    pub state: Lenient<PlanState>,
+    /// The draft that it was made of; empty: a file.
+    pub draft: String,
+    /// Who made it.
+    pub author: String,
+    /// When.
+    pub time: Timestamp,
+    /// Until when it can be applied.
+    pub expires: Timestamp,
+    /// The nonce that was active then.
+    pub for_nonce: u64,
+    /// SHA-256 of what it says.
+    pub digest: String,
+    /// Approvals that it needs.
+    pub approvals: u32,
+    /// Who approved it.
+    pub approved: Vec<String>,
+    /// Who denied it, and why; empty: nobody did.
+    pub denied: String,
+    /// What keeps it from being applied now; empty: nothing.
+    pub against: Vec<ApiError>,
+    /// What it would do, as of now; null in a list, where it was applied, and where something of `against` leaves that open.
+    pub effects: Option<Planned>,
+}
+
+/// A voice on a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Review {
+    /// Made by the caller; sent twice, it is given once.
+    #[schemars(extend("format" = "uuid"))]
+    pub id: String,
+    /// False: the plan is denied, and ends.
+    pub approve: bool,
+    /// Why; at most 1000 characters.
+    #[serde(default)]
+    #[schemars(length(max = 1000))]
+    pub reason: String,
+}
+
+/// A plan to apply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApplyPlan {
+    /// Made by the caller; sent twice, it is applied once.
+    #[schemars(extend("format" = "uuid"))]
+    pub id: String,
+    /// Only says what would happen.
+    #[serde(default)]
+    pub dry_run: bool,
+}
