@@ -56,10 +56,13 @@ pub(super) fn delegated(delegations: Fields<'_>, path: Option<&str>, most: u64) 
         let is_terminating = role.bool("terminating")?;
         let keys = RoleKeys::read(keys, role)?;
         let speaks = match (role.map.get("paths"), role.map.get("path_hash_prefixes")) {
-            (Some(Value::Array(_)), None) => role.texts("paths")?.iter().any(|pattern| path.is_none_or(|path| fits(pattern, path))),
-            (None, Some(Value::Array(_))) => {
-                role.texts("path_hash_prefixes")?.iter().any(|prefix| path.is_none() || hexadecimal.starts_with(*prefix))
+            (Some(Value::Array(_)), None) => {
+                role.texts("paths")?.iter().any(|pattern| path.is_none_or(|path| fits(pattern, path)))
             }
+            (None, Some(Value::Array(_))) => role
+                .texts("path_hash_prefixes")?
+                .iter()
+                .any(|prefix| path.is_none() || hexadecimal.starts_with(*prefix)),
             _ => return refused(&format!("the role {name:?} has no paths, or two kinds of them")),
         };
         if speaks {

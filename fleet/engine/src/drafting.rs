@@ -65,7 +65,12 @@ impl ReleaseBuild {
 ///
 /// An entry that names no version gets the newest of each major, the lower ones first: a host stays at its own. Pre-releases come only
 /// where one is written. `None`: nothing of what is listed is wanted.
-pub fn draft(builds: &[ReleaseBuild], basic: &[BasicDirective], controller: &str, stale_after: Timestamp) -> Option<Value> {
+pub fn draft(
+    builds: &[ReleaseBuild],
+    basic: &[BasicDirective],
+    controller: &str,
+    stale_after: Timestamp,
+) -> Option<Value> {
     let everybody = || BasicDirective::everybody();
     let basic = if basic.is_empty() { vec![everybody()] } else { basic.to_vec() };
     let entries: Vec<Value> = basic.iter().filter_map(|basic| entry(builds, basic)).collect();
@@ -103,7 +108,8 @@ fn entry(builds: &[ReleaseBuild], basic: &BasicDirective) -> Option<Value> {
         }
     }
     let versions: BTreeSet<&Version> = newest.into_values().collect();
-    let of_versions: BTreeSet<&ReleaseBuild> = builds.iter().filter(|build| versions.contains(&build.version)).collect();
+    let of_versions: BTreeSet<&ReleaseBuild> =
+        builds.iter().filter(|build| versions.contains(&build.version)).collect();
     let mut targets: Vec<Value> = of_versions.into_iter().map(ReleaseBuild::target).collect();
     // What is too many is of the lowest majors.
     targets.drain(..targets.len().saturating_sub(GroupPolicy::MOST_TARGETS));
@@ -111,7 +117,9 @@ fn entry(builds: &[ReleaseBuild], basic: &BasicDirective) -> Option<Value> {
         return None;
     }
     let installer = json!({ "kind": basic.installer.kind(), "name": basic.installer.name() });
-    Some(json!({ "name": basic.name, "selectors": [selector(&basic.selector)], "targets": targets, "installers": [installer] }))
+    Some(
+        json!({ "name": basic.name, "selectors": [selector(&basic.selector)], "targets": targets, "installers": [installer] }),
+    )
 }
 
 /// As a selector is written: what it does not say is absent.

@@ -13,7 +13,7 @@ use crate::load::{Load, RequestMeter};
 use crate::notify::Meter;
 use crate::servers::Servers;
 use crate::tokens::TokenSet;
-use crate::tuf_site::TufSite;
+use crate::tuf_site::TufWatch;
 
 /// One pointer, since each request has several copies of it.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub(crate) struct AppState {
     /// Who shares the store.
     pub(crate) servers: Servers,
     /// The TUF repository; `None`: there is none.
-    pub(crate) tuf: Option<TufSite>,
+    pub(crate) tuf: TufWatch,
     /// Other servers' channels.
     pub(crate) forwards: Forwards,
     /// What the listener has in work.

@@ -2,6 +2,7 @@
 
 mod app;
 mod clock;
+mod controllers;
 mod core;
 mod dashboard;
 mod doctor;

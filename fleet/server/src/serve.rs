@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::app::{App, AppState};
+use crate::controllers;
 use crate::core::Core;
 use crate::dashboard::Dashboard;
 use crate::forwards::Forwards;
@@ -27,7 +28,7 @@ use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::terminal::Log;
 use crate::tokens::TokenSet;
-use crate::tuf_site::{self, TufSite};
+use crate::tuf_site::{self, TufSite, TufWatch};
 
 /// Of the admin socket: its owner and its group.
 const SOCKET_MODE: u32 = 0o660;
@@ -75,7 +76,7 @@ async fn serve_until_told(settings: &Settings, core: Core, tokens: TokenSet) -> 
     let outbound = Outbound::new();
     let (stop, stopped) = watch::channel(false);
     let id = uuid::Uuid::new_v4().to_string();
-    let tuf = settings.tuf.clone().map(TufSite::new);
+    let tuf = TufWatch { site: settings.tuf.clone().map(TufSite::new), ..TufWatch::default() };
     let start = |receiver| notify::start(receiver, (&settings.store, id.clone()), &core, &outbound, tuf.clone());
     let meter = settings.receiver.clone().map(start).transpose()?;
     let means = AppState {
@@ -143,8 +144,9 @@ fn background(settings: &Settings, app: &App, outbound: Outbound, own: (String, 
     let heads = tokio::spawn(notify::log_heads(settings.store.clone()));
     let known = (Arc::clone(app.core.snapshot()), app.dashboard.sessions.clone());
     let watch = |shared| tokio::spawn(servers::watch(app.servers.clone(), shared, own, known));
-    let site = app.tuf.clone().map(|site| tokio::spawn(tuf_site::watch(site)));
-    [gates, heads].into_iter().chain(site).chain(settings.store.shared().map(watch)).collect()
+    let site = app.tuf.site.clone().map(|site| tokio::spawn(tuf_site::watch(site)));
+    let controllers = tokio::spawn(controllers::watch(app.core.clone(), app.tuf.faults.clone()));
+    [gates, heads, controllers].into_iter().chain(site).chain(settings.store.shared().map(watch)).collect()
 }
 
 /// Listens on `address`, which `flag` names.

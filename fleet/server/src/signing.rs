@@ -86,6 +86,15 @@ pub(crate) fn mirror(order: &MirrorOrder, global: &GlobalArgs) -> Result<ExitCod
     if is_whole { told } else { Ok(ExitCode::FAILURE) }
 }
 
+/// A client for what the server itself asks, by the environment's proxies.
+///
+/// # Errors
+/// A proxy's address is none.
+pub(crate) fn plain_client() -> Result<Client, String> {
+    let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
+    Client::new(&HttpSettings::from_env(USER_AGENT, &variable)).map_err(|error| error.to_string())
+}
+
 fn client(global: &GlobalArgs) -> error::Result<Client> {
     let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
     let mut settings = HttpSettings::from_env(USER_AGENT, &variable);

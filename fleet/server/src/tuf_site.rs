@@ -1,5 +1,6 @@
 //! The TUF repository that this server serves and keeps from ending (DIRECTIVES §5.5).
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -52,6 +53,57 @@ pub(crate) struct TufAlert {
     pub(crate) what: String,
     /// The role, where it is of one.
     pub(crate) role: Option<String>,
+}
+
+/// What controllers failed at, by their names. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ControllerFaults(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl ControllerFaults {
+    /// What somebody must hear.
+    pub(crate) fn alerts(&self) -> Vec<TufAlert> {
+        let faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let alert = |(name, fault): (&String, &String)| TufAlert {
+            key: format!("tuf_failed {name}"),
+            kind: "tuf_failed",
+            what: format!("The controller {name} drafts nothing: {fault}"),
+            role: None,
+        };
+        faults.iter().map(alert).collect()
+    }
+
+    pub(crate) fn set(&self, name: &str, fault: Option<String>) {
+        let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(fault) = fault {
+            if faults.get(name) != Some(&fault) {
+                tracing::warn!(name, fault, "the controller drafts nothing");
+            }
+            faults.insert(name.to_owned(), fault);
+        } else {
+            faults.remove(name);
+        }
+    }
+
+    pub(crate) fn keep_only(&self, names: &[String]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| names.contains(name));
+    }
+}
+
+/// What of TUF somebody must hear: of the repository that is served, and of controllers that ask others.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TufWatch {
+    /// The repository; `None`: none is served.
+    pub(crate) site: Option<TufSite>,
+    /// What controllers failed at.
+    pub(crate) faults: ControllerFaults,
+}
+
+impl TufWatch {
+    /// At `now`.
+    pub(crate) fn alerts(&self, now: Timestamp) -> Vec<TufAlert> {
+        let of_site = self.site.as_ref().map(|site| site.alerts(now)).unwrap_or_default();
+        of_site.into_iter().chain(self.faults.alerts()).collect()
+    }
 }
 
 impl TufSite {

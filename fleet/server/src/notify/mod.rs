@@ -14,7 +14,7 @@ use fleet_store::{StorePlace, StoreReader};
 
 use crate::core::Core;
 use crate::outbound::Outbound;
-use crate::tuf_site::TufSite;
+use crate::tuf_site::TufWatch;
 
 pub(crate) use meter::Meter;
 pub(crate) use settings::doctor;
@@ -33,7 +33,7 @@ pub(crate) fn start(
     (place, id): (&StorePlace, String),
     core: &Core,
     outbound: &Outbound,
-    tuf: Option<TufSite>,
+    tuf: TufWatch,
 ) -> Result<Arc<Meter>, String> {
     let meter = Arc::new(Meter::default());
     let webhook = Webhook { receiver, outbound: outbound.clone() };

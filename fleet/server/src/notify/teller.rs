@@ -16,7 +16,7 @@ use super::lasting::{self, Observation};
 use super::meter::Meter;
 use super::webhook::{WEBHOOK, Webhook};
 use crate::core::Snapshot;
-use crate::tuf_site::TufSite;
+use crate::tuf_site::TufWatch;
 
 /// Between two notes of the audit log's head (FLEET §8).
 pub(super) const HEAD_EVERY: Duration = Duration::from_secs(60 * 60);
@@ -48,7 +48,7 @@ pub(super) struct Teller {
     tells: Cell<bool>,
     lease_due: Cell<Instant>,
     snapshot: Arc<Snapshot>,
-    tuf: Option<TufSite>,
+    tuf: TufWatch,
     events: Receiver<AuditEntry>,
     meter: Arc<Meter>,
     webhook: Webhook,
@@ -69,7 +69,7 @@ impl Teller {
     /// A teller of `webhook`; one that is new is told what comes from now on.
     pub(super) fn begin(
         (store, id): (StorePlace, String),
-        (snapshot, tuf): (Arc<Snapshot>, Option<TufSite>),
+        (snapshot, tuf): (Arc<Snapshot>, TufWatch),
         events: Receiver<AuditEntry>,
         meter: Arc<Meter>,
         webhook: Webhook,
@@ -288,7 +288,7 @@ impl Teller {
         let before = place.lasting.clone();
         let now = crate::clock::now();
         let unconfirmed = (!self.snapshot.is_good()).then(|| self.snapshot.confirmed());
-        let tuf = self.tuf.as_ref().map(|site| site.alerts(now)).unwrap_or_default();
+        let tuf = self.tuf.alerts(now);
         let seen = Observation {
             book: &public.rollouts,
             unconfirmed,

@@ -69,6 +69,8 @@ pub(super) fn frame(app: &App, session: Option<&Session>) -> Frame {
     // Who is not logged in learns nothing of the fleet.
     let alerts = session.map(|_| snapshot.public().alerts.iter().map(|alert| alert.text.clone()).collect::<Vec<_>>());
     warnings.extend(alerts.unwrap_or_default());
+    let tuf = session.map(|_| app.tuf.alerts(clock::now())).unwrap_or_default();
+    warnings.extend(tuf.into_iter().map(|alert| alert.what));
     let user = |session: &Session| User {
         name: session.actor.who.clone(),
         role: session.actor.role,

@@ -37,7 +37,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
     let versions = tokio::time::timeout(COUNTED_WITHIN, app.core.run(|tx| Ok(counts::versions(tx)))).await;
     let versions = versions.ok().and_then(Result::ok).unwrap_or_default();
     let servers = app.servers.all();
-    let tuf = app.tuf.as_ref().map(TufSite::ends).unwrap_or_default();
+    let tuf = app.tuf.site.as_ref().map(TufSite::ends).unwrap_or_default();
     let text = metrics::text(app.core.snapshot(), app.meter.as_deref(), &app.requests, &versions, &servers, &tuf);
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }

@@ -114,7 +114,7 @@ async fn install_script(State(app): State<App>, RawQuery(query): RawQuery) -> Ht
 /// A file of the TUF repository.
 async fn tuf_metadata(State(app): State<App>, OriginalUri(uri): OriginalUri) -> Response {
     let nothing = |what: &str| HttpReply(Reply::error(Code::NotFound, what)).into_response();
-    let Some(site) = app.tuf.clone() else {
+    let Some(site) = app.tuf.site.clone() else {
         return nothing("this server has no TUF repository: set tuf_repository in its configuration");
     };
     // As it was asked for: names of roles stand there encoded, and so they do on the disk.
