@@ -402,7 +402,9 @@ impl Fleet {
 
     /// Gives every host its target.
     fn choose_all(&mut self, rollout: &Rollout) {
-        let mut choices: HashMap<(GroupPlace, &[u8], Name, Name), (Choice, bool)> = HashMap::new();
+        // By group, labels, version and the version to which a change goes on.
+        type Case<'a> = (GroupPlace, &'a [u8], Name, Name);
+        let mut choices: HashMap<Case<'_>, (Choice, bool)> = HashMap::new();
         for host in &mut self.hosts {
             let goes_to = host.last().filter(|last| last.outcome.is_under_way()).map_or(Name::NONE, |last| last.to);
             let case = (host.place, self.names.said.labels(host.said), host.version, goes_to);
