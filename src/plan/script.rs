@@ -8,7 +8,7 @@ use super::moves::{direction, snapshot_place};
 use super::{Plan, Step, retention};
 use crate::store::VersionDir;
 
-/// The plan in which a script, as `order` says, brings the host to `to`. It is empty where that is active already.
+/// The plan in which a script, as `order` says, brings the host to `to`; empty where that is active already.
 pub(crate) fn by_script(facts: &Facts, to: &Revision, order: InstallerOrder) -> Plan {
     let from = facts.active.clone();
     let mut plan = Plan::none(direction(from.as_ref(), to));

@@ -50,7 +50,11 @@ pub(crate) fn planned(context: &Context, updates: &Updates, request: &RunRequest
         Decision::Refuse(error) => return Err(error),
         Decision::Proceed => {}
     }
-    let script = installer::script(context, &request.settings(updates), &request.terms, &request.target)?;
+    // What is there already is installed by nobody.
+    let script = match facts.active.as_ref() {
+        Some(active) if *active == request.target => None,
+        _ => installer::script(context, &request.settings(updates), &request.terms, &request.target)?,
+    };
     let plan = if script.is_some() || is_scripts(updates, request, &facts) {
         let plan = plan::by_script(&facts, &request.target, script.unwrap_or_default());
         data_dir::refuse(plan.needs_database(), facts.other_data_dir.as_ref())?;

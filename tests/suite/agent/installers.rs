@@ -11,5 +11,7 @@ cases_of! { "agent/installers.txt":
     r58_a_variable_that_is_a_shells_is_refused;
     r58_a_version_that_is_only_recommended_is_not_installed;
     r58_no_script_acts_on_an_image_or_while_a_version_is_pinned;
+    r59_tuf_needs_a_root_and_a_whole_target;
+    r7_under_systemd_a_script_is_a_unit_of_its_own_that_the_updaters_bounds_do_not_hold;
     what_may_install_is_said_by_a_flag_and_reset_by_an_empty_one;
 }
