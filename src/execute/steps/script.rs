@@ -40,8 +40,9 @@ const GRACE: Duration = Duration::from_secs(2);
 const ANSWER: Duration = Duration::from_secs(20);
 /// Runs the script with no input, and tells its status.
 const RUN: &str = r#""$@" >"$0/output" 2>&1 </dev/null; echo $? >"$0/status""#;
-/// The same as a unit, to its end: systemd-run before 220 does not wait.
+/// The same as a unit, to its end: systemd-run before 220 does not wait, and the unit may not have begun when it ends.
 const AS_UNIT: &str = r#"said=$(systemd-run --unit "$0" --service-type oneshot -- "$@" 2>&1) || echo "$said"
+[ -e "$4/status" ] || sleep 1
 while [ "$(systemctl show --property ActiveState "$0.service")" = ActiveState=activating ]; do sleep 1; done"#;
 
 /// Runs the script of `order` for `plan`, and makes sure that the agent runs the version then. What the script has started ends with it.
