@@ -103,8 +103,6 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
         Step::Restore { dir } => database::bring_back_snapshot(site, dir, None, journal),
         Step::PrepareRestore { .. } => restore::discard(&site.database()),
         Step::PrepareSnapshot { dir } => directory::sweep(&site.version_dir(dir)),
-        // What a script has done is not undone: it is there for whoever mends that.
-        Step::Snapshot { .. } if journal.has_run_script() => Ok(()),
         Step::Snapshot { dir, .. } => database::put_away(site, journal, dir),
         Step::Script { .. } => script::end(site),
         Step::SetAside { path, kept } => durable::put_back(kept, path),
