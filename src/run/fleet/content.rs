@@ -32,8 +32,6 @@ pub(super) fn gather(context: &Context, updates: &Updates, talked: &Talked, host
         update_id: identity::shown(context, spec, Some(&host)).unwrap_or_default(),
         host,
         hostname: text_of("/proc/sys/kernel/hostname"),
-        services: Vec::new(),
-        installers: Vec::new(),
         epoch: talked.wanted.map_or(0, |wanted| wanted.epoch),
         sequence: 0,
         time: context.host.now().to_string(),
