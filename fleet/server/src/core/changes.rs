@@ -84,7 +84,7 @@ pub(super) fn records(before: &RolloutState, after: &RolloutState, at: Timestamp
             records.push(record(
                 action,
                 format!("group {}", group.policy.name),
-                of_group(group, is_everything(after, group), new.is_some_and(Rollout::goes_back)),
+                of_group(group, is_everything(after, group), new),
             ));
         }
     }
@@ -123,14 +123,18 @@ fn is_everything(rollouts: &RolloutState, group: &GroupStatus) -> bool {
     (rollouts.holds.all && is_of_hold && !rollouts.holds.groups.contains(name)) || !is_named
 }
 
-fn of_group(group: &GroupStatus, all: bool, back: bool) -> Value {
-    match &group.halt {
-        Some(halt) => json!({
+fn of_group(group: &GroupStatus, all: bool, rollout: Option<&Rollout>) -> Value {
+    let Some(halt) = &group.halt else { return json!({ "reason": group.last_update_reason }) };
+    let back = rollout.is_some_and(Rollout::goes_back);
+    let mut detail = json!({
             "rule": halt.rule, "count": halt.count, "of": halt.of, "error": halt.error, "sample": halt.sample, "hosts": halt.hosts,
             "all": all, "back": back,
-        }),
-        None => json!({ "reason": group.last_update_reason }),
+    });
+    // Another resource names its versions.
+    if rollout.is_some_and(|rollout| rollout.directive.is_some()) {
+        detail["directive"] = json!(true);
     }
+    detail
 }
 
 /// What every host is told: the version, where it is allowed to update. Versions are few, and each is there once.
