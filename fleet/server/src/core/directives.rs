@@ -22,44 +22,6 @@ const MOST: usize = 100;
 /// Longest reason of a review, characters.
 const LONGEST_REASON: usize = 1000;
 
-/// Whether a direct write may take the place of a plan: not where approvals are asked for, and fewer are asked for only by an admin.
-///
-/// # Errors
-/// `not_approved`, or `forbidden`.
-pub(super) fn may_write(
-    state: &CoreState,
-    actor: &Actor,
-    written: &[Resource],
-    gone: &[(Kind, String)],
-) -> Result<(), ApiError> {
-    let needed = state.resources.version_control().promotion.approvals;
-    let active = state.resources.directive();
-    let is_news = |resource: &Resource| match resource {
-        Resource::Directive(object) => Some(&object.model) != active,
-        _ => false,
-    };
-    if needed > 0 && written.iter().any(is_news) {
-        let message = format!(
-            "this fleet asks for {needed} approvals of a version-directive: teleport-fleet version-control plan -f FILE"
-        );
-        return Err(ApiError::new(Code::NotApproved, message));
-    }
-    let asked = |resource: &Resource| match resource {
-        Resource::VersionControl(object) => Some(object.model.promotion.approvals),
-        _ => None,
-    };
-    let removed = gone.iter().any(|(kind, _)| *kind == Kind::VersionControl).then_some(0);
-    match written.iter().find_map(asked).or(removed).filter(|asked| *asked < needed && actor.role < Role::Admin) {
-        None => Ok(()),
-        Some(asked) => {
-            let role = actor.role;
-            let message =
-                format!("to ask for {asked} approvals in place of {needed} needs the role admin; this is {role}");
-            Err(ApiError::new(Code::Forbidden, message))
-        }
-    }
-}
-
 /// The drafts, by name, without what they say; with `name` that one, with it.
 ///
 /// # Errors
@@ -130,6 +92,11 @@ fn is_own(state: &CoreState, actor: &Actor, name: &str) -> Result<(), ApiError> 
         _ => None,
     });
     let forbidden = |message| Err(ApiError::new(Code::Forbidden, message));
+    // What the server's own controller drafts is nobody else's, also before it did.
+    let own = name.strip_prefix("tuf/").filter(|own| state.resources.get(Kind::Controller, own).is_some());
+    if let Some(own) = own.filter(|_| actor.who != format!("controller {name}")) {
+        return forbidden(format!("draft {name} is of the version-controller {own}"));
+    }
     for (draft, author) in authors {
         match (draft == name, *author == actor.who) {
             (true, false) => return forbidden(format!("draft {name} is of {author}: {} writes its own", actor.who)),

@@ -262,6 +262,19 @@ mod tests {
     }
 
     #[test]
+    fn a_denial_says_who_and_why_on_one_line() {
+        let denied =
+            AuditEntry { who: "token bert".to_owned(), ..entry("plan_denied", "plan x", json!({"reason": "no\nway"})) };
+        let event = WebhookEvent::of(&denied).unwrap();
+        assert_eq!((event.kind, event.data["who"].as_str()), ("plan_denied", Some("token bert")));
+        assert!(
+            event.text.starts_with("Plan x was denied by token bert: no") && !event.text.contains('\n'),
+            "{}",
+            event.text
+        );
+    }
+
+    #[test]
     fn a_halt_names_its_rule_its_numbers_and_its_error_on_one_short_line() {
         let detail = json!({"rule": "failed_threshold", "count": 3, "of": 20, "error": "bad\n\u{1b}[31m"});
         let event = WebhookEvent::of(&entry("group_halted", "group prod", detail)).unwrap();
