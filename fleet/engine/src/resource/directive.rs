@@ -14,8 +14,8 @@ use super::keys;
 use super::reader::ResourceReader;
 use super::{check, group};
 use crate::percent::Percent;
-use crate::policy::{GroupPolicy, Members, Mode, Policy, Rate, Selector, Strategy, Target, Unassigned};
-use crate::selection::{BUILD, DirectiveTerms, Script, attribute_of};
+use crate::policy::{DirectiveTerms, GroupPolicy, Members, Mode, Policy, Rate, Selector, Strategy, Target, Unassigned};
+use crate::selection::{BUILD, Script, attribute_of};
 
 /// Longest name of an attribute, bytes.
 const LONGEST_ATTRIBUTE: usize = 32;
