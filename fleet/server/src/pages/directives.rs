@@ -1,7 +1,7 @@
 //! `/version-control`: version directives, from a draft to what is active (DIRECTIVES §6).
 
 use crate::views::directive_plan::PlanPage;
-use crate::views::version_control::{DraftRow, VersionControlPage};
+use crate::views::version_control::{DraftRow, VersionControlPage, banner};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use fleet_engine::resource::Kind;
@@ -29,7 +29,8 @@ pub(super) async fn overview(session: Session, State(app): State<App>) -> PageRe
     plans.reverse();
     let mut frame = frame(&app, Some(&session));
     // These stand on the page itself.
-    frame.warnings.retain(|warning| status.alerts.iter().all(|alert| alert.text != *warning));
+    let here = banner(&status.alerts);
+    frame.warnings.retain(|warning| !here.contains(warning));
     Ok(page(StatusCode::OK, &VersionControlPage { frame, status, drafts, plans }))
 }
 
@@ -110,7 +111,8 @@ impl DirectiveAction {
                 let review = Review { id, approve: *approve, reason: reason.clone() };
                 let shown = directives::review(tx, actor, plan, (&review, true))?;
                 let reason = Some(format!("Reason: {reason}")).filter(|_| !reason.is_empty());
-                Ok(lines(&shown).into_iter().chain(reason).collect())
+                let lines = if *approve { lines(&shown) } else { vec!["No host is told anything".to_owned()] };
+                Ok(lines.into_iter().chain(reason).collect())
             }
             Self::Apply(plan) => {
                 let done = directives::apply(tx, actor, plan, &ApplyPlan { id, dry_run: true })?;
@@ -147,8 +149,9 @@ fn new_plan(draft: &str, id: String) -> NewPlan {
     NewPlan { id, draft: Some(draft.to_owned()), text: None }
 }
 
-/// What a plan would do, and what else is against it.
+/// What a plan would do when it is applied, and what is against that.
 fn lines(plan: &PlanView) -> Vec<String> {
-    let of_hosts = plan.effects.as_ref().map(planned::summary).unwrap_or_default();
+    let mut of_hosts = plan.effects.as_ref().map(planned::summary).unwrap_or_default();
+    of_hosts.iter_mut().take(1).for_each(|line| *line = format!("Once it is applied: {line}"));
     of_hosts.into_iter().chain(plan.against.iter().map(|wrong| format!("Not applied yet: {}", wrong.message))).collect()
 }

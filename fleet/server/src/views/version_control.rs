@@ -10,6 +10,9 @@ use jiff::Timestamp;
 
 use super::frame::Frame;
 
+/// The kind of alerts that a plan waits.
+const WAITS: &str = "plan_waiting";
+
 /// How versions are controlled.
 #[derive(Debug, Clone, Template)]
 #[template(path = "version_control.html")]
@@ -69,10 +72,32 @@ impl VersionControlPage {
         self.status.alerts.iter().filter(|alert| alert.count > 0).collect()
     }
 
-    /// All others.
+    /// All others; plans that wait are among the plans.
     fn others(&self) -> Vec<&VersionAlert> {
-        self.status.alerts.iter().filter(|alert| alert.count == 0).collect()
+        self.status.alerts.iter().filter(|alert| alert.count == 0 && alert.kind != WAITS).collect()
     }
+}
+
+/// What stands of alerts on every page: of versions and plans how many there are, which may be hundreds.
+pub(crate) fn banner(alerts: &[VersionAlert]) -> Vec<String> {
+    let hosts = |kind: &str| alerts.iter().filter(|alert| alert.kind == kind).map(|alert| alert.count).sum::<u64>();
+    let due = |kind: &str, one: &str, many: &str| match hosts(kind) {
+        0 => None,
+        1 => Some(format!("1 host {one}: see Directives")),
+        count => Some(format!("{count} hosts {many}: see Directives")),
+    };
+    let waiting = match alerts.iter().filter(|alert| alert.kind == WAITS).count() {
+        0 => None,
+        1 => Some("1 plan waits: see Directives".to_owned()),
+        count => Some(format!("{count} plans wait: see Directives")),
+    };
+    let others = alerts.iter().filter(|alert| alert.count == 0 && alert.kind != WAITS);
+    due("security_patch", "lacks a security patch", "lack a security patch")
+        .into_iter()
+        .chain(due("end_of_life", "runs a version past its end of life", "run versions past their end of life"))
+        .chain(others.map(|alert| alert.text.clone()))
+        .chain(waiting)
+        .collect()
 }
 
 /// The word of a plan's state.
