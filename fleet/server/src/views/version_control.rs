@@ -60,11 +60,11 @@ impl DraftRow {
 }
 
 impl VersionControlPage {
-    /// `manual, 1 approval`.
+    /// `manual, 1 approval beside the author`.
     fn promotion(&self) -> String {
         let VersionControlStatus { promotion, promotion_from: from, approvals, .. } = &self.status;
         let from = if from.is_empty() { String::new() } else { format!(" from {from}") };
-        format!("{promotion}{from}, {} beside its author's", text::counted(u64::from(*approvals), "approval"))
+        format!("{promotion}{from}, {} beside the author", text::counted(u64::from(*approvals), "approval"))
     }
 
     /// Those that are about versions of hosts.

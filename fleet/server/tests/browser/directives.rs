@@ -75,7 +75,6 @@ fn drafts_and_plans_and_each_question_fit_and_shut_nobody_out() {
         for page in ["/version-control", &place, "/hosts/00000000-0000-4000-8000-000000000001"] {
             open(page);
             check(page);
-            keep(&browser, look, page);
         }
         browser.open(&format!("http://{}{place}", server.addr));
         browser.click("summary", "version-directive-plan");
@@ -87,17 +86,9 @@ fn drafts_and_plans_and_each_question_fit_and_shut_nobody_out() {
             }
             browser.click(&format!("main form:has(input[value='{verb}']) button"), "Of the fleet");
             check(verb);
-            keep(&browser, look, &format!("/{verb}"));
         }
         assert_eq!(browser.complaints(), [""; 0], "{look:?}");
     }
-}
-
-/// A picture, where `FLEET_LOOK_AT` names a folder for it.
-fn keep(browser: &Browser, look: Look, page: &str) {
-    let Some(folder) = std::env::var_os("FLEET_LOOK_AT") else { return };
-    let name = format!("{}-{}-{}.png", page.replace('/', "_"), look.width, look.is_dark);
-    std::fs::write(std::path::Path::new(&folder).join(name), browser.picture(4000)).unwrap();
 }
 
 #[test]

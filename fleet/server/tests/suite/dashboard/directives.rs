@@ -114,6 +114,8 @@ fn one_person_plans_another_approves_and_applies() {
     let host = "/hosts/00000000-0000-4000-8000-000000000001";
     server.until("the host has its target", || bert.get(host).body.contains("<dt>Target</dt><dd>1.1.0 by update</dd>"));
     assert!(bert.get(host).body.contains("<dt>Services</dt><dd>ssh</dd>"));
+    let page = bert.get("/hosts?state=no_target").body;
+    assert!(page.contains("web03") && page.contains("1 host matches") && page.contains("no target fits"), "{page}");
     let records = server.records();
     let who = |action: &str| records.iter().find(|record| record["action"] == action).map(|record| &record["who"]);
     let anna_and_bert = ["plan", "plan_approved", "plan_applied"].map(|action| who(action).unwrap().as_str().unwrap());
