@@ -182,6 +182,18 @@ fn what_the_api_refuses_the_pages_refuse_with_a_sentence() {
 }
 
 #[test]
+fn a_target_without_what_its_installer_needs_is_named_and_not_applied() {
+    let (_dir, server) = start();
+    draft(&server, &directive("1.1.0", "").replace("targets:", "installers: [{kind: tuf}], targets:"));
+    let anna = Visitor::with(&server, &server.token("anna", "operator"));
+    let id = planned(&anna);
+    let page = anna.get(&format!("/version-control/{id}")).body;
+    assert!(page.contains("<li>would fail: target 1.1.0") && page.contains("<code>target_incomplete</code>"), "{page}");
+    assert!(!page.contains("value=\"apply_plan\""), "{page}");
+    refused(&asked(&anna, "apply_plan", &[("plan", &id)]), 409, "target_incomplete", "all: target 1.1.0");
+}
+
+#[test]
 fn a_viewer_reviews_where_the_configuration_says_so_and_does_nothing_else() {
     let (_dir, server) = start();
     server.create("kind: version-control-config\nspec: {promotion: {approvals: 1, role: viewer}}\n");
