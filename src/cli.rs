@@ -189,6 +189,10 @@ pub struct Install {
     /// Where the TUF repository's metadata is [default: BASE_URL/tuf/metadata]; "default" resets it
     #[arg(long, value_name = "URL")]
     pub tuf_url: Option<String>,
+    /// What may install here, comma-separated: update, tuf, local-script/NAME [default: update, with --tuf-root also tuf]; ""
+    /// resets it
+    #[arg(long, value_name = "NAMES")]
+    pub installers: Option<String>,
     /// Number of versions kept on disk; 1 saves space but makes downgrades impossible
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub keep: Option<u32>,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use http_client::{only_certificates, redact};
 use protocol::find::Directive;
+use protocol::installer::{Installer, MAX_NAMED};
 use protocol::{Edition, ParseError, Revision, Version};
 use sources::{ProxyAddr, Source};
 
@@ -277,6 +278,7 @@ pub(crate) fn check_words(args: &Install) -> Result<()> {
     check_group(args.group.as_deref().unwrap_or_default())?;
     check::<Version>("--force-version", args.force_version.as_ref())?;
     check::<Version>("--min-version", args.min_version.as_ref())?;
+    installers(args.installers.as_deref().unwrap_or_default())?;
     check::<Edition>("--edition", args.edition.as_ref())
 }
 
@@ -325,6 +327,9 @@ fn settings(context: &mut Context, args: &Install, spec: &mut Spec) -> Result<()
         return Err(Error { code: Code::Usage, ..error });
     }
     trusted(context, args, spec)?;
+    if let Some(names) = &args.installers {
+        spec.installers = installers(names)?;
+    }
     spec.keep = args.keep.unwrap_or(spec.keep);
     if let Some(names) = &args.components {
         spec.components = components(names)?;
@@ -442,6 +447,19 @@ fn components(names: &[String]) -> Result<Vec<String>> {
             .advise("give names like tsh,tbot"));
     }
     Ok(names.iter().map(|name| name.trim().to_owned()).collect())
+}
+
+/// What `--installers` names; none for the default. Errors: `usage`.
+fn installers(names: &str) -> Result<Vec<Installer>> {
+    if matches!(names, "" | DEFAULT) {
+        return Ok(Vec::new());
+    }
+    let usage = |error: ParseError| Error { code: Code::Usage, ..Error::from(error).during("--installers") };
+    let all: Vec<Installer> = names.split(',').map(|name| name.trim().parse().map_err(usage)).collect::<Result<_>>()?;
+    if all.len() > MAX_NAMED {
+        return Err(Error::new(Code::Usage, format!("--installers: more than {MAX_NAMED}")));
+    }
+    Ok(all)
 }
 
 /// Takes the credentials out of `spec`, and gives those to be kept beside it; `None` if the kept ones stay.

@@ -132,6 +132,7 @@ fn to_text(plan: &Plan) -> String {
         Database::Restore => "restored from the target version's backup",
     };
     let service = match plan.service {
+        _ if plan.script().is_some() => "as the script leaves it, and reloaded once if it does not run the version",
         ServiceAction::None => "not touched",
         ServiceAction::Reload => "reloaded (SIGHUP)",
         ServiceAction::Restart => "stopped and started",

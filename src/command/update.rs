@@ -228,6 +228,10 @@ fn is_current(context: &Context, updates: &Updates, target: &Revision) -> bool {
     if context.settings_disagree || updates.spec().active().as_ref() != Some(target) {
         return false;
     }
+    // Its links are not ours to look after.
+    if updates.status().installed_by.is_some() {
+        return true;
+    }
     let Ok(link) = std::fs::read_link(context.layout.link_dir.join("teleport")) else {
         return false;
     };

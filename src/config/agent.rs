@@ -1,9 +1,11 @@
 //! The few things the updater reads from the agent's `teleport.yaml`; it never writes there (SPEC §1, §5).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use protocol::installer::MAX_NAMED;
+use yaml::Node;
 use yaml::view::{View, read_document};
 
 use crate::report::Result;
@@ -17,6 +19,9 @@ pub struct AgentConfig {
     pub proxy: Option<String>,
     /// The static labels of the agent: `teleport.labels`, and over them `ssh_service.labels`. What is no label is left out.
     pub labels: BTreeMap<String, String>,
+    /// Teleport's services that the file enables by `enabled:`, as Teleport calls them (`node`, `app`, `kube`); sorted, at most 16. What
+    /// Teleport enables by default, and what the agent's command line says, is not among them.
+    pub services: Vec<String>,
     /// Labels whose values programs print: of `teleport.commands` and of `ssh_service.commands`. What is none is left out.
     pub commands: Vec<LabelCommand>,
 }
@@ -31,6 +36,9 @@ pub struct LabelCommand {
     /// How long a value counts.
     pub period: Duration,
 }
+
+/// Longest name of a service, bytes.
+const MAX_SERVICE: usize = 32;
 
 /// The agent's own, where the configuration names none.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -57,8 +65,30 @@ impl AgentConfig {
             |section: &str| View::new(file, &root).at(section).and_then(|view| view.at("commands")?.items());
         let commands = ["teleport", "ssh_service"].iter().flat_map(|section| commands_of(section).unwrap_or_default());
         let commands = commands.filter_map(|view| LabelCommand::read(&view)).collect();
-        Ok(Some(Self { data_dir: text("data_dir")?.map(PathBuf::from), proxy, labels, commands }))
+        let services = services(&View::new(file, &root), &root);
+        Ok(Some(Self { data_dir: text("data_dir")?.map(PathBuf::from), proxy, labels, services, commands }))
     }
+}
+
+/// The services whose sections say `enabled: yes`.
+fn services(view: &View<'_>, root: &Node) -> Vec<String> {
+    let is_enabled =
+        |key: &&str| view.at(&format!("{key}.enabled")).is_ok_and(|at| matches!(at.boolean(), Ok(Some(true))));
+    let keys = root.pairs().unwrap_or_default().iter().filter_map(|(key, _)| key.as_str());
+    let services =
+        keys.filter(|key| !key.contains('.')).filter(is_enabled).filter_map(|key| key.strip_suffix("_service"));
+    let names = services.map(|name| match name {
+        "ssh" => "node",
+        "kubernetes" => "kube",
+        name => name,
+    });
+    let names = names.filter(|name| (1..=MAX_SERVICE).contains(&name.len()) && is_plain(name));
+    let sorted: BTreeSet<String> = names.map(str::to_owned).collect();
+    sorted.into_iter().take(MAX_NAMED).collect()
+}
+
+fn is_plain(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
 impl LabelCommand {
@@ -115,6 +145,15 @@ mod tests {
         assert!(read("teleport:\n  commands: text\n").unwrap().unwrap().commands.is_empty());
         let config = read("teleport:\n  data_dir: /data\n").unwrap().unwrap();
         assert_eq!(config.data_dir.as_deref(), Some(Path::new("/data")));
+    }
+
+    #[test]
+    fn services_are_those_that_the_file_enables_as_teleport_calls_them() {
+        let text = "ssh_service: {enabled: yes}\nauth_service: {enabled: no}\nkubernetes_service:\n  enabled: true\n\
+                    app_service: {}\nproxy_service: x\ndb_service: {enabled: 'yes'}\nteleport: {enabled: yes}\n";
+        assert_eq!(read(text).unwrap().unwrap().services, ["db", "kube", "node"]);
+        let many: String = (0..20).map(|at| format!("x{at:02}_service: {{enabled: yes}}\n")).collect();
+        assert_eq!(read(&many).unwrap().unwrap().services.len(), 16);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use protocol::installer::Installer;
 use protocol::{Edition, Revision, Version};
 use yaml::Node;
 use yaml::scalar::{duration_text, time_text};
@@ -133,6 +134,7 @@ scalars! {
     Duration: View::duration, |length: &Self| Node::plain(duration_text(*length));
     Timestamp: View::time, |time: &Self| Node::plain(time_text(*time));
     Version: |view: &View<'_>| view.parsed("a version"), |version: &Self| Node::text(version.to_string());
+    Installer: |view: &View<'_>| view.parsed("an installer"), |it: &Self| Node::text(it.to_string());
     Edition: |view: &View<'_>| view.parsed("an edition"), |edition: &Self| Node::text(edition.as_str());
     Revision: View::revision, revision_node;
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http_client::{Retry, Timeouts};
+use protocol::installer::{Installer, MAX_NAMED};
 use protocol::report::{MAX_LABEL, MAX_LABELS};
 use protocol::{Edition, Revision, Version};
 use yaml::Node;
@@ -78,6 +79,8 @@ pub struct Spec {
     pub tuf_root: Option<String>,
     /// Where that repository's metadata is, in place of `tuf/metadata` below the base URL.
     pub tuf_url: Option<String>,
+    /// What may install here, at most 16; empty: [`Spec::allowed`] says the default (DIRECTIVES §4).
+    pub installers: Vec<Installer>,
     /// No TLS verification.
     pub insecure: bool,
     /// How long a committed version is watched.
@@ -130,6 +133,15 @@ impl Spec {
         if self.pinned {
             self.pinned_version = Some(version.clone());
         }
+    }
+
+    /// What may install here: what the settings name, else the updater, with a trusted root also as `tuf`.
+    pub fn allowed(&self) -> Vec<Installer> {
+        if !self.installers.is_empty() {
+            return self.installers.clone();
+        }
+        let tuf = self.tuf_root.as_ref().map(|_| Installer::Tuf);
+        [Installer::Update].into_iter().chain(tuf).collect()
     }
 
     /// The active version with its edition, if both are known.
@@ -197,6 +209,7 @@ record!(Spec, settings;
     public_key by filled,
     tuf_root by root_text,
     tuf_url by filled,
+    installers by installers,
     insecure = false,
     watch = DEFAULT_WATCH,
     health = HealthSettings::default(),
@@ -244,6 +257,14 @@ fn other_command(view: &View<'_>) -> Result<Option<Option<String>>> {
 
 fn texts(view: &View<'_>) -> Result<Option<Vec<String>>> {
     view.texts().map(Some)
+}
+
+/// At most as many as a report may have.
+fn installers(view: &View<'_>) -> Result<Option<Vec<Installer>>> {
+    let read =
+        |text: String| text.parse().map_err(|_| view.wrong("a list of update, tuf, notify and local-script/NAME"));
+    let all: Vec<Installer> = view.texts()?.into_iter().map(read).collect::<Result<_>>()?;
+    if all.len() > MAX_NAMED { Err(view.wrong(&format!("a list of at most {MAX_NAMED}"))) } else { Ok(Some(all)) }
 }
 
 fn path_for_unit(view: &View<'_>) -> Result<Option<Option<PathBuf>>> {

@@ -2,6 +2,7 @@
 
 use crate::database::SnapshotId;
 use protocol::Digest;
+use protocol::installer::Installer;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -23,6 +24,8 @@ pub struct Status {
     pub last_result: Option<LastResult>,
     /// When the installed version last changed.
     pub last_update_time: Option<Timestamp>,
+    /// The script that has installed the active version; `None`: the updater has.
+    pub installed_by: Option<Installer>,
     /// The last working version: committed and healthy, not the current one.
     pub previous: Option<Revision>,
     /// The watch over a committed version, while it lasts.
@@ -175,7 +178,7 @@ impl fmt::Display for Outcome {
 }
 
 record!(Status;
-    last_result, last_update_time, previous, watch, refused, delayed, left as "recently_left", kept_databases, attempts,
+    last_result, last_update_time, installed_by, previous, watch, refused, delayed, left as "recently_left", kept_databases, attempts,
     agent_data_dir, database_busy, failed_updaters,
 );
 record!(LastResult; time, outcome, error_code, message, from, to, run);
@@ -259,6 +262,7 @@ mod tests {
                 run: Some("2026-01-02T03:04:04.5Z".to_owned()),
             }),
             last_update_time: Some(time),
+            installed_by: Some(Installer::LocalScript("apt".to_owned())),
             previous: Some(revision("1.0.0")),
             watch: Some(Watch {
                 revision: revision("2.0.0"),

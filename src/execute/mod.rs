@@ -209,8 +209,8 @@ fn switch(site: &Site<'_>, plan: &Plan, journal: &mut Journal) -> Result<(), Und
             Ok(note) => journal.note(Record::Done { step: index, note }),
             Err(error) => {
                 site.report.failed(&step.describe_failure(&error));
-                let blame =
-                    error.code == Code::Unhealthy || (is_service_step(step) && error.code == Code::ServiceFailed);
+                let blame = matches!(error.code, Code::Unhealthy | Code::ScriptFailed | Code::ScriptNoEffect)
+                    || (is_service_step(step) && error.code == Code::ServiceFailed);
                 return Err(Undone { error, blame, begun: true, recorded: false, recovery: None });
             }
         }

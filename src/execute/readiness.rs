@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::Site;
-use super::steps::files;
+use super::steps::{files, script};
 use crate::database;
 use crate::host::durable;
 use crate::host::machine;
@@ -27,6 +27,9 @@ pub(super) fn check(site: &Site<'_>, plan: &Plan) -> Result<()> {
     }
     if plan.snapshot_dir().is_some() {
         database::check_replaceable(&site.database())?;
+    }
+    if let Some(order) = plan.script() {
+        script::read(site, order)?;
     }
     if !site.layout.is_image() && !site.boot {
         ask_service(site, plan)?;

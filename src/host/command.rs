@@ -18,7 +18,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use rustix::thread::{UnshareFlags, set_no_new_privs, set_thread_gid, set_thread_groups, set_thread_uid};
 
 use crate::host::selinux;
-use crate::host::signal::Signals;
+use crate::host::signal::{Cancelled, Signals};
 use crate::report::{Code, Error, IoContext, Result};
 
 /// Bytes kept of each output stream; the rest is read and dropped, so that the program never blocks on us.
@@ -29,12 +29,14 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 const KILL_GRACE: Duration = Duration::from_secs(2);
 /// Longest wait between two looks at the child: kernels before 5.3 have no pidfd to wake us.
 const SLICE: Duration = Duration::from_millis(20);
+/// Longest wait between two looks at our own signals.
+const SIGNAL_SLICE: Duration = Duration::from_millis(200);
 /// A freshly written program can be busy (ETXTBSY) while another child of ours is between fork and exec.
 const BUSY_TRIES: u32 = 10;
 /// The overflow ids: `nobody` on every Linux, whatever its user database says.
 const NOBODY: u32 = 65534;
 /// What a program gets as its PATH: root's usual one, whatever the caller's is.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Where our own tools are looked for, whatever the caller's PATH is. The system's directories come first: an executable of
 /// an archive, or a wrapper of somebody's, must not take the place of `systemctl` or `dpkg`.
@@ -174,6 +176,33 @@ impl Command {
         };
         let [stdout, stderr] = streams;
         Ok(Ok(Output { status, stdout: stdout.kept, stderr: stderr.kept, line }))
+    }
+
+    /// Runs the program until it ends (`true`), or until its time is over or `cancelled` says so: then it and its group are ended. It
+    /// writes to the pipe `output`, of which the first [`OUTPUT_LIMIT`] bytes are given, and which it need not be alone to write to.
+    ///
+    /// Errors ([`Code::Io`]): it cannot be started.
+    pub(crate) fn run_heard(&self, output: File, cancelled: Cancelled<'_>) -> Result<(bool, Vec<u8>)> {
+        let line = self.line();
+        let (mut command, _kept_open) = self.prepare()?;
+        let end = || output.try_clone().at("cannot run", &line);
+        command.env_clear().env("PATH", PATH).envs(&self.env).current_dir("/").stdout(end()?).stderr(end()?);
+        command.stdin(empty_input().at("cannot run", &line)?);
+        let mut child = spawn(&mut command).at("cannot run", &line)?;
+        let mut streams = [Stream::new(Some(output.into()))];
+        let deadline = Instant::now() + self.timeout;
+        let is_over = loop {
+            let slice = deadline.min(Instant::now() + SIGNAL_SLICE);
+            if wait(&mut child, &mut streams, slice).at("cannot wait for", &line)?.is_some() {
+                break true;
+            }
+            if cancelled() || Instant::now() >= deadline {
+                end_group(&mut child, &mut streams);
+                break false;
+            }
+        };
+        let [output] = streams;
+        Ok((is_over, output.kept))
     }
 
     /// Runs the program in our place: our terminal, environment and directory. SIGINT and SIGTERM that we receive are passed on.

@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, RenameFlags, XattrFlags};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::{machine, removal};
@@ -78,6 +78,15 @@ pub(crate) fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.set_permissions(std::fs::Permissions::from_mode(mode))?;
     Ok(file)
+}
+
+/// Makes a named pipe that root alone may open, and opens it for reading, never waiting. Also for writing: without a writer its end would
+/// be read before there is one.
+pub(crate) fn pipe(path: &Path) -> Result<File> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
+    let opened = made.and_then(|()| rustix::fs::open(path, flags, Mode::empty()));
+    opened.map(File::from).at("cannot make", path)
 }
 
 /// Renames within one file system and syncs the directories concerned.

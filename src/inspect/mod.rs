@@ -81,6 +81,7 @@ pub(crate) fn facts(
         versions: versions.clone(),
         link_dir: layout.link_dir.clone(),
         active,
+        by_script: status.installed_by.is_some(),
         previous: status.previous.clone(),
         unit: units::unit(context)?,
         enablement: units::enablement(context)?,

@@ -3,6 +3,7 @@
 use crate::config::Updates;
 use crate::context::Context;
 use crate::host::process::Process;
+use crate::inspect::stranger;
 use crate::store::VersionDir;
 use crate::store::manifest::Manifest;
 
@@ -18,9 +19,14 @@ pub(crate) fn running(context: &Context, updates: &Updates) -> Option<(bool, Opt
         .or(state.unmanaged.first().copied())
         .and_then(|pid| Process::by_pid(pid).ok()??.behind_emulator().ok())
         .and_then(|process| process.exe);
-    let version = exe.and_then(|exe| {
-        let dir = exe.strip_prefix(&context.layout.versions).ok()?.components().next()?;
-        version_in(context, &VersionDir::named(dir.as_os_str().to_str()?))
+    let version = exe.and_then(|exe| match exe.strip_prefix(&context.layout.versions) {
+        Ok(inside) => version_in(context, &VersionDir::named(inside.components().next()?.as_os_str().to_str()?)),
+        // What a script has installed tells itself what it is.
+        Err(_) if updates.status().installed_by.is_some() => {
+            let revision = stranger::ask(context, &exe, updates.spec().version_wait)?;
+            Some(revision.version.to_string())
+        }
+        Err(_) => None,
     });
     Some((state.running || !state.unmanaged.is_empty(), version))
 }

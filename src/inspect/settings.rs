@@ -28,6 +28,10 @@ pub(crate) fn open(context: &mut Context) -> Result<Updates> {
 /// Returns what the file says, where that is something else. Errors: as [`linked`].
 pub(crate) fn believe_links(context: &Context, updates: &mut Updates) -> Result<Option<Version>> {
     let mut spec = updates.spec().clone();
+    // A script need not use them.
+    if updates.status().installed_by.is_some() {
+        return Ok(None);
+    }
     let Some((version, edition)) = linked(context)?.filter(|_| !context.is_interrupted()) else {
         return Ok(None);
     };

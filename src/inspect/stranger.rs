@@ -104,7 +104,7 @@ fn running(context: &Context, process: &Process, wait: Duration) -> Result<Optio
 }
 
 /// What `program version` prints; `None` where it cannot be run here, or prints something else.
-fn ask(context: &Context, program: &Path, wait: Duration) -> Option<Revision> {
+pub(super) fn ask(context: &Context, program: &Path, wait: Duration) -> Option<Revision> {
     if context.layout.is_image() && !elf::runs_here(program).unwrap_or(false) {
         return None;
     }

@@ -1,12 +1,15 @@
 //! Whether the version that the cluster asks for is installed now: window, floor, refusals and their growing waits. Pure.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use sources::FleetReason;
 
 use super::facts::{Facts, Refusal};
-use crate::report::{Code, Error};
+use crate::report::{Code, Error, Result};
 use protocol::find::Digests;
-use protocol::{Revision, Version};
+use protocol::installer::{Installer, InstallerOrder};
+use protocol::{Arch, Digest, Edition, Revision, Version};
 
 /// Wait after the first failure of a version, minutes: an hour lets a passing fault of the host pass.
 const FIRST_WAIT_MINUTES: i64 = 60;
@@ -62,12 +65,27 @@ pub(crate) struct Terms {
     pub fleet: Option<FleetReason>,
     /// Why its window, which is closed, may never open again.
     pub stale: Option<String>,
+    /// How it is to be installed; `None`: a person names the version, and no source orders anything.
+    pub order: Option<Result<InstallerOrder>>,
+    /// What the source says of the version besides: texts.
+    pub attributes: BTreeMap<String, String>,
 }
 
 impl Terms {
     /// That a rollout server holds a version back, and why.
     pub(crate) fn held(&self) -> Option<String> {
         self.fleet.as_ref()?.held()
+    }
+
+    /// The digest of the target that is to be installed by `tuf`; `None`: another installer, or no digest.
+    pub(crate) fn digest_of_target(&self) -> Option<Digest> {
+        let order = self.order.as_ref()?.as_ref().ok()?;
+        self.attributes.get("sha256")?.parse().ok().filter(|_| order.installer() == Some(Installer::Tuf))
+    }
+
+    /// What the digest of the archive of `edition` for `arch` must be; `None`: nobody says.
+    pub(crate) fn digest(&self, edition: Edition, arch: Arch) -> Option<Digest> {
+        self.digest_of_target().or_else(|| self.digests.get(edition, arch))
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Facts {
     pub link_dir: PathBuf,
     /// What `updates.yaml` calls active.
     pub active: Option<Revision>,
+    /// A script has installed it: it stands where a stranger would, and of the version before it there is a backup.
+    pub by_script: bool,
     /// The last working version before it.
     pub previous: Option<Revision>,
     /// Versions on disk.

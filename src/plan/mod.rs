@@ -9,6 +9,7 @@ mod moves;
 mod restore_table;
 pub(crate) mod retention;
 mod said;
+mod script;
 pub(crate) mod step;
 mod strangers;
 #[cfg(test)]
@@ -24,12 +25,14 @@ pub(crate) use facts::{Facts, Snapshot, Stranger};
 pub(crate) use links::masking_links;
 pub(crate) use moves::move_to;
 pub(crate) use said::{Seen, seconds};
+pub(crate) use script::by_script;
 pub use step::Step;
 pub(crate) use step::{Named, Node, Part, Placement};
 pub(crate) use uninstall::uninstall;
 
 use crate::store::VersionDir;
 use protocol::Revision;
+use protocol::installer::InstallerOrder;
 
 /// Where what the Go updater left is kept until `uninstall` (SPEC §5).
 pub(crate) const TAKEN_OVER: &str = ".taken-over";
@@ -163,6 +166,14 @@ impl Plan {
     /// True if the host is already as requested.
     pub fn is_empty(&self) -> bool {
         self.prepare.is_empty() && self.switch.is_empty() && self.after.is_empty()
+    }
+
+    /// The order of the host's own script, where that installs.
+    pub fn script(&self) -> Option<&InstallerOrder> {
+        self.switch.iter().find_map(|step| match step {
+            Step::Script { order } => Some(order),
+            _ => None,
+        })
     }
 
     /// Everything that the steps name.

@@ -62,6 +62,7 @@ impl Plan {
             Step::Start => "started the agent".into(),
             Step::Reload if !seen.restarted => "reloaded the agent".into(),
             Step::Health { .. } => format!("{} is healthy", self.name()),
+            Step::Script { order } => format!("ran local-script/{}: the agent runs {}", order.name, self.name()),
             Step::StopTimer { unit } => format!("stopped {unit}"),
             Step::DisableUnit { unit } => format!("disabled {unit}"),
             Step::Fetch { .. }

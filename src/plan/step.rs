@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Code, Error};
 use crate::store::VersionDir;
 use protocol::Revision;
+use protocol::installer::InstallerOrder;
 
 /// What stands, or shall stand, under a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,6 +132,12 @@ pub enum Step {
     Reload,
     /// Start the agent.
     Start,
+    /// Run the host's own script, which installs the version, and wait until the agent runs it. Never undone: what is left of the script
+    /// is ended.
+    Script {
+        /// Which, and with what.
+        order: InstallerOrder,
+    },
     /// Wait for the verdict on the new version.
     Health {
         /// The binary that the main process must be running.
@@ -218,6 +225,7 @@ impl Step {
             Step::DaemonReload => "run `systemctl daemon-reload`".into(),
             Step::Reload => "reload the agent (SIGHUP)".into(),
             Step::Start => "start the agent".into(),
+            Step::Script { order } => format!("run local-script/{} of this host", order.name),
             Step::Health { .. } => "wait until the new version is healthy".into(),
             Step::KeepLink { path, .. } => format!("keep a copy of {} for `uninstall`", path.display()),
             Step::StopTimer { unit } => format!("stop {unit}"),
@@ -255,6 +263,7 @@ impl Step {
             Step::KeepLink { .. } => "remove the kept copy",
             Step::StopTimer { .. } => "start the unit again",
             Step::DisableUnit { .. } => "enable and start the unit again",
+            Step::Script { .. } => "end what is left of the script",
             Step::Verify { .. }
             | Step::RecordAgent { running: false }
             | Step::Snapshot { .. }
@@ -306,6 +315,7 @@ impl Step {
             | Step::EnableTimer { unit: word }
             | Step::DisableUnit { unit: word }
             | Step::RemovePackage { name: word } => named.words.push(word),
+            Step::Script { order } => named.words.push(&order.name),
             // Its binary is a path as seen from inside.
             Step::Health { binary: _, served: _, failing: _ }
             | Step::RecordAgent { running: _ }

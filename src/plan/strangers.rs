@@ -7,7 +7,7 @@ use protocol::Revision;
 /// A newer agent has migrated the database, and of the time before that there is no snapshot: to put an older one in its
 /// place is a downgrade in disguise (SPEC §5).
 pub(super) fn refuse_strangers(facts: &Facts, to: &Revision, over: Over) -> Result<()> {
-    for stranger in &facts.strangers {
+    for stranger in unknown(facts) {
         let path = stranger.path.display();
         match &stranger.revision {
             Some(revision) if to.version.precedes(&revision.version) && over < Over::Newer => {
@@ -50,5 +50,10 @@ pub(super) fn stranger_notes(facts: &Facts, to: &Revision) -> Vec<String> {
             _ => None,
         }
     };
-    facts.strangers.iter().filter_map(note).collect()
+    unknown(facts).filter_map(note).collect()
+}
+
+/// All but what a script has installed: that is the active version.
+fn unknown(facts: &Facts) -> impl Iterator<Item = &Stranger> {
+    facts.strangers.iter().filter(|stranger| !(facts.by_script && stranger.revision == facts.active))
 }

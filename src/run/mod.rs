@@ -5,6 +5,7 @@ pub(crate) mod change;
 pub(crate) mod environment;
 pub(crate) mod fleet;
 pub(crate) mod identity;
+mod installer;
 pub(crate) mod network;
 pub(crate) mod record;
 pub(crate) mod recovery;

@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::database::SnapshotId;
 use protocol::Digest;
+use protocol::installer::Installer;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -55,6 +56,7 @@ pub(crate) fn committed(
         spec.active_version = Some(to.version.clone());
         spec.active_edition = Some(to.edition);
         let moved = plan.from.as_ref() != Some(to);
+        status.installed_by = plan.script().map(|order| Installer::LocalScript(order.name.clone()));
         if moved {
             status.previous = plan.from.clone().or(status.previous);
             status.last_update_time = Some(now);
@@ -143,6 +145,8 @@ pub(crate) struct Failure {
     pub blame: bool,
     /// The agent had been switched.
     pub switched: bool,
+    /// A script of the host's was begun.
+    pub scripted: bool,
     /// The failed version's database was kept.
     pub evidence: bool,
     /// It was the run back of a watch, which then is tried again.
@@ -165,6 +169,7 @@ impl Failure {
             reason: reason.to_owned(),
             blame,
             switched,
+            scripted: journal.has_run_script(),
             evidence: journal.has(&Record::Evidence),
             leads_back: opening.command == WATCH,
         })
@@ -183,7 +188,8 @@ impl Failure {
             status.watch = None;
         }
         if let Some(to) = &self.plan.to {
-            let refuse = self.blame || (self.switched && self.count_attempt(&mut status, to) >= MAX_ATTEMPTS);
+            let is_begun = self.switched || self.scripted;
+            let refuse = self.blame || (is_begun && self.count_attempt(&mut status, to) >= MAX_ATTEMPTS);
             if refuse {
                 add_refusal(&mut status, to, &self.reason, &self.code, now);
             } else if self.code != Code::Interrupted.as_str() {
@@ -355,6 +361,7 @@ mod tests {
             reason: "ends".into(),
             blame: true,
             switched: true,
+            scripted: false,
             evidence: false,
             leads_back: false,
         };

@@ -13,7 +13,7 @@ use crate::cli::{Cli, Command};
 use crate::config::Updates;
 use crate::context::Context;
 use crate::execute::digest_of;
-use crate::host::command::Command as Program;
+use crate::host::command::{Command as Program, Output};
 use crate::host::trust;
 use crate::inspect;
 use crate::report::Result;
@@ -110,10 +110,11 @@ fn limit(command: &Command) -> Duration {
     }
 }
 
-/// Whether an updater has the command `tuf`: another one refuses it.
-fn knows_tuf(updater: &Path) -> bool {
-    let asked = Program::new(updater).args(["tuf", "--help"]).env(GUARD, "1").timeout(STATUS).unprivileged();
-    asked.run_judged().is_ok_and(|ran| ran.is_ok_and(|output| output.success()))
+/// Whether an updater has this command, and an option of it in its help: another one refuses it.
+fn knows(updater: &Path, command: &str, option: &str) -> bool {
+    let asked = Program::new(updater).args([command, "--help"]).env(GUARD, "1").timeout(STATUS).unprivileged();
+    let is_told = |output: Output| output.success() && output.stdout_text().contains(option);
+    asked.run_judged().is_ok_and(|ran| ran.is_ok_and(is_told))
 }
 
 /// The active version's updater, if it is compatible and not this very file.
@@ -137,14 +138,21 @@ fn active_updater(cli: &Cli, context: &Context) -> Option<PathBuf> {
     if !is_safe || is_same_file(&path, &context.host.exe) || !path.exists() {
         return None;
     }
-    let is_about_tuf = match &cli.command {
-        Command::Enable(args) | Command::Pin(args) => args.tuf_root.is_some() || args.tuf_url.is_some(),
-        command => matches!(command, Command::Tuf(_)),
+    let (is_about_tuf, is_about_installers) = match &cli.command {
+        Command::Enable(args) | Command::Pin(args) => {
+            (args.tuf_root.is_some() || args.tuf_url.is_some(), args.installers.is_some())
+        }
+        command => (matches!(command, Command::Tuf(_)), false),
     };
+    let (spec, own) = (updates.spec(), context.host.exe.display());
     // One that does not know the trust would install what nobody signed.
-    if (is_about_tuf || updates.spec().tuf_root.is_some()) && !knows_tuf(&path) {
-        let own = context.host.exe.display();
+    if (is_about_tuf || spec.tuf_root.is_some()) && !knows(&path, "tuf", "") {
         context.report.info(&format!("the updater of {version} does not know TUF repositories; using {own}"));
+        return None;
+    }
+    // One that does not know installers would install where it is not allowed to.
+    if (is_about_installers || !spec.installers.is_empty()) && !knows(&path, "enable", "--installers") {
+        context.report.info(&format!("the updater of {version} does not know installers; using {own}"));
         return None;
     }
     let failed = updates.status().failed_updaters.iter().filter(|failed| failed.count >= MAX_FAILURES);

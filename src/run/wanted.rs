@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use http_client::Client;
 use protocol::find::{Directive, Question};
+use protocol::installer::{Installer, InstallerOrder};
 use protocol::{Edition, Revision};
 use sources::{Choice, FleetReason, Found, ProxyAddr, Said, Source, Timing, Way, Window, Word};
 
@@ -109,7 +110,13 @@ pub(crate) fn active(context: &Context, updates: &Updates) -> Result<Option<Revi
 ///
 /// Errors: `proxy_missing`, `usage` for a source that is none, and those of the source: nothing follows from them.
 pub(crate) fn ask(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
-    let answer = word(context, asking);
+    let mut answer = word(context, asking);
+    if let Ok(answer) = &mut answer {
+        // Who says nothing has the updater install.
+        answer.terms.order.get_or_insert_with(|| {
+            Ok(InstallerOrder { kind: Installer::Update.to_string(), ..InstallerOrder::default() })
+        });
+    }
     if asking.purpose != Purpose::Show && asking.spec.stale_after.is_some() {
         if let Ok(source) = source::named(asking.spec) {
             let directive = answer.as_ref().ok().and_then(|answer| answer.directive.as_ref());
@@ -240,7 +247,7 @@ fn find(context: &Context, asking: &Asking<'_>, server: &ProxyAddr) -> Result<An
     let (client, deadline) = (asking.client, asking.deadline);
     let found = sources::find(client, &origin, &question, signature, deadline, &|| context.signals.cancelled());
     context.talk.is_deaf.set(found.is_err());
-    let Found { mut directive, fleet, told, digests } = found?;
+    let Found { mut directive, fleet, told, digests, installer: order, attributes } = found?;
     let (version, acts, client) = (directive.version.clone(), !dry_run, client.clone());
     let result = fleet.and_then(|_| fleet::last_result(context));
     *context.talk.heard.borrow_mut() = Some(Heard { origin, fleet, version, acts, result, client });
@@ -249,7 +256,13 @@ fn find(context: &Context, asking: &Asking<'_>, server: &ProxyAddr) -> Result<An
         let is_held = !directive.in_window && asking.active.is_none_or(|active| active.version != named);
         FleetReason::new(server.to_string(), told, is_held.then_some(named))
     });
-    let mut terms = Terms { digests, fleet: fleet_reason, ..Terms::default() };
+    let is_told_alone = matches!(&order, Some(Ok(order)) if order.installer() == Some(Installer::Notify));
+    let mut terms = Terms { digests, fleet: fleet_reason, order, attributes, ..Terms::default() };
+    if is_told_alone {
+        terms.reason =
+            Some(format!("the cluster recommends {}, and has nothing installed (notify)", directive.version));
+        return Ok(Answer { directive: None, terms });
+    }
     let now = context.host.now();
     if let Some(window) = window.filter(|window| directive.in_window && !window.is_open(now)) {
         directive.in_window = false;

@@ -431,3 +431,22 @@ fn snake(name: &str) -> String {
 fn write(path: &std::path::Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
+
+#[test]
+fn the_script_shown_installs_the_version_that_it_is_told() {
+    let page = include_str!("../../docs/installers.md");
+    let script = part(page, "```sh installer\n", "```");
+    let dir = tempfile::tempdir().unwrap();
+    let apt = dir.path().join("apt-get");
+    std::fs::write(&apt, "#!/bin/sh\necho \"$*\" >>\"$CALLS\"\n").unwrap();
+    std::fs::set_permissions(&apt, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let calls = dir.path().join("calls");
+    let path = format!("{}:/usr/bin:/bin", dir.path().display());
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell.env_clear().env("PATH", path).env("CALLS", &calls).env("VERSION", "17.2.1").args(["-c", script]);
+    assert!(shell.status().unwrap().success());
+    let calls = std::fs::read_to_string(&calls).unwrap();
+    assert!(calls.ends_with("install -q -y --allow-downgrades teleport=17.2.1\n"), "{calls}");
+    // Without a version it installs nothing.
+    assert!(!shell.env_remove("VERSION").status().unwrap().success());
+}

@@ -1,11 +1,13 @@
 //! The find question: `/v1/webapi/find` first, then the path today's proxies know (SPEC §3).
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use error::{Code, Error, Result};
 use http_client::{Cancelled, Client, Request, said};
 use protocol::ParseError;
 use protocol::find::{Digests, Directive, PATHS, Question};
+use protocol::installer::InstallerOrder;
 use protocol::reason::Told;
 use protocol::report::{QUESTION_HEADER, Rollout};
 
@@ -25,6 +27,10 @@ pub struct Found {
     pub told: Option<Told>,
     /// The digests that it knows of the version's archives.
     pub digests: Digests,
+    /// How it is to be installed; `None`: nobody says. An error is one that cannot be understood, which nobody guesses.
+    pub installer: Option<Result<InstallerOrder>>,
+    /// What the answer says of the version besides (`fleet.attributes`): texts.
+    pub attributes: BTreeMap<String, String>,
 }
 
 /// Where `proxy` is asked: `https://HOST:PORT`.
@@ -66,7 +72,9 @@ pub fn find(
                     let place = |error: ParseError| Error::from(error).during(format!("{url} (200)"));
                     let (directive, digests) = (read.map_err(place)?, Digests::parse(&answer.body).map_err(place)?);
                     let (fleet, told) = (Rollout::parse(&answer.body), Told::parse(&answer.body));
-                    return Ok(Found { directive, fleet, told, digests });
+                    let installer = InstallerOrder::parse(&answer.body).map_err(unclear).transpose();
+                    let attributes = attributes(&answer.body);
+                    return Ok(Found { directive, fleet, told, digests, installer, attributes });
                 }
                 Err(_) => refused.push(told(&format!(", but the body is not JSON: {:?}", excerpt(&answer.body)))),
             },
@@ -76,6 +84,17 @@ pub fn find(
     }
     // Both: the second path's 404 says nothing of what is wrong with the first.
     Err(no_answer(&refused.join(", "), has_said))
+}
+
+fn unclear(error: ParseError) -> Error {
+    Error { code: Code::InstallerRefused, ..Error::from(error).during("the order how to install cannot be understood") }
+}
+
+/// `fleet.attributes`; what is no text is left out.
+fn attributes(body: &[u8]) -> BTreeMap<String, String> {
+    let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let pairs = answer["fleet"]["attributes"].as_object().into_iter().flatten();
+    pairs.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 /// What says why it refuses is a server of ours.

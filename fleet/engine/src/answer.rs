@@ -153,13 +153,16 @@ impl RolloutState {
     }
 }
 
+/// What keeps hosts, and until when.
+type Pause = (Why, Option<Timestamp>);
+
 /// A group at one time, and the answers that its hosts have in common.
 struct GroupView<'a> {
     rollout: &'a Rollout,
     look: TallyContext<'a>,
     names: &'a NameTable,
-    paused: Option<(Why, Option<Timestamp>)>,
-    stop: Option<(Why, Option<Timestamp>)>,
+    paused: Option<Pause>,
+    stop: Option<Pause>,
     answers: HashMap<MemberAnswer, HostAnswer>,
 }
 
@@ -376,11 +379,11 @@ impl MemberAnswer {
         &self,
         rollout: &Rollout,
         group: &GroupStatus,
-        (paused, stop): (Option<&(Why, Option<Timestamp>)>, Option<&(Why, Option<Timestamp>)>),
+        (paused, stop): (Option<&Pause>, Option<&Pause>),
         names: &NameTable,
     ) -> HostAnswer {
         let because = |why: Why| WaitReason { why, since: group.reason.since, until: None };
-        let until = |found: Option<&(Why, Option<Timestamp>)>| {
+        let until = |found: Option<&Pause>| {
             found.map_or_else(
                 || group.reason.clone(),
                 |(why, until)| WaitReason { until: *until, ..because(why.clone()) },

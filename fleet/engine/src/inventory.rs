@@ -261,11 +261,12 @@ impl<'a> Inventory<'a> {
             let text = self.fleet.names.text(name);
             let (least, is_over) = self.floor.must_reach(&text.parse().ok()?)?;
             let hosts = if count == 1 { "host runs" } else { "hosts run" };
-            let (kind, why) = match is_over {
-                true => ("end_of_life", format!("which is past its end of life: install {least} or later")),
-                false => ("security_patch", format!("which lacks a security patch: install {least} or later")),
+            let (kind, why) = if is_over {
+                ("end_of_life", "is past its end of life")
+            } else {
+                ("security_patch", "lacks a security patch")
             };
-            let text_of = format!("{count} {hosts} {text}, {why}");
+            let text_of = format!("{count} {hosts} {text}, which {why}: install {least} or later");
             Some(VersionAlert { kind: kind.to_owned(), subject: text.to_owned(), text: text_of, count })
         };
         running.into_iter().filter_map(of_version).collect()

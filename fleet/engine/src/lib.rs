@@ -44,6 +44,7 @@ pub mod plain;
 pub mod planned;
 pub mod policy;
 pub mod progress;
+pub mod promotion;
 pub mod reason;
 pub mod record;
 pub mod resource;

@@ -500,6 +500,23 @@ fn is_under_way(host: &Host, version: Name) -> bool {
 }
 
 impl Tally {
+    fn count_in_thresholds(&mut self, look: &TallyContext<'_>, host: &Host, state: HostState) {
+        let was_told = look.mark(host).is_some();
+        let is_proven = host.enrolled.is_some_and(|enrolled| !enrolled.is_unproven);
+        self.counted += 1;
+        self.counted_failed += u64::from(state == HostState::Failed);
+        self.counted_reported += u64::from(state == HostState::Failed && is_proven && look.may_send_back(host));
+        self.counted_timed_out += u64::from(state == HostState::TimedOut);
+        self.counted_churned += u64::from(look.has_churned(host, state));
+        let has_ended = match state {
+            HostState::Updated => was_told || look.has_updated(host),
+            HostState::Failed => true,
+            HostState::TimedOut => was_told,
+            _ => false,
+        };
+        self.counted_ended += u64::from(has_ended);
+    }
+
     fn fail(&mut self, is_by_hand: bool) {
         self.failed += 1;
         self.by_hand += u64::from(is_by_hand);
@@ -538,21 +555,8 @@ impl Tally {
             HostState::LetGo => self.let_go += 1,
             HostState::Pending => self.pending += 1,
         }
-        let was_told = look.mark(host).is_some();
         if is_counted && state != HostState::Excluded {
-            self.counted += 1;
-            let is_proven = host.enrolled.is_some_and(|enrolled| !enrolled.is_unproven);
-            self.counted_failed += u64::from(state == HostState::Failed);
-            self.counted_reported += u64::from(state == HostState::Failed && is_proven && look.may_send_back(host));
-            self.counted_timed_out += u64::from(state == HostState::TimedOut);
-            self.counted_churned += u64::from(look.has_churned(host, state));
-            let has_ended = match state {
-                HostState::Updated => was_told || look.has_updated(host),
-                HostState::Failed => true,
-                HostState::TimedOut => was_told,
-                _ => false,
-            };
-            self.counted_ended += u64::from(has_ended);
+            self.count_in_thresholds(look, host, state);
         }
         let is_present = look.is_present(host) && state != HostState::Excluded;
         let is_up_to_date = is_present && runs(host, look.target(host));

@@ -73,7 +73,7 @@ async fn ask(core: &Core, name: &str, controller: Controller, basic: Vec<BasicDi
 
 /// The builds that are listed, and until when that is good. May wait for the network.
 fn listed(controller: &Controller, now: Timestamp) -> Result<(Vec<ReleaseBuild>, Timestamp), String> {
-    let client = signing::plain_client()?;
+    let client = signing::client_for(&controller.url)?;
     let (files, end) =
         fleet_tuf::listed(&controller.url, &controller.root, &client, now).map_err(|error| error.to_string())?;
     let build = |(name, (file, custom)): (&String, &(tuf::TargetFile, serde_json::Value))| {

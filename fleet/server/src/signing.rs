@@ -42,7 +42,7 @@ fn done(verb: &TufVerb, global: &GlobalArgs, now: Timestamp) -> error::Result<Ve
                 "{shown}: root and targets wait for their signatures: `teleport-fleet tuf sign {shown} --key KEY`"
             )]
         }
-        TufVerb::Add { dir, files, remove } => SiteRepository::open(dir)?.add(files, remove, now)?,
+        TufVerb::Add { dir, files, remove, known } => SiteRepository::open(dir)?.add(files, remove, known, now)?,
         TufVerb::Sign { dir, order } => SiteRepository::open(dir)?.sign(order, now)?,
         TufVerb::Commit(TufOnline { dir, online_key }) => {
             let key = SigningKey::read(online_key)?;
@@ -86,13 +86,16 @@ pub(crate) fn mirror(order: &MirrorOrder, global: &GlobalArgs) -> Result<ExitCod
     if is_whole { told } else { Ok(ExitCode::FAILURE) }
 }
 
-/// A client for what the server itself asks, by the environment's proxies.
+/// A client for what the server itself asks at `url`, by the environment's proxies: https, or this host's own http, as resources may
+/// name no other.
 ///
 /// # Errors
 /// A proxy's address is none.
-pub(crate) fn plain_client() -> Result<Client, String> {
+pub(crate) fn client_for(url: &str) -> Result<Client, String> {
     let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
-    Client::new(&HttpSettings::from_env(USER_AGENT, &variable)).map_err(|error| error.to_string())
+    let insecure = url.starts_with("http://");
+    let settings = HttpSettings { insecure, ..HttpSettings::from_env(USER_AGENT, &variable) };
+    Client::new(&settings).map_err(|error| error.to_string())
 }
 
 fn client(global: &GlobalArgs) -> error::Result<Client> {

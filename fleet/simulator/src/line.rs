@@ -24,6 +24,26 @@ pub(crate) enum LineAction {
     Explain {
         host: String,
     },
+    Draft {
+        name: String,
+        author: String,
+        directive: Value,
+    },
+    Plan {
+        id: String,
+        author: String,
+        draft: String,
+    },
+    Review {
+        id: String,
+        who: String,
+        approve: bool,
+        #[serde(default)]
+        reason: String,
+    },
+    Apply {
+        id: String,
+    },
     /// What `fleet_wire::answers::graph` reads.
     Graph(Value),
     Start {

@@ -7,8 +7,9 @@ use fleet_engine::command::{Command, CommandRefusal};
 use fleet_engine::fleet::{Fleet, HostChange, HostReport, ReportedCounts};
 use fleet_engine::host::Host;
 use fleet_engine::inventory::Inventory;
-use fleet_engine::resource;
-use fleet_engine::resource_set::{self, ResourceSet};
+use fleet_engine::promotion::{self, PromotionRefusal};
+use fleet_engine::resource::{self, DirectivePlan, Kind, Resource};
+use fleet_engine::resource_set::{self, Refused, ResourceSet};
 use fleet_engine::rollout_state::RolloutState;
 use fleet_engine::tally::TallyContext;
 use fleet_wire::answers::graph::{self, Catalogue};
@@ -168,6 +169,18 @@ impl World {
         match action {
             LineAction::Put(resource) => self.put(&resource, now, number)?,
             LineAction::Rm(kind) => self.remove(&kind)?,
+            LineAction::Draft { name, author, directive } => {
+                let spec = json!({ "author": author, "time": now, "directive": directive });
+                let draft = json!({ "kind": Kind::Draft.as_str(), "metadata": { "name": name }, "spec": spec });
+                self.put(&draft, now, number)?;
+            }
+            LineAction::Plan { id, author, draft } => return self.plan(&id, &author, &draft, now).map(Some),
+            LineAction::Review { id, who, approve, reason } => {
+                let (mut plan, resource) = self.found(&id)?;
+                plan.review(&who, approve, &reason, now).map_err(not_promoted)?;
+                self.keep(&id, &plan, &resource)?;
+            }
+            LineAction::Apply { id } => self.apply(&id, now)?,
             LineAction::Report(report) => self.report(&report, now)?,
             LineAction::Counts(counts) => self.count(&counts, now, number)?,
             LineAction::Hosts(hosts) => self.make_up(&hosts, now)?,
@@ -219,6 +232,43 @@ impl World {
         if json.get("kind").and_then(Value::as_str) == Some(resource::Kind::Report.as_str()) {
             self.fleet.set_counts(self.shelf.counted(), now);
         }
+        Ok(())
+    }
+
+    /// Freezes a draft; gives what the plan would do.
+    fn plan(&mut self, id: &str, author: &str, draft: &str, now: Timestamp) -> Result<Value, LineRefusal> {
+        promotion::is_enabled(&self.shelf).map_err(not_promoted)?;
+        let missing = || LineRefusal { code: "not_found", message: format!("there is no draft {draft:?}") };
+        let resource = self.shelf.get(Kind::Draft, draft).cloned().ok_or_else(missing)?;
+        let directive = resource.directive().ok_or_else(missing)?;
+        let promotion = self.shelf.version_control().promotion;
+        let plan = DirectivePlan::freeze(author, draft, directive, (self.book.nonce, &promotion), now);
+        self.keep(id, &plan, &resource)?;
+        let (mut shelf, mut book) = (self.shelf.clone(), self.book.clone());
+        shelf.put(directive_of(&resource)?, &mut book).map_err(LineRefusal::of)?;
+        Ok(json!({ "at": text::second(now), "plan": book.planned(&self.fleet, now) }))
+    }
+
+    fn apply(&mut self, id: &str, now: Timestamp) -> Result<(), LineRefusal> {
+        let (plan, resource) = self.found(id)?;
+        if let Some(refusal) = plan.against(&self.shelf, self.book.nonce, now).into_iter().next() {
+            return Err(not_promoted(refusal));
+        }
+        let directive = directive_of(&resource)?;
+        self.shelf.put_all_for(vec![directive], &mut self.book, &self.fleet).map_err(LineRefusal::of)?;
+        self.keep(id, &DirectivePlan { applied: true, ..plan }, &resource)
+    }
+
+    fn found(&self, id: &str) -> Result<(DirectivePlan, Resource), LineRefusal> {
+        match self.shelf.get(Kind::Plan, id) {
+            Some(Resource::Plan(object)) => Ok((object.model.clone(), Resource::Plan(object.clone()))),
+            _ => Err(LineRefusal { code: "not_found", message: format!("there is no plan {id:?}") }),
+        }
+    }
+
+    fn keep(&mut self, id: &str, plan: &DirectivePlan, source: &Resource) -> Result<(), LineRefusal> {
+        let plan = plan.resource(id, source).map_err(|faults| LineRefusal::of(Refused::Faults(faults.to_string())))?;
+        self.shelf.put_back(vec![plan]);
         Ok(())
     }
 
@@ -392,6 +442,17 @@ impl LineRefusal {
     fn show(&self, at: Option<Timestamp>) -> Value {
         json!({ "at": at.map(text::second), "error": { "code": self.code, "message": self.message } })
     }
+}
+
+/// What a draft or a plan would be.
+fn directive_of(source: &Resource) -> Result<Resource, LineRefusal> {
+    let name = Kind::Directive.only_name().unwrap_or_default();
+    let made = promotion::made(Kind::Directive, name, &Value::Null, source);
+    made.map_err(|faults| LineRefusal::of(Refused::Faults(faults.to_string())))
+}
+
+fn not_promoted(refusal: PromotionRefusal) -> LineRefusal {
+    LineRefusal { code: refusal.code, message: refusal.message }
 }
 
 fn no_rollout() -> LineRefusal {

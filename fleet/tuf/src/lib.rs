@@ -18,4 +18,4 @@ pub use keys::{SigningKey, make_key};
 pub use metadata::published_file;
 pub use mirror::{MirrorOrder, mirror};
 pub use repository::SiteRepository;
-pub use waiting::SignOrder;
+pub use waiting::{KnownOfRelease, SignOrder};

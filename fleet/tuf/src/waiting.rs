@@ -40,7 +40,13 @@ impl SiteRepository {
     /// it only gives them a new end. Returns what is said of each.
     ///
     /// Errors: `usage` for a name that is none; those of reading and writing.
-    pub fn add(&self, files: &[PathBuf], removed: &[String], now: Timestamp) -> Result<Vec<String>> {
+    pub fn add(
+        &self,
+        files: &[PathBuf],
+        removed: &[String],
+        known: &KnownOfRelease,
+        now: Timestamp,
+    ) -> Result<Vec<String>> {
         let (version, until) = (next_version(self.version(TARGETS)?)?, end(now, self.policy()?.targets));
         let targets = self.staged(TARGETS)?.map_or_else(|| self.present(TARGETS), |staged| Ok(Some(staged)))?;
         let targets = targets.ok_or_else(|| usage("the repository has no targets: run `tuf init` anew"))?;
@@ -51,7 +57,8 @@ impl SiteRepository {
         for file in files {
             let name = file.file_name().and_then(|name| name.to_str()).filter(|name| is_plain(name));
             let name = name.ok_or_else(|| usage(format!("{} has no name that hosts could ask for", file.display())))?;
-            let meant = measured(file)?;
+            let mut meant = measured(file)?;
+            known.add_to(&mut meant);
             said.push(format!("{name}: {} bytes, SHA-256 {}", meant["length"], sha256(&meant)));
             named.insert(name.to_owned(), meant);
         }
@@ -81,7 +88,7 @@ impl SiteRepository {
         )];
         // What targets' keys signed before does not count for others.
         if keys_of(&next, TARGETS) != keys_of(&present, TARGETS) {
-            said.extend(self.add(&[], &[], now)?);
+            said.extend(self.add(&[], &[], &KnownOfRelease::default(), now)?);
         }
         Ok(said)
     }
@@ -151,10 +158,9 @@ impl SiteRepository {
         let present = self.present(TARGETS)?;
         check_form(TARGETS, staged, &["targets"], present.as_ref(), self.policy()?.targets)?;
         for (name, meant) in staged.targets() {
-            if !is_plain(name)
-                || !has_exactly(meant, &["length", "hashes"])
-                || !has_exactly(&meant["hashes"], &["sha256"])
-            {
+            let (bare, _) = apart(meant);
+            let is_ours = has_exactly(&bare, &["length", "hashes"]) && has_exactly(&bare["hashes"], &["sha256"]);
+            if !is_plain(name) || !is_ours || !KnownOfRelease::is_ours(meant) {
                 return Err(strange(TARGETS, &format!("{name:?} is no archive as `tuf add` names it")));
             }
         }
@@ -164,7 +170,10 @@ impl SiteRepository {
         let new: Vec<_> = staged.targets().filter(|(name, meant)| known(name) != Some(*meant)).collect();
         compare(&new, order)?;
         let mut said = vec![format!("targets end {}", word(&staged.signed["expires"]))];
-        said.extend(new.iter().map(|(name, meant)| format!("new: {name}, SHA-256 {}", sha256(meant))));
+        said.extend(new.iter().map(|(name, meant)| {
+            let known = apart(meant).1.map(|known| format!(", {known}")).unwrap_or_default();
+            format!("new: {name}, SHA-256 {}{known}", sha256(meant))
+        }));
         let gone = present.iter().flat_map(Envelope::targets);
         let gone = gone.filter(|(name, _)| staged.signed["targets"].get(name.as_str()).is_none());
         said.extend(gone.map(|(name, _)| format!("removed: {name}")));
@@ -184,7 +193,7 @@ fn compare(new: &[(&String, &Value)], order: &SignOrder) -> Result<()> {
         return Err(usage(what).advise("give its directory with --check, or --unchecked"));
     };
     let differs = |(name, meant): &(&String, &Value)| match measured(&copy.join(name)) {
-        Ok(own) => (own != **meant).then(|| format!("{name} has SHA-256 {} there", sha256(&own))),
+        Ok(own) => (own != apart(meant).0).then(|| format!("{name} has SHA-256 {} there", sha256(&own))),
         Err(_) => Some(format!("{name} is not there")),
     };
     let wrong: Vec<String> = new.iter().filter_map(differs).collect();
@@ -220,6 +229,44 @@ fn has_exactly(value: &Value, names: &[&str]) -> bool {
 /// Whether an archive can have the name: hosts ask for it in one place.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0'])
+}
+
+/// What the signers know of a release beside its archives (`custom.teleport`, DIRECTIVES §5.4): people are warned by it.
+#[derive(Debug, Clone, Default, Args)]
+pub struct KnownOfRelease {
+    /// They have a security patch: what it is about
+    #[arg(long, value_name = "TEXT")]
+    pub security: Option<String>,
+    /// Their major is past its end of life
+    #[arg(long)]
+    pub eol: bool,
+}
+
+impl KnownOfRelease {
+    fn add_to(&self, meant: &mut Value) {
+        let mut known = Map::new();
+        known.extend(self.security.as_ref().map(|text| ("security".to_owned(), json!(text))));
+        known.extend(self.eol.then(|| ("eol".to_owned(), json!(true))));
+        if !known.is_empty() {
+            meant["custom"] = json!({ "teleport": known });
+        }
+    }
+
+    /// Whether what stands beside a file's length and digests is nothing, or what [`KnownOfRelease::add_to`] writes.
+    fn is_ours(meant: &Value) -> bool {
+        let Some(custom) = meant.get("custom") else { return true };
+        let security = custom["teleport"]["security"].as_str().map(str::to_owned);
+        let mut again = json!({});
+        Self { security, eol: custom["teleport"]["eol"] == true }.add_to(&mut again);
+        again["custom"] == *custom
+    }
+}
+
+/// Length and digests of a file, and what else is said of it.
+fn apart(meant: &Value) -> (Value, Option<Value>) {
+    let mut bare = meant.clone();
+    let known = bare.as_object_mut().and_then(|fields| fields.shift_remove("custom"));
+    (bare, known)
 }
 
 /// What targets say of a file. Errors: those of reading.

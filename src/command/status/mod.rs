@@ -59,6 +59,7 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
             agent_updates_enabled: None,
             pinned: None,
             notify_only: None,
+            installers: None,
             refused: None,
             delayed: None,
             held: None,
@@ -187,6 +188,8 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
         in_window: directive.map(|directive| directive.in_window),
         fleet: None,
         tuf: spec.tuf_root.as_deref().map(|root| tuf::status(&context.layout.versions, root)),
+        installers: Some(spec.allowed()),
+        installed_by: status.installed_by.clone(),
         last_result: status.last_result.clone(),
         refused: Some(status.refused.clone()),
         delayed: Some(status.delayed.clone()),
@@ -196,7 +199,10 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
         agent_running: running.as_ref().map(|(running, _)| *running),
         agent_version_running: running.and_then(|(_, version)| version),
         agent_version_linked: inspect::linked(context),
-        agent_replaced_by: active.as_ref().and_then(|_| inspect::replaced(context)),
+        agent_replaced_by: active
+            .as_ref()
+            .filter(|_| status.installed_by.is_none())
+            .and_then(|_| inspect::replaced(context)),
         watch_until: status.watch.as_ref().map(|watch| watch.until.to_string()),
         recovery_pending: Some(context.is_interrupted()),
         update_in_progress: run.map(|run| run.is_some() || is_downloading(context)),

@@ -1,5 +1,6 @@
 //! What `status` says: the keys of its JSON, in their order, and the same for people.
 
+use protocol::installer::Installer;
 use serde::Serialize;
 use sources::FleetReason;
 
@@ -34,6 +35,8 @@ pub(super) struct StatusReport {
     pub in_window: Option<bool>,
     pub fleet: Option<FleetReason>,
     pub tuf: Option<TufStatus>,
+    pub installers: Option<Vec<Installer>>,
+    pub installed_by: Option<Installer>,
     pub last_result: Option<LastResult>,
     pub refused: Option<Vec<Refusal>>,
     pub delayed: Option<Vec<Refusal>>,
@@ -96,6 +99,10 @@ impl StatusReport {
         let mut rows = self.state();
         rows.extend(self.last_result.as_ref().map(ended));
         rows.extend(self.tuf.as_ref().map(trusted));
+        // The default is no news.
+        let named = self.installers.as_ref().filter(|all| **all != [Installer::Update]);
+        let named = named.map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+        rows.extend(named.map(|names| ("Installers", names)));
         rows.extend(self.waits());
         rows.extend(self.attention.iter().flatten().map(|why| ("Attention", why.clone())));
         rows.push(("Updater", self.updater_version.into()));
@@ -120,8 +127,9 @@ impl StatusReport {
         let window = self.in_window.map(|open| if open { "yes" } else { "no" });
         let source = [("Source", &self.source), ("Reason", &self.source_reason), ("Stale", &self.source_stale)];
         let source = source.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+        let by = self.installed_by.as_ref().map(|script| format!(", by {script}")).unwrap_or_default();
         let mut rows = vec![
-            ("Installed", both(&self.agent_version_installed, self.agent_edition_installed)),
+            ("Installed", both(&self.agent_version_installed, self.agent_edition_installed) + &by),
             ("Running", running),
             ("Desired", both(&self.agent_version_desired, self.agent_edition_desired)),
             ("Previous", both(&self.agent_version_previous, self.agent_edition_previous)),

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::database::{SnapshotId, StatData};
 use crate::host::durable;
+use crate::plan::Step;
 use crate::report::{Code, Error, IoContext, Result};
 pub use line::parse;
 use line::{encode, is_damaged, is_headless, json_of};
@@ -169,6 +170,15 @@ impl Journal {
         }
         steps.reverse();
         steps
+    }
+
+    /// A script of the host's was begun.
+    pub fn has_run_script(&self) -> bool {
+        let plan = self.opening().ok().map(|opening| &opening.plan);
+        let is_script = |step: usize| {
+            plan.and_then(|plan| plan.switch.get(step)).is_some_and(|step| matches!(step, Step::Script { .. }))
+        };
+        self.records.iter().any(|record| matches!(record, Record::Intent { step } if is_script(*step)))
     }
 
     /// The run passed its commit. A commit whose write was reported as failed may be on disk all the same: that the run

@@ -3,6 +3,7 @@
 pub(super) mod database;
 pub(super) mod files;
 pub(super) mod packages;
+pub(super) mod script;
 pub(super) mod service;
 mod versions;
 
@@ -37,16 +38,8 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::Stop => service::stop(site)?,
         Step::Restore { dir } => database::replace(site, plan, dir)?,
         Step::DaemonReload => site.service.daemon_reload()?,
-        Step::Reload => {
-            site.before_reload.set(site.service.reaper()?);
-            if site.service.reload()? == Reloaded::Restarted {
-                site.before_reload.set(None);
-                site.restarted.set(true);
-                site.report.warn(
-                    "the agent's service cannot be reloaded, so the agent was restarted; its connections were dropped",
-                );
-            }
-        }
+        Step::Reload => reload(site)?,
+        Step::Script { order } => script::run(site, plan, order)?,
         Step::Start => {
             site.service.start()?;
             if plan.switch.contains(&Step::Stop) {
@@ -70,6 +63,17 @@ pub(super) fn perform(site: &Site<'_>, plan: &Plan, step: &Step) -> Result<Note>
         Step::Retire { dir } => versions::retire(site, dir)?,
     }
     Ok(Note::default())
+}
+
+fn reload(site: &Site<'_>) -> Result<()> {
+    site.before_reload.set(site.service.reaper()?);
+    if site.service.reload()? == Reloaded::Restarted {
+        site.before_reload.set(None);
+        site.restarted.set(true);
+        site.report
+            .warn("the agent's service cannot be reloaded, so the agent was restarted; its connections were dropped");
+    }
+    Ok(())
 }
 
 /// Undoes `step`, which was begun and perhaps done.
@@ -100,6 +104,7 @@ pub(super) fn undo(site: &Site<'_>, step: &Step, journal: &mut Journal) -> Resul
         Step::PrepareRestore { .. } => restore::discard(&site.database()),
         Step::PrepareSnapshot { dir } => directory::sweep(&site.version_dir(dir)),
         Step::Snapshot { dir, .. } => database::put_away(site, journal, dir),
+        Step::Script { .. } => script::end(site),
         Step::SetAside { path, kept } => durable::put_back(kept, path),
         Step::KeepLink { kept, .. } => durable::remove_file(kept),
         Step::StopTimer { unit } if site.boot => {

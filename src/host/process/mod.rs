@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, waitpid,
+};
 
 pub(crate) use files::{Open, open_files, owners, running, with_open};
 
@@ -34,6 +37,9 @@ pub(crate) const FIRST: u32 = 1;
 const ANY_FILE: u64 = 1 << 1 | 1 << 2;
 /// The bit of CAP_SYS_PTRACE.
 const SYS_PTRACE: u64 = 1 << 19;
+
+/// How often what is left of a program is looked for: each look finds the children of those before.
+const GENERATIONS: u32 = 8;
 
 /// A tick of the kernel's USER_HZ, part of its ABI and 100 on every architecture we have.
 const TICK: std::time::Duration = std::time::Duration::from_millis(10);
@@ -292,6 +298,34 @@ pub(crate) fn all() -> Result<Vec<Process>> {
     }
     found.extend(unlisted.then(|| Process::unseen(FIRST)));
     Ok(found)
+}
+
+/// Does `work`, whose programs are our only children, and ends what they leave running: that becomes our child.
+pub(crate) fn adopting<T>(work: impl FnOnce() -> T) -> T {
+    let _ = set_child_subreaper(Some(getpid()));
+    let done = work();
+    (0..GENERATIONS).take_while(|_| end_children()).count();
+    let _ = set_child_subreaper(None);
+    done
+}
+
+/// Whether there was a child of ours, whose own children are ours now.
+fn end_children() -> bool {
+    let own = std::process::id();
+    let left = all().unwrap_or_default().into_iter().filter(|process| process.ppid == own);
+    let left: Vec<_> = left.filter_map(|process| Pid::from_raw(i32::try_from(process.pid).ok()?)).collect();
+    for pid in &left {
+        let _ = kill_process(*pid, Signal::KILL);
+        let _ = waitpid(Some(*pid), WaitOptions::empty());
+    }
+    !left.is_empty()
+}
+
+/// Ends the group that the process `pid` leads, if it does.
+pub(crate) fn kill_group(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
 }
 
 /// The environment that `process` was started with, as `NAME=VALUE`; none if it is gone or may not be looked at.

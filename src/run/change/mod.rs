@@ -267,6 +267,8 @@ fn execute(context: &Context, request: &RunRequest<'_>, plan: &Plan) -> Result<O
                     .error
                     .advise(format!("the rollback failed as well: {recovery}; run `teleport-update recover`")),
                 None if !undone.begun => undone.error.during("the change was not started"),
+                // Its script is not undone, and says itself what has failed.
+                None if plan.script().is_some() => undone.error,
                 None => {
                     let left =
                         plan.from.as_ref().map_or("the state before this run".to_owned(), |from| from.to_string());

@@ -15,6 +15,7 @@ use crate::plan::facts::{Facts, Refusal};
 use crate::plan::{self, Database, Plan, Snapshot, Target};
 use crate::release::{self, tuf::Look};
 use crate::report::{Code, Error, Result};
+use crate::run::installer;
 use crate::run::network;
 use crate::run::tuf;
 use crate::store::manifest::Manifest;
@@ -49,8 +50,20 @@ pub(crate) fn planned(context: &Context, updates: &Updates, request: &RunRequest
         Decision::Refuse(error) => return Err(error),
         Decision::Proceed => {}
     }
-    let plan = replan(context, updates, request, &facts)?;
-    check_stored(context, request, &facts, &plan)?;
+    // What is there already is installed by nobody.
+    let script = match facts.active.as_ref() {
+        Some(active) if *active == request.target => None,
+        _ => installer::script(context, &request.settings(updates), &request.terms, &request.target)?,
+    };
+    let plan = if script.is_some() || is_scripts(updates, request, &facts) {
+        let plan = plan::by_script(&facts, &request.target, script.unwrap_or_default());
+        data_dir::refuse(plan.needs_database(), facts.other_data_dir.as_ref())?;
+        plan
+    } else {
+        let plan = replan(context, updates, request, &facts)?;
+        check_stored(context, request, &facts, &plan)?;
+        plan
+    };
     // A look at the processes that fails half-way would be taken for a fault of the new version's.
     if !context.layout.is_image() && !plan.is_empty() {
         context.stop_proof()?.check_sight()?;
@@ -58,12 +71,17 @@ pub(crate) fn planned(context: &Context, updates: &Updates, request: &RunRequest
     Ok(Planned::Proceed(Box::new(plan), Box::new(facts)))
 }
 
+/// Whether a script has installed the target, which is active: its files and links are not ours to put right.
+fn is_scripts(updates: &Updates, request: &RunRequest<'_>, facts: &Facts) -> bool {
+    updates.status().installed_by.is_some() && facts.active.as_ref() == Some(&request.target)
+}
+
 /// A version that is on the disk already must come from the archive that the source names, as one that is downloaded. What is
 /// active stays.
 fn check_stored(context: &Context, request: &RunRequest<'_>, facts: &Facts, plan: &Plan) -> Result<()> {
     let target = &request.target;
     let stored = facts.find(target).and_then(|installed| installed.marker.as_ref());
-    match (stored, request.terms.digests.get(target.edition, network::arch(context))) {
+    match (stored, request.terms.digest(target.edition, network::arch(context))) {
         (Some(stored), Some(named))
             if !plan.fetches() && facts.active.as_ref() != Some(target) && *stored != named.to_string() =>
         {
@@ -97,7 +115,7 @@ pub(super) fn unproven(
 ) -> Result<Option<Unproven>> {
     let target = &request.target;
     let is_way_back = request.refuse_outgoing.is_some();
-    if plan.fetches() || is_way_back || facts.active.as_ref() == Some(target) {
+    if plan.fetches() || plan.script().is_some() || is_way_back || facts.active.as_ref() == Some(target) {
         return Ok(None);
     }
     let Some(tuf) = tuf::of(context, updates, &request.settings(updates))? else { return Ok(None) };
@@ -194,7 +212,7 @@ pub(super) fn supplied<T>(
         arch: network::arch(context),
         public_key: spec.public_key.as_deref().map(str::parse).transpose()?,
         tuf: tuf::of(context, updates, &spec)?,
-        digest: request.terms.digests.get(request.target.edition, network::arch(context)),
+        digest: request.terms.digest(request.target.edition, network::arch(context)),
         components: &spec.components,
         limits: spec.network.limits.clone(),
         version_wait: spec.version_wait,

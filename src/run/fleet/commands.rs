@@ -4,8 +4,6 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
-
 use protocol::Digest;
 use protocol::report::MAX_LABEL;
 
@@ -20,8 +18,6 @@ const EACH: Duration = Duration::from_secs(2);
 const ALL: Duration = Duration::from_secs(4);
 /// Most programs: what they print has to fit into the file that is read again.
 const MOST: usize = 32;
-/// How often what is left of a program is looked for: each look finds the children of those before.
-const GENERATIONS: u32 = 8;
 
 /// Runs the programs whose last values are older than their periods; gives what is kept from now on. What is not configured any
 /// more is forgotten; what there was no time for is as it was.
@@ -66,26 +62,9 @@ fn is_old(at: &str, command: &LabelCommand, now: i64) -> bool {
 
 fn value(words: &[String], timeout: Duration) -> Option<String> {
     let (program, args) = words.split_first()?;
-    // What it leaves running becomes our child, and ends with it.
-    let _ = set_child_subreaper(Some(getpid()));
-    let output = Command::new(program).args(args).timeout(timeout).unprivileged().run();
-    (0..GENERATIONS).take_while(|_| end_children()).count();
-    let output = output.ok()?;
+    let output = process::adopting(|| Command::new(program).args(args).timeout(timeout).unprivileged().run()).ok()?;
     let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
     Some(text.trim().to_owned()).filter(|value| is_label(value))
-}
-
-/// Ends what the last program left running; whether there was something, whose own children are ours now. No other child of
-/// ours is there: a report is sent by a run that is over.
-fn end_children() -> bool {
-    let own = std::process::id();
-    let left = process::all().unwrap_or_default().into_iter().filter(|process| process.ppid == own);
-    let left: Vec<_> = left.filter_map(|process| Pid::from_raw(i32::try_from(process.pid).ok()?)).collect();
-    for pid in &left {
-        let _ = kill_process(*pid, Signal::KILL);
-        let _ = waitpid(Some(*pid), WaitOptions::empty());
-    }
-    !left.is_empty()
 }
 
 /// One line, not longer than a report may have it.

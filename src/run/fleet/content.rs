@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
+use protocol::installer::MAX_NAMED;
 use protocol::report::{MAX_LABEL, MAX_LABELS, Report, Versions};
 
 use super::{Talked, commands};
@@ -31,13 +32,13 @@ pub(super) fn gather(context: &Context, updates: &Updates, talked: &Talked, host
         update_id: identity::shown(context, spec, Some(&host)).unwrap_or_default(),
         host,
         hostname: text_of("/proc/sys/kernel/hostname"),
-        services: Vec::new(),
-        installers: Vec::new(),
         epoch: talked.wanted.map_or(0, |wanted| wanted.epoch),
         sequence: 0,
         time: context.host.now().to_string(),
         group: spec.group.clone().unwrap_or_default(),
         labels: labels(context, spec, talked),
+        services: context.agent_config().ok().flatten().unwrap_or_default().services,
+        installers: spec.allowed().iter().take(MAX_NAMED).map(ToString::to_string).collect(),
         versions: Versions {
             installed: spec.active_version.as_ref().map(ToString::to_string).unwrap_or_default(),
             running: running.unwrap_or_default(),

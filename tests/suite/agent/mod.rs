@@ -5,6 +5,7 @@ mod database;
 mod downtime;
 mod enablement;
 mod health;
+mod installers;
 mod recovery_service;
 mod service;
 mod sqlite;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use fleet_tuf::{Founders, Policy, SignOrder};
+use fleet_tuf::{Founders, KnownOfRelease, Policy, SignOrder};
 
 /// Subcommands of `tuf`: they work on a directory, without the server.
 #[derive(Debug, Clone, Subcommand)]
@@ -44,6 +44,9 @@ pub enum TufVerb {
         /// Name this one no longer: no host installs it from now on
         #[arg(long, value_name = "NAME")]
         remove: Vec<String>,
+        /// What is known of these archives
+        #[command(flatten)]
+        known: KnownOfRelease,
     },
     /// Sign what waits and is the key's; new targets are compared with your own copy of the archives
     Sign {

@@ -5,7 +5,7 @@ use yaml::Node;
 use super::Found;
 
 /// Keys of `metadata`, and of the document, that are kept for those who write them and mean nothing here.
-const IGNORED: [&str; 2] = ["nonce", "sub_kind"];
+const IGNORED: [&str; 1] = ["nonce"];
 /// The same within `metadata`.
 const IGNORED_METADATA: [&str; 3] = ["expires", "description", "labels"];
 

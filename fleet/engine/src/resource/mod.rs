@@ -41,8 +41,8 @@ pub use channel::{Channel, ChannelSource};
 pub use config::Config;
 pub use dialect::PolicyDialect;
 pub use directive::{
-    BasicDirective, Controller, CriticalFloor, Directive, DirectivePlan, Draft, InstallerSpec, RollingInstall,
-    VersionControl, VersionPattern, is_draft_name,
+    BasicDirective, Controller, CriticalFloor, Directive, DirectivePlan, Draft, InstallerSpec, Promotion,
+    RollingInstall, VersionControl, VersionPattern, is_draft_name,
 };
 pub use fault::{Faults, ResourceFault};
 pub use hours::{longest_chain, minimum_rollout_hours};

@@ -36,9 +36,11 @@ struct PlainHost {
 #[derive(Debug, Clone)]
 struct PlainRules {
     blocked: Vec<Plain>,
-    /// Version, barrier, dead end, versions from which alone it is reached.
-    ways: Vec<(Plain, bool, bool, Vec<Plain>)>,
+    ways: Vec<PlainWay>,
 }
+
+/// Version, barrier, dead end, versions from which alone it is reached.
+type PlainWay = (Plain, bool, bool, Vec<Plain>);
 
 /// What the page says, in its order.
 fn account(
@@ -53,7 +55,7 @@ fn account(
             let is_outside = to.0 != from.0 && to.0 != from.0 + 1;
             let is_below = to.0 < from.0 || (to.0 == from.0 && before(to, (from.0, 0, 0, false)));
             let goes_up = before(from, to);
-            let is_way = |is_it: &dyn Fn(&(Plain, bool, bool, Vec<Plain>)) -> bool| rules.ways.iter().any(is_it);
+            let is_way = |is_it: &dyn Fn(&PlainWay) -> bool| rules.ways.iter().any(is_it);
             let is_dead = goes_up && is_way(&|way| way.2 && way.0 == from);
             let is_barred = goes_up && is_way(&|way| way.1 && before(from, way.0) && before(way.0, to));
             let of_target = rules.ways.iter().find(|way| way.0 == to).filter(|_| goes_up);

@@ -2,6 +2,7 @@
 
 use fleet_engine::plain::cut;
 use fleet_engine::planned::Planned;
+use fleet_engine::promotion::{self, PlanStage, PromotionRefusal, digest};
 use fleet_engine::resource::{
     self, Directive, DirectivePlan, Draft, Faults, Kind, Resource, VersionControl, is_draft_name,
 };
@@ -10,18 +11,14 @@ use fleet_wire::api::{
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use yaml::Node;
 
 use super::actor::own_id;
 use super::resources::{self, MAX_TEXT, missing};
 use super::tx::{RequestedAction, Tx};
 use super::{Actor, CoreState, changes};
-use crate::tokens;
 
 /// Most drafts, and most plans.
 const MOST: usize = 100;
-/// Bytes of a line with a revision, and more.
-const LONGEST_REVISION: usize = 128;
 /// Longest reason of a review, characters.
 const LONGEST_REASON: usize = 1000;
 
@@ -161,7 +158,7 @@ pub(crate) fn plan(tx: &mut Tx<'_>, actor: &Actor, new: &NewPlan, is_dry: bool) 
     let asked = RequestedAction { actor, action: "plan", subject: &subject, is_dry };
     tx.once(&asked, &new.id, &(&new.draft, &new.text), |tx| {
         let state = tx.state();
-        is_enabled(&state.resources.version_control())?;
+        promotion::is_enabled(&state.resources).map_err(not_promoted)?;
         let (draft, source) = match (&new.draft, &new.text) {
             (Some(draft), None) => {
                 let found = state.resources.get(Kind::Draft, draft).ok_or_else(|| missing(Kind::Draft, draft))?;
@@ -191,16 +188,18 @@ pub(crate) fn plans(tx: &Tx<'_>, id: Option<&str>) -> Result<Vec<PlanView>, ApiE
     plans.into_iter().map(|(resource, _)| plan_view(state, resource, false)).collect()
 }
 
-/// Whether somebody may have a voice on a plan of this author.
+/// Whether somebody may have a voice on a plan.
 ///
 /// # Errors
-/// `own_plan`, or `forbidden`.
-pub(crate) fn may_review(tx: &Tx<'_>, actor: &Actor, author: &str) -> Result<(), ApiError> {
-    if author == actor.who {
-        let message = format!("{author} made this plan: somebody else has to review it");
-        return Err(ApiError::new(Code::OwnPlan, message));
-    }
-    let needed = tx.state().resources.version_control().promotion.role;
+/// Why not, as [`review`] would say it.
+pub(crate) fn may_review(tx: &Tx<'_>, actor: &Actor, id: &str) -> Result<(), ApiError> {
+    let state = tx.state();
+    has_role(state, actor)?;
+    found(state, id)?.1.clone().review(&actor.who, true, "", state.now()).map_err(not_promoted)
+}
+
+fn has_role(state: &CoreState, actor: &Actor) -> Result<(), ApiError> {
+    let needed = state.resources.version_control().promotion.role;
     if Role::named(&needed).is_none_or(|needed| actor.role < needed) {
         let message = format!("plans are reviewed by the role {needed}; this is {}", actor.role);
         return Err(ApiError::new(Code::Forbidden, message));
@@ -224,24 +223,13 @@ pub(crate) fn review(
     tx.once(&asked, &review.id, &(id, review.approve, &review.reason), |tx| {
         let state = tx.state();
         let (resource, plan) = found(state, id)?;
-        let refused = |code, message: String| Err(ApiError::new(code, message));
-        may_review(tx, actor, &plan.author)?;
+        has_role(state, actor)?;
         if review.reason.chars().count() > LONGEST_REASON {
-            return refused(Code::BadRequest, format!("the reason has more than {LONGEST_REASON} characters"));
+            let message = format!("the reason has more than {LONGEST_REASON} characters");
+            return Err(ApiError::new(Code::BadRequest, message));
         }
-        match state_of(plan, state.now()) {
-            PlanState::Pending => {}
-            PlanState::Denied => return Err(denied(plan)),
-            PlanState::Expired => return Err(expired(plan)),
-            PlanState::Applied => return refused(Code::Conflict, "this plan was applied".to_owned()),
-        }
-        let mut next = plan.clone();
-        let reason = cut(&review.reason, LONGEST_REASON);
-        if !review.approve {
-            next.denied = if reason.is_empty() { actor.who.clone() } else { format!("{}: {reason}", actor.who) };
-        } else if !next.approved.contains(&actor.who) {
-            next.approved.push(actor.who.clone());
-        }
+        let (mut next, reason) = (plan.clone(), cut(&review.reason, LONGEST_REASON));
+        next.review(&actor.who, review.approve, &reason, state.now()).map_err(not_promoted)?;
         let plan = remade(id, &next, resource)?;
         store(tx, &[&plan], &[]);
         tx.draft.detail = json!({ "reason": reason });
@@ -347,89 +335,27 @@ fn frozen(
         vec![gone.ok_or_else(full)?.0.metadata().name.clone()]
     };
     let (directive, written) = source.directive().ok_or_else(|| missing(Kind::Draft, draft))?;
-    let plan = DirectivePlan {
-        draft: draft.to_owned(),
-        author: actor.who.clone(),
-        time: now,
-        expires: now + state.resources.version_control().promotion.plan_ttl,
-        for_nonce: nonce(state),
-        digest: digest(written),
-        approved: Vec::new(),
-        denied: String::new(),
-        dry_run: None,
-        applied: false,
-        directive: directive.clone(),
-    };
+    let promotion = state.resources.version_control().promotion;
+    let of = (state.rollouts.nonce, &promotion);
+    let plan = DirectivePlan::freeze(&actor.who, draft, (directive, written), of, now);
     Ok((remade(id, &plan, source)?, gone))
 }
 
 /// What keeps a plan from being applied, the weightiest first.
 fn against(state: &CoreState, plan: &DirectivePlan) -> Vec<ApiError> {
-    let VersionControl { enabled, promotion, .. } = state.resources.version_control();
-    let mut wrong = Vec::new();
-    let mut add = |is_so: bool, error: &dyn Fn() -> ApiError| {
-        if is_so {
-            wrong.push(error());
-        }
-    };
-    let now = state.now();
-    let approvals = u32::try_from(plan.approved.len()).unwrap_or(u32::MAX);
-    add(!plan.denied.is_empty(), &|| denied(plan));
-    add(plan.expires <= now, &|| expired(plan));
-    add(plan.for_nonce != nonce(state), &|| {
-        let message = format!(
-            "the plan was made while nonce {} was active, and {} is now: plan it again",
-            plan.for_nonce, state.rollouts.nonce
-        );
-        ApiError::new(Code::PlanOutdated, message)
-    });
-    let stale = plan.directive.stale_after.filter(|end| *end <= now);
-    add(stale.is_some(), &|| {
-        let end = stale.map(|end| end.to_string()).unwrap_or_default();
-        ApiError::new(Code::DraftStale, format!("its stale_after is past, {end}: whoever made it has to make it anew"))
-    });
-    wrong.extend(is_enabled(&state.resources.version_control()).err().filter(|_| !enabled));
-    let rules = state.resources.target_rules();
-    let groups = &plan.directive.groups;
-    let blocked = groups.iter().flat_map(|group| &group.targets).find_map(|target| {
-        let reason = state.resources.block_of(&target.version)?;
-        Some(format!("{} is blocked by its fleet_release: {reason}", target.version))
-    });
-    wrong.extend(blocked.map(|message| ApiError::new(Code::Conflict, message)));
-    let lacking = groups.iter().find_map(|group| Some((group, group.lacks(&rules).into_iter().next()?)));
-    wrong.extend(
-        lacking.map(|(group, lacks)| ApiError::new(Code::TargetIncomplete, format!("{}: target {lacks}", group.name))),
-    );
-    if promotion.needs_dry_run && plan.dry_run.is_none() {
-        let message = "this fleet asks for a dry run of each plan, and none was made: `promotion.dry_run` says so";
-        wrong.push(ApiError::new(Code::DryRunMissing, message));
-    }
-    if approvals < promotion.approvals {
-        let message = format!("{approvals} of {} people approved this plan", promotion.approvals);
-        wrong.push(ApiError::new(Code::NotApproved, message));
-    }
-    wrong
+    plan.against(&state.resources, state.rollouts.nonce, state.now()).into_iter().map(not_promoted).collect()
 }
 
-fn is_enabled(control: &VersionControl) -> Result<(), ApiError> {
-    let message = "version-control-config has enabled: false: nothing is planned or applied";
-    if control.enabled { Ok(()) } else { Err(ApiError::new(Code::Conflict, message)) }
-}
-
-fn denied(plan: &DirectivePlan) -> ApiError {
-    ApiError::new(Code::NotApproved, format!("the plan was denied by {}", plan.denied))
-}
-
-fn expired(plan: &DirectivePlan) -> ApiError {
-    ApiError::new(Code::PlanExpired, format!("the plan could be applied until {}: plan it again", plan.expires))
+fn not_promoted(refusal: PromotionRefusal) -> ApiError {
+    ApiError::named(refusal.code, refusal.message)
 }
 
 fn state_of(plan: &DirectivePlan, now: Timestamp) -> PlanState {
-    match plan {
-        _ if plan.applied => PlanState::Applied,
-        _ if !plan.denied.is_empty() => PlanState::Denied,
-        _ if plan.is_open(now) => PlanState::Pending,
-        _ => PlanState::Expired,
+    match plan.stage(now) {
+        PlanStage::Applied => PlanState::Applied,
+        PlanStage::Denied => PlanState::Denied,
+        PlanStage::Pending => PlanState::Pending,
+        PlanStage::Expired => PlanState::Expired,
     }
 }
 
@@ -449,28 +375,23 @@ fn one_directive(text: &str) -> Result<Resource, ApiError> {
 
 /// A new resource of what `source` says, with a revision.
 fn made(kind: Kind, name: &str, spec: &Value, source: &Resource) -> Result<Resource, ApiError> {
-    let (_, directive) = source.directive().ok_or_else(|| missing(Kind::Directive, name))?;
-    let wrong = |faults: Faults| ApiError::new(Code::BadResource, faults.to_string());
-    let text = Resource::text_of(kind, name, spec, directive.clone()).map_err(wrong)?;
-    // The revision comes to it.
-    if text.len() > MAX_TEXT - LONGEST_REVISION {
-        return Err(ApiError::new(Code::TooLarge, format!("{kind} {name} would have more than {MAX_TEXT} bytes")));
-    }
-    // What the store keeps it has to read again.
-    let mut made = resource::read(&text).map_err(wrong)?.pop().ok_or_else(|| missing(kind, name))?;
-    made.set_revision(&uuid::Uuid::new_v4().to_string());
-    Ok(made)
+    kept(promotion::made(kind, name, spec, source))
 }
 
 /// The plan as a resource, with what `source` says.
 fn remade(id: &str, plan: &DirectivePlan, source: &Resource) -> Result<Resource, ApiError> {
-    let DirectivePlan { draft, author, time, expires, for_nonce, digest, approved, denied, dry_run, applied, .. } =
-        plan;
-    let spec = json!({
-        "draft": draft, "author": author, "time": time, "expires": expires, "for_nonce": for_nonce, "digest": digest,
-        "approved": approved, "denied": denied, "dry_run": dry_run, "applied": applied,
-    });
-    made(Kind::Plan, id, &spec, source)
+    kept(plan.resource(id, source))
+}
+
+/// With a revision, if there is room for it.
+fn kept(made: Result<Resource, Faults>) -> Result<Resource, ApiError> {
+    let mut made = made.map_err(|faults| ApiError::new(Code::BadResource, faults.to_string()))?;
+    made.set_revision(&uuid::Uuid::new_v4().to_string());
+    if made.to_yaml().len() > MAX_TEXT {
+        let (kind, name) = (made.kind(), &made.metadata().name);
+        return Err(ApiError::new(Code::TooLarge, format!("{kind} {name} would have more than {MAX_TEXT} bytes")));
+    }
+    Ok(made)
 }
 
 /// Keeps these, and removes the plans of these ids, in this transaction. Nothing that hosts are told depends on them.
@@ -558,23 +479,6 @@ fn effects(state: &CoreState, plan: &Resource) -> Result<Planned, ApiError> {
     let (mut all, mut rollouts) = (state.resources.clone(), state.rollouts.clone());
     all.put_all_for(vec![directive], &mut rollouts, &state.fleet).map_err(|refused| resources::wrong(&refused))?;
     Ok(rollouts.planned(&state.fleet, state.now()))
-}
-
-/// SHA-256 of what is written, as JSON with its keys in order: whoever writes the same otherwise means the same.
-fn digest(written: &Node) -> String {
-    tokens::digest(&in_order(written.to_json()).to_string())
-}
-
-fn in_order(value: Value) -> Value {
-    match value {
-        Value::Object(keys) => {
-            let mut keys: Vec<(String, Value)> = keys.into_iter().map(|(key, value)| (key, in_order(value))).collect();
-            keys.sort_by(|one, other| one.0.cmp(&other.0));
-            Value::Object(keys.into_iter().collect())
-        }
-        Value::Array(items) => items.into_iter().map(in_order).collect(),
-        value => value,
-    }
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub(super) async fn plan(session: Session, State(app): State<App>, Path(id): Pat
         let none = || ApiError::new(Code::NotFound, "there is no such plan");
         let plan = directives::plans(tx, Some(&id))?.pop().ok_or_else(none)?;
         let kept = resources::list(tx, Kind::Plan.as_str(), Some(&plan.id))?.pop().ok_or_else(none)?;
-        let review = directives::may_review(tx, &actor, &plan.author).map_err(|wrong| wrong.message);
+        let review = directives::may_review(tx, &actor, &plan.id).map_err(|wrong| wrong.message);
         Ok((plan, kept.yaml, review))
     });
     let (plan, yaml, review) = known.await.map_err(refused)?;

@@ -529,3 +529,41 @@ fn a_server_serves_its_repository_keeps_it_from_ending_and_says_when_people_must
     let said = String::from_utf8(program(&words).output().unwrap().stdout).unwrap();
     assert!(said.contains("problem  the TUF repository"), "{said}");
 }
+
+/// DIRECTIVES §5.4, r12, r13, r59: what signers list becomes a draft, with all that installers need of it, and with the floor.
+#[test]
+fn r59_a_controller_drafts_what_the_signers_list_and_says_where_it_cannot() {
+    let site = Site::new();
+    site.all(
+        "tuf add repo archives/teleport-v2.0.0-linux-amd64-bin.tar.gz --security CVE-2026-1 --eol
+         tuf sign repo --key d --check archives",
+    );
+    let signed = site.ok("tuf sign repo --key e --check archives");
+    assert!(signed.contains("CVE-2026-1"), "the signer sees it: {signed}");
+    site.ok("tuf commit repo --online-key online");
+    let repository = site.path("repo").display().to_string();
+    let online = site.path("online").display().to_string();
+    let data = dir();
+    let server = Server::with(data.path(), &["--plain", "--tuf-repository", &repository, "--tuf-online-key", &online]);
+    let root = std::fs::read_to_string(site.path("repo/metadata/1.root.json")).unwrap();
+    let controller = |port: u16| {
+        serde_json::json!({
+            "kind": "version-controller", "sub_kind": "tuf", "metadata": { "name": "default" },
+            "spec": { "url": format!("http://127.0.0.1:{port}/tuf/metadata"), "root": root, "interval": "5m" },
+        })
+    };
+    let write = |port: u16| server.cli_with(&["create", "--force", "-f", "-"], &controller(port).to_string());
+    assert!(write(server.addr.port()).status.success());
+    let draft = || server.cli(&["get", "version-directive-draft/tuf/default", "--format", "json"]);
+    server.until("it is drafted", || draft().status.success());
+    let drafted = String::from_utf8(draft().stdout).unwrap();
+    for wanted in ["2.0.0", "1.0.0", "CVE-2026-1", "\"v2\"", "length", "sha256", "amd64", "oss"] {
+        assert!(drafted.contains(wanted), "{wanted}: {drafted}");
+    }
+    // Nobody lets hosts go by it.
+    assert!(!server.cli(&["get", "version-directive"]).status.success());
+    // Where it cannot ask, it says so, and what is drafted stays.
+    assert!(write(1).status.success());
+    server.until("it says so", || server.log().contains("the controller drafts nothing"));
+    assert_eq!(String::from_utf8(draft().stdout).unwrap(), drafted);
+}

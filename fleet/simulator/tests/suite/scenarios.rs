@@ -422,7 +422,7 @@ macro_rules! files {
 }
 
 files! {
-    directive: inventory lives select;
+    directive: inventory lives promotion select;
     rfd0169: exclude fields gates halts holds lives members pace proof rollback schedules stops versions;
     v2: additions advice answers blocked_start canaries changes config counts halt_on_error holds lines modes names progress reach releases stops thresholds time_based transitions version why windows;
 }

@@ -311,6 +311,7 @@ pub(crate) mod tests {
     /// One at least of each code, as the engine writes them.
     pub(crate) fn every() -> Vec<Why> {
         let group = || "staging".to_owned();
+        let misfit = |of: &str, why: &str| Misfit { of: of.to_owned(), why: why.to_owned() };
         let mut all = vec![
             Why::NoRollout,
             Why::Disabled,
@@ -358,12 +359,8 @@ pub(crate) mod tests {
             Why::VersionBlocked { reason: "leaks sessions".to_owned() },
             Why::VersionBlocked { reason: String::new() },
             Why::StoreUnavailable,
-            Why::NoTarget {
-                targets: vec![Misfit { of: "3.2.1".to_owned(), why: "major 3 is neither 1 nor 2".to_owned() }],
-            },
-            Why::NoInstaller {
-                installers: vec![Misfit { of: "tuf".to_owned(), why: "the host does not let it act".to_owned() }],
-            },
+            Why::NoTarget { targets: vec![misfit("3.2.1", "major 3 is neither 1 nor 2")] },
+            Why::NoInstaller { installers: vec![misfit("tuf", "the host does not let it act")] },
             Why::Recommended,
             Why::DirectiveDisabled,
             Why::NotBefore,

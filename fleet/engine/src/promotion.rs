@@ -1,0 +1,205 @@
+//! From a draft over a plan to the directive that is active: the rules, for the server and for scripts (DIRECTIVES §3). Pure.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use yaml::Node;
+
+use crate::resource::{self, Directive, DirectivePlan, Faults, Kind, Promotion, Resource, VersionControl};
+use crate::resource_set::ResourceSet;
+
+/// Why a draft or a plan goes no further.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromotionRefusal {
+    /// A stable code of the admin API.
+    pub code: &'static str,
+    /// The sentence.
+    pub message: String,
+}
+
+impl PromotionRefusal {
+    fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+impl fmt::Display for PromotionRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// How far a plan is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanStage {
+    /// People can decide on it.
+    Pending,
+    /// It was applied.
+    Applied,
+    /// Somebody denied it.
+    Denied,
+    /// Its time is over.
+    Expired,
+}
+
+impl DirectivePlan {
+    /// A plan of `directive`, made at `now`, with what is `written` of it.
+    pub fn freeze(
+        author: &str,
+        draft: &str,
+        (directive, written): (&Directive, &Node),
+        (nonce, promotion): (u64, &Promotion),
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            draft: draft.to_owned(),
+            author: author.to_owned(),
+            time: now,
+            expires: now + promotion.plan_ttl,
+            for_nonce: counted(nonce),
+            digest: digest(written),
+            approved: Vec::new(),
+            denied: String::new(),
+            dry_run: None,
+            applied: false,
+            directive: directive.clone(),
+        }
+    }
+
+    /// How far it is at `now`.
+    pub fn stage(&self, now: Timestamp) -> PlanStage {
+        match self {
+            _ if self.applied => PlanStage::Applied,
+            _ if !self.denied.is_empty() => PlanStage::Denied,
+            _ if self.is_open(now) => PlanStage::Pending,
+            _ => PlanStage::Expired,
+        }
+    }
+
+    /// Takes a voice: one a person, none its author's. A denial ends it.
+    ///
+    /// # Errors
+    /// `own_plan`, `not_approved` for one that was denied, `plan_expired`, `conflict` for one that was applied.
+    pub fn review(&mut self, who: &str, approves: bool, reason: &str, now: Timestamp) -> Result<(), PromotionRefusal> {
+        if self.author == who {
+            let message = format!("{who} made this plan: somebody else has to review it");
+            return Err(PromotionRefusal::new("own_plan", message));
+        }
+        match self.stage(now) {
+            PlanStage::Pending => {}
+            PlanStage::Denied => return Err(self.denied()),
+            PlanStage::Expired => return Err(self.expired()),
+            PlanStage::Applied => return Err(PromotionRefusal::new("conflict", "this plan was applied")),
+        }
+        if !approves {
+            self.denied = if reason.is_empty() { who.to_owned() } else { format!("{who}: {reason}") };
+        } else if !self.approved.iter().any(|known| known == who) {
+            self.approved.push(who.to_owned());
+        }
+        Ok(())
+    }
+
+    fn denied(&self) -> PromotionRefusal {
+        PromotionRefusal::new("not_approved", format!("the plan was denied by {}", self.denied))
+    }
+
+    fn expired(&self) -> PromotionRefusal {
+        PromotionRefusal::new(
+            "plan_expired",
+            format!("the plan could be applied until {}: plan it again", self.expires),
+        )
+    }
+
+    /// What keeps it from being applied at `now`, where `nonce` is active; the weightiest first.
+    pub fn against(&self, resources: &ResourceSet, nonce: u64, now: Timestamp) -> Vec<PromotionRefusal> {
+        let VersionControl { promotion, .. } = resources.version_control();
+        let mut wrong = Vec::new();
+        wrong.extend((!self.denied.is_empty()).then(|| self.denied()));
+        wrong.extend((self.expires <= now).then(|| self.expired()));
+        if self.for_nonce != counted(nonce) {
+            let made = self.for_nonce;
+            let message = format!("the plan was made while nonce {made} was active, and {nonce} is now: plan it again");
+            wrong.push(PromotionRefusal::new("plan_outdated", message));
+        }
+        if let Some(end) = self.directive.stale_after.filter(|end| *end <= now) {
+            let message = format!("its stale_after is past, {end}: whoever made it has to make it anew");
+            wrong.push(PromotionRefusal::new("draft_stale", message));
+        }
+        wrong.extend(is_enabled(resources).err());
+        let groups = &self.directive.groups;
+        let blocked = groups.iter().flat_map(|group| &group.targets).find_map(|target| {
+            let reason = resources.block_of(&target.version)?;
+            Some(format!("{} is blocked by its fleet_release: {reason}", target.version))
+        });
+        wrong.extend(blocked.map(|message| PromotionRefusal::new("conflict", message)));
+        let rules = resources.target_rules();
+        let lacking = groups.iter().find_map(|group| Some((group, group.lacks(&rules).into_iter().next()?)));
+        let lacking = lacking.map(|(group, lacks)| format!("{}: target {lacks}", group.name));
+        wrong.extend(lacking.map(|message| PromotionRefusal::new("target_incomplete", message)));
+        if promotion.needs_dry_run && self.dry_run.is_none() {
+            let message = "this fleet asks for a dry run of each plan, and none was made: `promotion.dry_run` says so";
+            wrong.push(PromotionRefusal::new("dry_run_missing", message));
+        }
+        let approvals = self.approved.len();
+        if counted(approvals as u64) < promotion.approvals {
+            let message = format!("{approvals} of {} people approved this plan", promotion.approvals);
+            wrong.push(PromotionRefusal::new("not_approved", message));
+        }
+        wrong
+    }
+
+    /// The plan as a resource, with what `source` says.
+    ///
+    /// # Errors
+    /// What it would say is no plan.
+    pub fn resource(&self, id: &str, source: &Resource) -> Result<Resource, Faults> {
+        let Self { draft, author, time, expires, for_nonce, digest, approved, denied, dry_run, applied, directive: _ } =
+            self;
+        let spec = json!({
+            "draft": draft, "author": author, "time": time, "expires": expires, "for_nonce": for_nonce, "digest": digest,
+            "approved": approved, "denied": denied, "dry_run": dry_run, "applied": applied,
+        });
+        made(Kind::Plan, id, &spec, source)
+    }
+}
+
+/// Errors: nothing is planned or applied, as `version-control-config` says.
+pub fn is_enabled(resources: &ResourceSet) -> Result<(), PromotionRefusal> {
+    let message = "version-control-config has enabled: false: nothing is planned or applied";
+    if resources.version_control().enabled { Ok(()) } else { Err(PromotionRefusal::new("conflict", message)) }
+}
+
+/// A resource of this kind with the directive that `source` says, and `spec` beside it.
+///
+/// # Errors
+/// It is none, or `source` has no directive.
+pub fn made(kind: Kind, name: &str, spec: &Value, source: &Resource) -> Result<Resource, Faults> {
+    let none = || yaml::Fault { line: 1, what: format!("{} has no directive", source.kind()) };
+    let (_, directive) = source.directive().ok_or_else(none)?;
+    let text = Resource::text_of(kind, name, spec, directive.clone())?;
+    // What the store keeps it has to read again.
+    let made = resource::read(&text)?.pop();
+    made.ok_or_else(|| yaml::Fault { line: 1, what: format!("{kind} {name} says nothing") }.into())
+}
+
+/// SHA-256 of what is written, as JSON with its keys in order: whoever writes the same otherwise means the same.
+pub fn digest(written: &Node) -> String {
+    protocol::Digest::of(in_order(written.to_json()).to_string().as_bytes()).to_string()
+}
+
+fn in_order(value: Value) -> Value {
+    match value {
+        Value::Object(keys) => {
+            let mut keys: Vec<(String, Value)> = keys.into_iter().map(|(key, value)| (key, in_order(value))).collect();
+            keys.sort_by(|one, other| one.0.cmp(&other.0));
+            Value::Object(keys.into_iter().collect())
+        }
+        Value::Array(items) => items.into_iter().map(in_order).collect(),
+        value => value,
+    }
+}
+
+fn counted(nonce: u64) -> u32 {
+    u32::try_from(nonce).unwrap_or(u32::MAX)
+}
