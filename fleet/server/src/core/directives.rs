@@ -36,6 +36,14 @@ pub(crate) fn drafts(tx: &Tx<'_>, name: Option<&str>) -> Result<Vec<DraftView>, 
     }
 }
 
+/// Each draft and its name, without a digest: a page asks for all of them again and again.
+pub(crate) fn known_drafts<'a>(tx: &'a Tx<'_>) -> impl Iterator<Item = (&'a str, &'a Draft)> {
+    tx.state().resources.all().filter_map(|resource| match resource {
+        Resource::Draft(object) => Some((object.metadata.name.as_str(), &object.model)),
+        _ => None,
+    })
+}
+
 /// Writes a draft, whole. One that means what is there is no news. Where drafts of this name are promoted by themselves, it is planned
 /// and, if nothing is against it, applied.
 ///
@@ -107,14 +115,14 @@ fn is_own(state: &CoreState, actor: &Actor, name: &str) -> Result<(), ApiError> 
     Ok(())
 }
 
-/// Freezes a draft or a text: it does not change any more.
+/// Freezes a draft or a text: it does not change any more. `is_dry`: says what the plan would be, and makes none.
 ///
 /// # Errors
 /// Why not; that is on record as well.
-pub(crate) fn plan(tx: &mut Tx<'_>, actor: &Actor, new: &NewPlan) -> Result<PlanView, ApiError> {
+pub(crate) fn plan(tx: &mut Tx<'_>, actor: &Actor, new: &NewPlan, is_dry: bool) -> Result<PlanView, ApiError> {
     let id = own_id(&new.id)?.to_string();
     let subject = format!("plan {id}");
-    let asked = RequestedAction { actor, action: "plan", subject: &subject, is_dry: false };
+    let asked = RequestedAction { actor, action: "plan", subject: &subject, is_dry };
     tx.once(&asked, &new.id, &(&new.draft, &new.text), |tx| {
         let state = tx.state();
         promotion::is_enabled(&state.resources).map_err(not_promoted)?;
@@ -147,27 +155,45 @@ pub(crate) fn plans(tx: &Tx<'_>, id: Option<&str>) -> Result<Vec<PlanView>, ApiE
     plans.into_iter().map(|(resource, _)| plan_view(state, resource, false)).collect()
 }
 
-/// Gives a voice on a plan: one a person, none its author and no controller. A denial ends it.
+/// Whether somebody may have a voice on a plan.
+///
+/// # Errors
+/// Why not, as [`review`] would say it.
+pub(crate) fn may_review(tx: &Tx<'_>, actor: &Actor, id: &str) -> Result<(), ApiError> {
+    let state = tx.state();
+    has_role(state, actor)?;
+    found(state, id)?.1.clone().review(&actor.who, true, "", state.now()).map_err(not_promoted)
+}
+
+fn has_role(state: &CoreState, actor: &Actor) -> Result<(), ApiError> {
+    let needed = state.resources.version_control().promotion.role;
+    if Role::named(&needed).is_none_or(|needed| actor.role < needed) {
+        let message = format!("plans are reviewed by the role {needed}; this is {}", actor.role);
+        return Err(ApiError::new(Code::Forbidden, message));
+    }
+    Ok(())
+}
+
+/// Gives a voice on a plan: one a person, none its author and no controller. A denial ends it. `is_dry`: says what would become of it.
 ///
 /// # Errors
 /// Why not; that is on record as well.
-pub(crate) fn review(tx: &mut Tx<'_>, actor: &Actor, id: &str, review: &Review) -> Result<PlanView, ApiError> {
+pub(crate) fn review(
+    tx: &mut Tx<'_>,
+    actor: &Actor,
+    id: &str,
+    (review, is_dry): (&Review, bool),
+) -> Result<PlanView, ApiError> {
     let subject = format!("plan {id}");
     let action = if review.approve { "plan_approved" } else { "plan_denied" };
-    let asked = RequestedAction { actor, action, subject: &subject, is_dry: false };
+    let asked = RequestedAction { actor, action, subject: &subject, is_dry };
     tx.once(&asked, &review.id, &(id, review.approve, &review.reason), |tx| {
         let state = tx.state();
         let (resource, plan) = found(state, id)?;
-        let needed = state.resources.version_control().promotion.role;
-        let refused = |code, message: String| Err(ApiError::new(code, message));
-        if Role::named(&needed).is_none_or(|needed| actor.role < needed) {
-            return refused(
-                Code::Forbidden,
-                format!("plans are reviewed by the role {needed}; this is {}", actor.role),
-            );
-        }
+        has_role(state, actor)?;
         if review.reason.chars().count() > LONGEST_REASON {
-            return refused(Code::BadRequest, format!("the reason has more than {LONGEST_REASON} characters"));
+            let message = format!("the reason has more than {LONGEST_REASON} characters");
+            return Err(ApiError::new(Code::BadRequest, message));
         }
         let (mut next, reason) = (plan.clone(), cut(&review.reason, LONGEST_REASON));
         next.review(&actor.who, review.approve, &reason, state.now()).map_err(not_promoted)?;
