@@ -119,9 +119,7 @@ fn entry(builds: &[ReleaseBuild], basic: &BasicDirective) -> Option<Value> {
         return None;
     }
     let installer = json!({ "kind": basic.installer.kind(), "name": basic.installer.name() });
-    Some(
-        json!({ "name": basic.name, "selectors": basic.selectors, "targets": targets, "installers": [installer] }),
-    )
+    Some(json!({ "name": basic.name, "selectors": basic.selectors, "targets": targets, "installers": [installer] }))
 }
 
 #[cfg(test)]
@@ -136,7 +134,8 @@ mod tests {
     fn drafted(names: &[&str], spec: Value) -> Value {
         let mut whole = json!({ "url": "https://tuf.example.com", "root": "{\"signed\":{\"_type\":\"root\"}}" });
         whole["directives"] = spec;
-        let document = json!({ "kind": "version-controller", "sub_kind": "tuf", "metadata": { "name": "x" }, "spec": whole });
+        let document =
+            json!({ "kind": "version-controller", "sub_kind": "tuf", "metadata": { "name": "x" }, "spec": whole });
         let Ok(Resource::Controller(object)) = read_json(&document, 1) else { panic!("{document}") };
         let spec = draft(&builds(names), &object.model.basic, "tuf/x", Timestamp::UNIX_EPOCH).unwrap();
         // What is drafted is a directive.

@@ -518,9 +518,9 @@ fn basic(fields: &ResourceFields<'_>, name: &str, is_template: bool) -> Vec<Basi
             place.scalar("a version, v17.2.* or v17.*", |text, _| VersionPattern::parse(text))
         };
         let versions = if is_template {
-            let places = entry.items("target_selectors").into_iter();
-            let of_item = |item: ResourceReader<'_>| entry.fields_at("target_selectors", &item.needed("{version}"));
-            places.filter_map(of_item).filter_map(|fields| pattern(fields.place("version"))).collect()
+            let items = entry.items("target_selectors").into_iter();
+            let items = items.filter_map(|item| entry.fields_at("target_selectors", &item.needed("{version}")));
+            items.filter_map(|fields| pattern(fields.place("version"))).collect()
         } else {
             pattern(entry.place("version")).into_iter().collect()
         };

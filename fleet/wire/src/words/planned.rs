@@ -1,7 +1,7 @@
 //! A plan of a version directive, for people.
 
 use fleet_engine::planned::{Planned, PlannedEntry, PlannedMove, PlannedNone};
-use fleet_engine::selection::Misfit;
+use fleet_engine::reason::Misfit;
 
 use crate::api::PlanView;
 use crate::lenient::word;
