@@ -257,11 +257,10 @@ impl Desk<'_> {
 
     /// The resources whose mode is not enabled: the lowest counts, so all of them.
     fn modes(&self) -> Advice {
-        if self.rollout.directive.is_some() {
-            return self.edit_versions();
-        }
         let mut kinds = self.resources.kinds_below_enabled();
-        if self.state.target.as_ref().is_some_and(|target| target.mode != Mode::Enabled) {
+        if self.rollout.directive.is_none()
+            && self.state.target.as_ref().is_some_and(|target| target.mode != Mode::Enabled)
+        {
             kinds.push(Kind::Version);
         }
         Advice::Edit(kinds.into_iter().map(|kind| kind.as_str().to_owned()).collect())

@@ -338,7 +338,9 @@ impl ResourceSet {
         let rolling = self.version_control().rolling_install;
         let of_before = state.target.as_ref().map(|target| if is_known { &target.start } else { &target.target });
         let start = state.last_done.as_ref().filter(|_| !is_known).or(of_before).unwrap_or(&newest).clone();
-        state.target = Some(RolloutTarget { start, target: newest, schedule: Schedule::Regular, mode: Mode::Enabled });
+        // Whoever suspended a configuration stopped everything, whatever rules since.
+        let mode = self.policies().into_iter().map(|(_, policy)| policy.mode).min().unwrap_or(Mode::Enabled);
+        state.target = Some(RolloutTarget { start, target: newest, schedule: Schedule::Regular, mode });
         (state.blocks, state.blocked) = (self.blocks(), None);
         state.policy = Some(directive.policy(&rolling));
         state.rules = self.target_rules();

@@ -29,6 +29,7 @@ fn answer(code: &str) -> Value {
         "group": "staging", "reason": "year end", "role": "sre", "answer": "wait", "error": "unhealthy", "rule": "failed_threshold",
         "done": 1, "chosen": 2, "wanted": 3, "in_flight": 5, "cap": 5, "updated": 7, "granted": 8, "allowed": 9, "count": 3,
         "of": 18, "failed": 6, "present": 4, "initial": 10, "excluded": 1, "since": "2026-01-05T12:00:00Z", "until": null,
+        "targets": [], "installers": [],
     });
     why["code"] = code.into();
     why["hosts"] = if code == "no_reports" { json!(7) } else { json!([]) };
