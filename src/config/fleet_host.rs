@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use protocol::dry_run::DryRunResult;
 use protocol::report::{Change, Wanted};
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,8 @@ pub(crate) struct FleetHost {
     pub failed: Vec<Told>,
     /// What the programs printed that make labels: a text of `run::fleet::commands`.
     pub printed: String,
+    /// What came of the last dry run of a plan.
+    pub dry_run: Option<DryRunResult>,
 }
 
 /// 32 random bytes, in hex. Its debug form shows none of it.
@@ -69,6 +72,8 @@ pub(crate) struct Server {
     pub hold: Option<Timestamp>,
     /// The change that was in the last report that it took.
     pub said: Option<Change>,
+    /// The same of a dry run.
+    pub said_dry_run: Option<DryRunResult>,
 }
 
 /// The highest number of a rollout.

@@ -149,6 +149,11 @@ impl InstallerOrder {
             .map_err(|error| ParseError::new(Kind::Answer, format!("fleet.installer: {error}")))
     }
 
+    /// The updater installs, as its settings say.
+    pub fn usual() -> Self {
+        Self { kind: Installer::Update.to_string(), ..Self::default() }
+    }
+
     /// What installs; `None`: a kind, or a name, that this program does not know.
     pub fn installer(&self) -> Option<Installer> {
         let text = if self.name.is_empty() { self.kind.clone() } else { format!("{}/{}", self.kind, self.name) };

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use error::{Code, Error, Result};
 use http_client::{Cancelled, Client, Request, said};
 use protocol::ParseError;
+use protocol::dry_run::DryRunOrder;
 use protocol::find::{Digests, Directive, PATHS, Question};
 use protocol::installer::InstallerOrder;
 use protocol::reason::Told;
@@ -31,6 +32,8 @@ pub struct Found {
     pub installer: Option<Result<InstallerOrder>>,
     /// What the answer says of the version besides (`fleet.attributes`): texts.
     pub attributes: BTreeMap<String, String>,
+    /// What it asks this host to try (`fleet.dry_run`).
+    pub dry_run: Option<DryRunOrder>,
 }
 
 /// Where `proxy` is asked: `https://HOST:PORT`.
@@ -74,7 +77,8 @@ pub fn find(
                     let (fleet, told) = (Rollout::parse(&answer.body), Told::parse(&answer.body));
                     let installer = InstallerOrder::parse(&answer.body).map_err(unclear).transpose();
                     let attributes = attributes(&answer.body);
-                    return Ok(Found { directive, fleet, told, digests, installer, attributes });
+                    let dry_run = DryRunOrder::parse(&answer.body);
+                    return Ok(Found { directive, fleet, told, digests, installer, attributes, dry_run });
                 }
                 Err(_) => refused.push(told(&format!(", but the body is not JSON: {:?}", excerpt(&answer.body)))),
             },

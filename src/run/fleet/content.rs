@@ -54,6 +54,7 @@ pub(super) fn gather(context: &Context, updates: &Updates, talked: &Talked, host
         pinned: spec.pinned,
         recovery_pending: context.is_interrupted(),
         last,
+        dry_run: talked.kept.dry_run.clone(),
     }
 }
 
