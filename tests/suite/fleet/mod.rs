@@ -3,6 +3,7 @@
 
 mod attempts;
 mod crowd;
+mod directed;
 mod front;
 mod identity;
 mod migration;
