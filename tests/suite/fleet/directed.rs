@@ -125,3 +125,73 @@ fn r17_a_dry_run_finds_problems_early() {
     drive(&hosts[..2], "both run it", || hosts[..2].iter().all(|host| host.version() == "2.0.0"));
     assert_eq!(whole::link(&pinned.cell).as_deref(), Some("1.0.0"));
 }
+
+/// What everybody gets, but for `bad`, whose version dies at once. Whoever writes it anew says how long it is good.
+fn newest(stale_after: usize) -> String {
+    format!(
+        "kind: version-directive\nspec:\n  stale_after: 2100-01-01T00:00:{stale_after:02}Z\n  directives:\n  \
+         - {{name: bad, selectors: [{{group: bad}}], targets: [{{version: 3.3.0}}], max_in_flight: 50%, jitter_seconds: 0}}\n  \
+         - {{name: all, selectors: [{{labels: {{'*': '*'}}}}], targets: [{{version: 3.2.1}}, {{version: 2.4.0}}], jitter_seconds: 0, \
+         max_in_flight: 100%}}\n"
+    )
+}
+
+#[test]
+fn r29_r48_one_directive_leads_by_stepping_stones_and_a_halted_entry_stays_so_however_often_it_is_written() {
+    if !suite::can() {
+        return;
+    }
+    let fleet = Fleet::start(&[]);
+    for (version, schema) in [("1.9.0", 1), ("2.4.0", 2), ("3.2.0", 3), ("3.2.1", 3)] {
+        fleet.cluster.publish(&Archive::simple(version).schema(schema));
+    }
+    fleet.cluster.publish(&Archive::simple("3.3.0").schema(3).behaviour("exit-at-once"));
+    fleet.write("kind: version-control-config\nspec: {rolling_install: {rate: 100%/h, fault_limit: 0}}\n");
+    let begun = ["1.9.0", "2.4.0", "3.2.0", "3.2.0", "3.2.0"];
+    let groups = ["old", "mid", "new", "bad", "bad"];
+    let entries = [0, 1, 2, 3].map(|at| (groups[at], begun[at], format!("{{version: {}}}", begun[at])));
+    fleet.write(&directive(&entries.each_ref().map(|(group, start, target)| (*group, *start, target.as_str()))));
+    let hosts = Member::bare(&fleet, groups.into_iter());
+    hosts.iter().for_each(|host| host.join(&fleet));
+    assert_eq!(hosts.iter().map(Member::version).collect::<Vec<_>>(), begun);
+    let known = |host: &Member, key: &str| fleet.known(&host.uuid)[key].as_str().unwrap_or_default().to_owned();
+    let have =
+        |versions: [&str; 5]| hosts.iter().zip(versions).all(|(host, version)| known(host, "version") == version);
+    drive(&hosts, "all have reported", || have(begun));
+
+    let (ways, written) = (std::cell::RefCell::new(vec![Vec::new(); hosts.len()]), std::cell::Cell::new(0));
+    let write = || {
+        written.set(written.get() + 1);
+        fleet.write(&newest(written.get()));
+    };
+    let note = || {
+        for (host, way) in hosts.iter().zip(ways.borrow_mut().iter_mut()) {
+            way.push(host.version());
+            way.dedup();
+        }
+    };
+    note();
+    write();
+    drive(&hosts, "all but the bad ones arrive", || {
+        note();
+        write();
+        fleet.state("bad") == "halted" && have(["3.2.1", "3.2.1", "3.2.1", "3.2.0", "3.2.0"])
+    });
+    let told = |group: &Value| (group["state"].clone(), group["attempt"].clone(), group["failed_count"].clone());
+    let halted = told(&fleet.group("bad"));
+    assert_eq!((&halted.0, &halted.2), (&json!("halted"), &json!(1)), "{:#}", fleet.group("bad"));
+    for _ in 0..6 {
+        write();
+        hosts.iter().for_each(|host| drop(host.cell.run("update").unwrap()));
+        note();
+        assert_eq!(told(&fleet.group("bad")), halted, "no write ends a stop");
+    }
+    let arrived = [&["1.9.0", "2.4.0", "3.2.1"][..], &["2.4.0", "3.2.1"], &["3.2.0", "3.2.1"], &["3.2.0"], &["3.2.0"]];
+    assert_eq!(*ways.borrow(), arrived, "by its stepping stone, and nobody else by 3.3.0");
+    let tried = |host: &&Member| host.cell.path("/var/lib/teleport/versions/3.3.0").exists();
+    assert_eq!(hosts.iter().filter(tried).count(), 1, "one host has met 3.3.0");
+    hosts.iter().zip(["3.2.1", "3.2.1", "3.2.1", "3.2.0", "3.2.0"]).for_each(|(host, version)| {
+        whole::check(&host.cell, Some(version), true).unwrap_or_else(|violation| panic!("{}: {violation}", host.uuid));
+    });
+    assert!(written.get() >= 8);
+}

@@ -4,6 +4,7 @@
 mod attempts;
 mod crowd;
 mod directed;
+mod dry_run;
 mod front;
 mod identity;
 mod migration;
