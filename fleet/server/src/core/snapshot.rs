@@ -378,10 +378,14 @@ impl Snapshot {
         self.dry_runs.store(orders.map(Arc::new));
     }
 
-    /// What this host is to try; `None`: nothing, as where the store has not confirmed of late what is answered.
-    pub(crate) fn dry_run(&self, host: Option<HostId>) -> Option<DryRunOrder> {
-        let orders = self.dry_runs.load();
-        orders.as_ref()?.of(host?).filter(|_| self.is_good()).cloned()
+    /// What the host is to try that asks; `None`: nothing, as where the store has not confirmed of late what is answered. A plan is
+    /// nobody else's: the question must be signed by the host's key.
+    pub(crate) fn dry_run(&self, question: &Question, signed: Option<&SignedQuestion>) -> Option<DryRunOrder> {
+        let (orders, hosts) = (self.dry_runs.load(), self.hosts.load());
+        let host = question.host?;
+        let order = orders.as_ref()?.of(host).filter(|_| self.is_good())?;
+        let key = hosts.get(host)?.key.load(Ordering::Relaxed);
+        is_by(question, signed?, key).then(|| order.clone())
     }
 
     /// The core does not know any more what it heard last: the next question of each host tells it.

@@ -72,7 +72,7 @@ fn answer(
     };
     let public = snapshot.public();
     // Who only looks tries nothing.
-    let dry_run = if is_dry_run { None } else { snapshot.dry_run(question.host) };
+    let dry_run = if is_dry_run { None } else { snapshot.dry_run(&question, signed.as_ref()) };
     let digests = public.catalogue.digests(&answer.version);
     HttpReply(find::reply(form, &answer, &public.cluster, digests, dry_run.as_ref()))
 }
