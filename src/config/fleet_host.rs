@@ -4,7 +4,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use protocol::dry_run::DryRunResult;
 use protocol::report::{Change, Wanted};
 use serde::{Deserialize, Serialize};
 
@@ -41,8 +40,8 @@ pub(crate) struct FleetHost {
     pub failed: Vec<Told>,
     /// What the programs printed that make labels: a text of `run::fleet::commands`.
     pub printed: String,
-    /// What came of the last dry run of a plan.
-    pub dry_run: Option<DryRunResult>,
+    /// The last dry run: the plan and, after a blank, what came of it.
+    pub dry_run: Option<String>,
 }
 
 /// 32 random bytes, in hex. Its debug form shows none of it.
@@ -73,7 +72,7 @@ pub(crate) struct Server {
     /// The change that was in the last report that it took.
     pub said: Option<Change>,
     /// The same of a dry run.
-    pub said_dry_run: Option<DryRunResult>,
+    pub said_dry_run: Option<String>,
 }
 
 /// The highest number of a rollout.

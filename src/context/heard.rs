@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-use protocol::dry_run::{DryRunOrder, DryRunResult};
+use protocol::dry_run::DryRunOrder;
 use protocol::report::Rollout;
 use protocol::{Edition, Version};
 
@@ -31,7 +31,7 @@ pub(crate) struct Talk {
     /// The highest number that a question was signed with.
     pub number: Cell<u64>,
     /// What came of the dry run that this run made.
-    pub dry_run: RefCell<Option<DryRunResult>>,
+    pub dry_run: RefCell<Option<String>>,
 }
 
 /// An answer to the find question.

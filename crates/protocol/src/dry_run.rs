@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::Version;
-use crate::installer::InstallerOrder;
+use crate::installer::{InstallerOrder, attributes};
 
 /// What a host reports whose dry run found nothing wrong, in place of the code of an error.
 pub const PREPARED: &str = "prepared";
@@ -31,15 +32,15 @@ pub struct DryRunOrder {
 impl DryRunOrder {
     /// Reads `fleet.dry_run` of a find answer; `None`: there is none, or it is not understood.
     pub fn parse(body: &[u8]) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Fleet {
-            dry_run: Option<DryRunOrder>,
-        }
-        #[derive(Deserialize)]
-        struct Answer {
-            fleet: Fleet,
-        }
-        serde_json::from_slice::<Answer>(body).ok()?.fleet.dry_run
+        // Not by serde's code for this type, which is larger in the updater than all else of dry runs.
+        let answer: Value = serde_json::from_slice(body).ok()?;
+        let order = &answer["fleet"]["dry_run"];
+        Some(Self {
+            plan: order["plan"].as_str()?.to_owned(),
+            version: order["version"].as_str()?.parse().ok()?,
+            installer: InstallerOrder::read(order.get("installer").cloned()).ok()?,
+            attributes: attributes(&order["attributes"]),
+        })
     }
 }
 
@@ -54,6 +55,12 @@ pub struct DryRunResult {
 }
 
 impl DryRunResult {
+    /// Of a text of both, with a blank between.
+    pub fn of(text: &str) -> Option<Self> {
+        let (plan, code) = text.split_once(' ')?;
+        Some(Self { plan: plan.to_owned(), code: code.to_owned() })
+    }
+
     /// Whether the code may be one: letters `a-z`, digits and `_`, at most 64.
     pub fn has_code(&self) -> bool {
         let is_usual = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';

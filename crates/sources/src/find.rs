@@ -8,7 +8,7 @@ use http_client::{Cancelled, Client, Request, said};
 use protocol::ParseError;
 use protocol::dry_run::DryRunOrder;
 use protocol::find::{Digests, Directive, PATHS, Question};
-use protocol::installer::InstallerOrder;
+use protocol::installer::{self, InstallerOrder};
 use protocol::reason::Told;
 use protocol::report::{QUESTION_HEADER, Rollout};
 
@@ -94,11 +94,10 @@ fn unclear(error: ParseError) -> Error {
     Error { code: Code::InstallerRefused, ..Error::from(error).during("the order how to install cannot be understood") }
 }
 
-/// `fleet.attributes`; what is no text is left out.
+/// `fleet.attributes`.
 fn attributes(body: &[u8]) -> BTreeMap<String, String> {
     let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    let pairs = answer["fleet"]["attributes"].as_object().into_iter().flatten();
-    pairs.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+    installer::attributes(&answer["fleet"]["attributes"])
 }
 
 /// What says why it refuses is a server of ours.

@@ -1,7 +1,7 @@
 //! A dry run for a rollout server's plan (DIRECTIVES §3): all that comes before a switch, and nothing of it stays. It changes no
 //! settings, counts as no attempt, and fails no run.
 
-use protocol::dry_run::{DryRunOrder, DryRunResult, PREPARED};
+use protocol::dry_run::{DryRunOrder, PREPARED};
 use protocol::find::Directive;
 use protocol::installer::InstallerOrder;
 
@@ -33,7 +33,7 @@ pub(crate) fn dry_run(context: &mut Context) {
             error.code.as_str()
         }
     };
-    *context.talk.dry_run.borrow_mut() = Some(DryRunResult { plan: plan.clone(), code: code.to_owned() });
+    *context.talk.dry_run.borrow_mut() = Some(format!("{plan} {code}"));
 }
 
 /// Whether this host has not done it yet, and is at work with nothing else.

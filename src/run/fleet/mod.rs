@@ -144,7 +144,7 @@ pub(crate) fn is_new_attempt(context: &Context) -> bool {
 /// Whether this host has done the dry run of this plan.
 pub(crate) fn has_tried(context: &Context, plan: &str) -> bool {
     let talked = Talked::open(context).ok().flatten();
-    talked.and_then(|talked| talked.kept.dry_run).is_some_and(|done| done.plan == plan)
+    talked.and_then(|talked| talked.kept.dry_run).is_some_and(|done| done.starts_with(plan))
 }
 
 /// What `status` says of the last report; `None` where this user may not know.
