@@ -47,13 +47,13 @@ pub const WORDS: [(&str, &str, &str); 43] = [
     ("timed_out", "its update took too long", ""),
     ("unassigned", "it belongs to no group", ""),
     ("version_blocked", "the start version is blocked by its fleet_release{}", ""),
+    ("store_unavailable", "the server does not reach its store: until it does, no host is allowed to update", ""),
     ("no_target", "no target of its entry fits this host{}", ""),
     ("no_installer", "no installer of its entry may act on this host{}", ""),
     ("recommended", "its entry recommends a version, and installs nothing", ""),
     ("directive_disabled", "the version-directive is disabled", ""),
     ("not_before", "the version-directive lets nobody go yet", ""),
     ("directive_over", "the version-directive lets nobody go any more", ""),
-    ("store_unavailable", "the server does not reach its store: until it does, no host is allowed to update", ""),
 ];
 
 /// The words of `code`, with `details` in their place; `None`: names and numbers are not known. Empty for a code that is none.

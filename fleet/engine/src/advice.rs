@@ -161,9 +161,11 @@ impl Desk<'_> {
             Why::RolledBack if self.state.holds.has(&group.policy.name) || self.state.blocked.is_some() => {
                 Some(self.end_of_halt(group))
             }
-            Why::RolledBack if self.rollout.strategy == Strategy::TimeBased => Some(edit(Kind::Version)),
+            Why::RolledBack if self.rollout.strategy == Strategy::TimeBased => Some(self.edit_versions()),
             Why::RolledBack => self.start(group, false),
-            Why::VersionBlocked { .. } => Some(edit(Kind::Version)),
+            Why::VersionBlocked { .. } | Why::DirectiveDisabled | Why::NotBefore | Why::DirectiveOver => {
+                Some(self.edit_versions())
+            }
             _ => None,
         }
     }
@@ -186,10 +188,17 @@ impl Desk<'_> {
             Why::FailedHere { .. } | Why::TimedOut if answer.update => Some(Advice::Agent(OnAgent::UpdateNow)),
             Why::Unassigned => (!rollout.groups.is_empty()).then_some(Advice::Host(OnHost::Assign)),
             Why::Disabled | Why::Suspended => Some(self.modes()),
-            Why::VersionBlocked { .. } => Some(edit(Kind::Version)),
+            Why::VersionBlocked { .. } | Why::NoTarget { .. } | Why::NoInstaller { .. } | Why::Recommended => {
+                Some(self.edit_versions())
+            }
             Why::Halted { .. } if index.is_none() => self.end_of_halt_elsewhere(),
             _ => of_its_group(),
         }
+    }
+
+    /// What names the versions.
+    fn edit_versions(&self) -> Advice {
+        edit(if self.rollout.directive.is_some() { Kind::Directive } else { Kind::Version })
     }
 
     /// Starts a group that has not begun; where a person must agree, that comes first.
@@ -222,7 +231,8 @@ impl Desk<'_> {
         let run = self.state.end_of_hold(Some(group.policy.name.as_str()).filter(|_| is_named && !is_by_all));
         match &group.reason.why {
             Why::Halted { rule, error, .. } => {
-                end_of_halt(&group.policy.name, *rule, error.as_deref(), self.rollout.goes_back(), run)
+                let back = self.rollout.goes_back();
+                end_of_halt(&group.policy.name, (*rule, error.as_deref()), back, self.edit_versions(), run)
             }
             _ => Advice::Command(run),
         }
@@ -247,6 +257,9 @@ impl Desk<'_> {
 
     /// The resources whose mode is not enabled: the lowest counts, so all of them.
     fn modes(&self) -> Advice {
+        if self.rollout.directive.is_some() {
+            return self.edit_versions();
+        }
         let mut kinds = self.resources.kinds_below_enabled();
         if self.state.target.as_ref().is_some_and(|target| target.mode != Mode::Enabled) {
             kinds.push(Kind::Version);
@@ -259,18 +272,27 @@ impl Desk<'_> {
         let policy = self.state.policy.as_ref()?;
         let (groups, _) = policy.groups(self.rollout.schedule);
         let is_there = groups.iter().any(|wanted| wanted.name == group.policy.name);
+        if self.rollout.directive.is_some() {
+            return Some(self.edit_versions()).filter(|_| is_there);
+        }
         self.resources.kind_of_groups().filter(|_| is_there).map(edit)
     }
 }
 
-/// What ends a halt of `group` by `rule`; `back`: its hosts can be sent back. `run` ends it with the same version, which comes last
+/// What ends a halt of `group` by `rule`; `back`: its hosts can be sent back; `edit` names another version. `run` ends it with the same version, which comes last
 /// where hosts did not bear that one, and not at all where their commonest `error` can only be the release's.
-pub fn end_of_halt(group: &str, rule: HaltRule, error: Option<&str>, back: bool, run: Command) -> Advice {
+pub fn end_of_halt(
+    group: &str,
+    (rule, error): (HaltRule, Option<&str>),
+    back: bool,
+    edit: Advice,
+    run: Command,
+) -> Advice {
     let is_late = rule == HaltRule::TimeoutThreshold;
     if !rule.is_by_hosts() {
         return Advice::Command(run);
     }
-    let mut steps = vec![Advice::Look { group: group.to_owned(), timed_out: is_late }, edit(Kind::Version)];
+    let mut steps = vec![Advice::Look { group: group.to_owned(), timed_out: is_late }, edit];
     if back {
         let groups = vec![group.to_owned()];
         steps.push(Advice::Command(Command::Rollback { groups, all_started: false, at_once: false }));

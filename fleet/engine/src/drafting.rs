@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use protocol::{Arch, Edition, Revision, Version};
 use serde_json::{Value, json};
 
-use crate::policy::{GroupPolicy, Selector};
+use crate::policy::GroupPolicy;
 use crate::resource::BasicDirective;
 
 /// A build of a version, as its archive's name says it.
@@ -95,16 +95,18 @@ pub fn draft(
 }
 
 fn entry(builds: &[ReleaseBuild], basic: &BasicDirective) -> Option<Value> {
-    let is_wanted = |build: &&ReleaseBuild| match &basic.version {
-        Some(pattern) => pattern.takes(&build.version),
-        None => !build.version.is_prerelease(),
-    };
     let mut newest: BTreeMap<u64, &Version> = BTreeMap::new();
-    for build in builds.iter().filter(is_wanted) {
-        let major = if basic.version.is_some() { 0 } else { build.version.major() };
-        let known = newest.entry(major).or_insert(&build.version);
-        if known.precedes(&build.version) {
-            *known = &build.version;
+    for version in builds.iter().map(|build| &build.version) {
+        // Of each pattern, or without one of each major.
+        let places: Vec<u64> = match basic.versions.as_slice() {
+            [] => (!version.is_prerelease()).then(|| version.major()).into_iter().collect(),
+            patterns => (0..).zip(patterns).filter(|(_, pattern)| pattern.takes(version)).map(|(at, _)| at).collect(),
+        };
+        for place in places {
+            let known = newest.entry(place).or_insert(version);
+            if known.precedes(version) {
+                *known = version;
+            }
         }
     }
     let versions: BTreeSet<&Version> = newest.into_values().collect();
@@ -117,12 +119,59 @@ fn entry(builds: &[ReleaseBuild], basic: &BasicDirective) -> Option<Value> {
         return None;
     }
     let installer = json!({ "kind": basic.installer.kind(), "name": basic.installer.name() });
-    Some(
-        json!({ "name": basic.name, "selectors": [selector(&basic.selector)], "targets": targets, "installers": [installer] }),
-    )
+    Some(json!({ "name": basic.name, "selectors": basic.selectors, "targets": targets, "installers": [installer] }))
 }
 
-/// As a selector is written: what it does not say is absent.
-fn selector(selector: &Selector) -> Value {
-    serde_json::to_value(selector).unwrap_or_default()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::{Resource, read_json};
+
+    fn builds(names: &[&str]) -> Vec<ReleaseBuild> {
+        names.iter().filter_map(|name| ReleaseBuild::of(name, 7, &"ab".repeat(32), &Value::Null)).collect()
+    }
+
+    fn drafted(names: &[&str], spec: Value) -> Value {
+        let mut whole = json!({ "url": "https://tuf.example.com", "root": "{\"signed\":{\"_type\":\"root\"}}" });
+        whole["directives"] = spec;
+        let document =
+            json!({ "kind": "version-controller", "sub_kind": "tuf", "metadata": { "name": "x" }, "spec": whole });
+        let Ok(Resource::Controller(object)) = read_json(&document, 1) else { panic!("{document}") };
+        let spec = draft(&builds(names), &object.model.basic, "tuf/x", Timestamp::UNIX_EPOCH).unwrap();
+        // What is drafted is a directive.
+        read_json(&json!({ "kind": "version-directive", "spec": spec }), 1).unwrap();
+        spec
+    }
+
+    const NAMES: [&str; 7] = [
+        "teleport-v16.5.0-linux-amd64-bin.tar.gz",
+        "teleport-v17.1.0-linux-amd64-bin.tar.gz",
+        "teleport-v17.2.0-linux-amd64-bin.tar.gz",
+        "teleport-ent-v17.2.0-linux-arm64-fips-bin.tar.gz",
+        "teleport-v18.0.0-rc.1-linux-amd64-bin.tar.gz",
+        "teleport-v17.2.0-windows-amd64-bin.zip",
+        "other.txt",
+    ];
+
+    fn versions(spec: &Value) -> Vec<&str> {
+        let targets = spec["directives"][0]["targets"].as_array().unwrap();
+        targets.iter().map(|target| target["version"].as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn r9_a_host_stays_at_its_major_unless_an_entry_names_others() {
+        let spec = drafted(&NAMES, json!([]));
+        assert_eq!(versions(&spec), ["16.5.0", "17.2.0", "17.2.0"]);
+        let target = &spec["directives"][0]["targets"][2];
+        assert_eq!((&target["edition"], &target["arch"]), (&json!("enterprise-fips"), &json!("arm64")));
+        let entry = |targets: &[&str]| {
+            let targets: Vec<_> = targets.iter().map(|version| json!({ "version": version })).collect();
+            json!([{ "name": "a", "target_selectors": targets, "server_selectors": [{ "group": "a" }], "installer": "tuf" }])
+        };
+        let spec = drafted(&NAMES, entry(&["v17.1.*", "16.*"]));
+        assert_eq!(versions(&spec), ["16.5.0", "17.1.0"]);
+        assert_eq!(spec["directives"][0]["selectors"], json!([{ "group": "a" }]));
+        assert_eq!(versions(&drafted(&NAMES, entry(&["18.0.0-rc.1"]))), ["18.0.0-rc.1"], "where one is written");
+        assert_eq!(draft(&builds(&["other.txt"]), &[], "tuf/x", Timestamp::UNIX_EPOCH), None);
+    }
 }

@@ -4,10 +4,10 @@ pub use protocol::report::Outcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::choice::Choice;
 use crate::moment::Moment;
 use crate::names::Name;
 use crate::said::Said;
-use crate::selection::Choice;
 
 /// A host's UUID as a number.
 pub type HostId = u128;

@@ -23,6 +23,7 @@ macro_rules! named {
 pub mod advice;
 pub mod answer;
 pub mod calendar;
+mod choice;
 pub mod command;
 pub mod counts;
 pub mod curve;

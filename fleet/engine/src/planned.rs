@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::fleet::Fleet;
 use crate::host::{GroupPlace, Host, NamedHost};
 use crate::names::Name;
-use crate::reason::Why;
+use crate::reason::{Misfit, Why};
 use crate::rollout::{Halt, Rollout};
 use crate::rollout_state::RolloutState;
-use crate::selection::{Choice, Misfit};
+use crate::selection::Choice;
 
 /// Cases that are decided once: hosts that say the same get the same.
 const MOST_CASES: usize = 65_536;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use protocol::Version;
 use protocol::installer::Installer;
 use schemars::JsonSchema;
@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use crate::calendar::{Blackout, Days, WindowOpening, Zone};
 use crate::labels::Expression;
 use crate::percent::Percent;
-use crate::selection::DirectiveTerms;
 
 /// Whether hosts are updated. The lower of two rules: disabled, then suspended, then enabled (Managed Updates v2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default, JsonSchema)]
@@ -172,6 +171,20 @@ pub struct UngroupedWindow {
     pub opening: WindowOpening,
     /// Jitter, seconds, at most 60.
     pub jitter: u32,
+}
+
+/// When a directive lets hosts go at all.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DirectiveTerms {
+    /// It is disabled.
+    #[serde(default)]
+    pub disabled: bool,
+    /// Nobody is told before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
+    /// Nobody is told from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_after: Option<Timestamp>,
 }
 
 /// A group of hosts.

@@ -1,11 +1,12 @@
 //! Why a group or a host waits: values with a stable code, not sentences (FLEET §6).
 
+use std::fmt;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::host::NamedHost;
-use crate::selection::Misfit;
 
 /// Who can change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -17,6 +18,21 @@ pub enum Who {
     Time,
     /// The hosts, by what they report.
     Hosts,
+}
+
+/// Why a target does not fit a host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Misfit {
+    /// The target's version, or the installer.
+    pub of: String,
+    /// Why, a clause.
+    pub why: String,
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.of, self.why)
+    }
 }
 
 named! { code[&] self:

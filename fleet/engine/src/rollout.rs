@@ -17,9 +17,9 @@ use crate::membership::{Membership, MembershipFacts, Rule};
 use crate::moment::Moment;
 use crate::names::NameTable;
 use crate::order;
-use crate::policy::{GroupPolicy, Mode, Schedule, Selector, Strategy, Unassigned, Ungrouped};
+use crate::policy::{DirectiveTerms, GroupPolicy, Mode, Schedule, Selector, Strategy, Unassigned, Ungrouped};
 use crate::reason::{HaltRule, WaitReason, Why};
-use crate::selection::{Choice, Chooser, DirectiveTerms, TargetRules};
+use crate::selection::{Choice, Chooser, TargetRules};
 
 named! { name[] self:
 /// State of a group, and of a rollout (Managed Updates v2, and `halted`).
@@ -314,6 +314,18 @@ pub struct Rollout {
     pub clock: ListeningClock,
 }
 
+/// Why a directive lets nobody go at `now`, and until when.
+fn stop_of(terms: &DirectiveTerms, now: Timestamp) -> Option<(Why, Option<Timestamp>)> {
+    if terms.disabled {
+        return Some((Why::DirectiveDisabled, None));
+    }
+    if terms.not_after.is_some_and(|end| end <= now) {
+        return Some((Why::DirectiveOver, None));
+    }
+    let start = terms.not_before.filter(|start| *start > now)?;
+    Some((Why::NotBefore, Some(start)))
+}
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -360,7 +372,7 @@ impl Rollout {
         match self.mode {
             Mode::Disabled => Some((Why::Disabled, None)),
             Mode::Suspended => Some((Why::Suspended, None)),
-            Mode::Enabled => self.directive.as_ref()?.stop(now),
+            Mode::Enabled => stop_of(self.directive.as_ref()?, now),
         }
     }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use protocol::report::code::SENDS_NOBODY_BACK;
 use serde::{Deserialize, Serialize};
 
+use crate::choice::Choice;
 use crate::counts::Tally;
 use crate::host::{Host, HostFailure, Last, Mark, Outcome};
 use crate::listening::{Listening, heard_every};
@@ -11,7 +12,6 @@ use crate::moment::Moment;
 use crate::names::Name;
 use crate::policy::GroupPolicy;
 use crate::rollout::{Cursor, FormerCourse, GroupStatus, State};
-use crate::selection::Choice;
 
 named! { name[] self:
 /// A host's state in a rollout; the first that holds (FLEET §3).

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::clock;
 use crate::core::{Actor, Core, directives};
-use crate::signing;
+use crate::outbound;
 use crate::tuf_site::ControllerFaults;
 
 /// Between two looks for controllers that are due.
@@ -73,7 +73,7 @@ async fn ask(core: &Core, name: &str, controller: Controller, basic: Vec<BasicDi
 
 /// The builds that are listed, and until when that is good. May wait for the network.
 fn listed(controller: &Controller, now: Timestamp) -> Result<(Vec<ReleaseBuild>, Timestamp), String> {
-    let client = signing::client_for(&controller.url)?;
+    let client = outbound::client_for(&controller.url)?;
     let (files, end) =
         fleet_tuf::listed(&controller.url, &controller.root, &client, now).map_err(|error| error.to_string())?;
     let build = |(name, (file, custom)): (&String, &(tuf::TargetFile, serde_json::Value))| {

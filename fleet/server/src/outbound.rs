@@ -4,9 +4,12 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http_client::{Client, HttpSettings};
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
+/// How the server calls itself.
+pub(crate) const USER_AGENT: &str = concat!("teleport-fleet/", env!("CARGO_PKG_VERSION"));
 /// For a whole question (RFD 0109's proxies wait as long).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -76,4 +79,15 @@ impl Outbound {
         });
         asked.await.unwrap_or_else(|error| Err(error.to_string()))
     }
+}
+/// A client for what the server itself asks at `url`, by the environment's proxies: https, or this host's own http, as resources may
+/// name no other.
+///
+/// # Errors
+/// A proxy's address is none.
+pub(crate) fn client_for(url: &str) -> Result<Client, String> {
+    let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
+    let insecure = url.starts_with("http://");
+    let settings = HttpSettings { insecure, ..HttpSettings::from_env(USER_AGENT, &variable) };
+    Client::new(&settings).map_err(|error| error.to_string())
 }

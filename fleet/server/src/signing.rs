@@ -13,10 +13,9 @@ use serde_json::json;
 
 use crate::clock;
 use crate::fault::UsageFault;
+use crate::outbound;
 use crate::terminal;
 
-/// What servers see.
-const USER_AGENT: &str = concat!("teleport-fleet/", env!("CARGO_PKG_VERSION"));
 /// Most bytes of a file of certificates.
 const MAX_PEM: u64 = 1 << 20;
 
@@ -86,21 +85,9 @@ pub(crate) fn mirror(order: &MirrorOrder, global: &GlobalArgs) -> Result<ExitCod
     if is_whole { told } else { Ok(ExitCode::FAILURE) }
 }
 
-/// A client for what the server itself asks at `url`, by the environment's proxies: https, or this host's own http, as resources may
-/// name no other.
-///
-/// # Errors
-/// A proxy's address is none.
-pub(crate) fn client_for(url: &str) -> Result<Client, String> {
-    let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
-    let insecure = url.starts_with("http://");
-    let settings = HttpSettings { insecure, ..HttpSettings::from_env(USER_AGENT, &variable) };
-    Client::new(&settings).map_err(|error| error.to_string())
-}
-
 fn client(global: &GlobalArgs) -> error::Result<Client> {
     let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
-    let mut settings = HttpSettings::from_env(USER_AGENT, &variable);
+    let mut settings = HttpSettings::from_env(outbound::USER_AGENT, &variable);
     if let Some(file) = &global.ca_file {
         let refused = |error| error::Error::new(Code::Usage, format!("--ca-file: {error}"));
         (settings.ca_pem, settings.ca_place) = (Some(read_text(file, MAX_PEM).map_err(refused)?), "--ca-file");

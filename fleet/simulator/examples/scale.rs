@@ -1,4 +1,4 @@
-//! FLEET §11: what the engine costs with a million hosts. Prints milliseconds and bytes; `scale [HOSTS] [step|simulate|all] [END]`.
+//! FLEET §11: what the engine costs with a million hosts. Prints milliseconds and bytes; `scale [HOSTS] [step|directive|simulate|all] [END]`.
 //!
 //! `cargo run --profile server -p fleet-simulator --example scale`
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for measuring, which nobody installs")]
@@ -22,20 +22,22 @@ const NEW: &str = "17.2.1";
 fn main() {
     let mut words = std::env::args().skip(1);
     let Ok(hosts) = words.next().map_or(Ok(1_000_000), |word| word.parse::<usize>()) else {
-        eprintln!("usage: scale [HOSTS] [step|simulate|all] [END]");
+        eprintln!("usage: scale [HOSTS] [step|directive|simulate|all] [END]");
         std::process::exit(2);
     };
     let what = words.next().unwrap_or_default();
     let end = words.next().unwrap_or_else(|| "17:30:00".to_owned());
-    if what != "simulate" {
-        steps(hosts);
+    match what.as_str() {
+        "simulate" => {}
+        "directive" => steps(hosts, directive()),
+        _ => steps(hosts, book()),
     }
-    if what != "step" {
+    if !["step", "directive"].contains(&what.as_str()) {
         simulate(hosts, &end);
     }
 }
 
-fn steps(hosts: usize) {
+fn steps(hosts: usize, mut book: RolloutState) {
     let mut now: Timestamp = "2026-01-05T11:00:00Z".parse().unwrap();
     let before = resident();
     let mut fleet = Fleet::default();
@@ -45,7 +47,6 @@ fn steps(hosts: usize) {
     }
     say("hosts report for the first time", begin);
     println!("bytes a host: {}", (resident() - before) / hosts);
-    let mut book = book();
     let begin = Instant::now();
     book.step(&mut fleet, now);
     say("first step of a rollout: order and place all", begin);
@@ -117,7 +118,9 @@ fn book() -> RolloutState {
 
 /// Twenty sub-directives by label, with twenty targets each, of which the last fits.
 fn directive() -> RolloutState {
-    let targets: Vec<_> = (0..20).map(|number| json!({ "version": format!("{}.0.0", 36 - number) })).collect();
+    let targets: Vec<_> = (0..20)
+        .map(|number| json!({ "version": if number == 19 { NEW.to_owned() } else { format!("{}.0.0", 37 - number) } }))
+        .collect();
     let entry = |number: usize| {
         let selectors = json!([{ "labels": { "group": number.to_string() } }]);
         json!({ "name": format!("group-{number}"), "selectors": selectors, "targets": targets })

@@ -317,6 +317,14 @@ impl Fleet {
     pub(crate) fn versions(&self, rollout: &Rollout, group: &GroupStatus) -> GroupVersions {
         let name = |version: &Version| self.names.find(&version.to_string()).unwrap_or(Name::NONE);
         let arranged = self.arranged.as_ref().filter(|arranged| arranged.id == rollout.id);
+        // Names are looked up once, and not for each host.
+        if let Some(Arranged { of_groups, .. }) =
+            arranged.filter(|arranged| arranged.of_groups.len() == rollout.groups.len())
+            && let Some(index) = rollout.groups.iter().position(|known| std::ptr::eq(known, group))
+            && let Some(known) = of_groups.get(index)
+        {
+            return *known;
+        }
         let policy = &group.policy;
         let start = match (&policy.start, arranged) {
             (None, Some(arranged)) => arranged.start,
@@ -346,6 +354,8 @@ impl Fleet {
             0 => Vec::new(),
             _ => self.hosts.iter().enumerate().filter_map(|(at, host)| Some((at, was_told(host)?))).collect(),
         };
+        // What is known of the groups as they were says nothing of them as they are.
+        self.arranged = None;
         let [start, target] = [&rollout.start, &rollout.target].map(|version| self.names.keep(&version.to_string()));
         for version in rollout.versions_of_groups() {
             self.names.keep(&version.to_string());

@@ -14,8 +14,8 @@ use super::keys;
 use super::reader::ResourceReader;
 use super::{check, group};
 use crate::percent::Percent;
-use crate::policy::{GroupPolicy, Members, Mode, Policy, Rate, Selector, Strategy, Target, Unassigned};
-use crate::selection::{BUILD, DirectiveTerms, Script, attribute_of};
+use crate::policy::{DirectiveTerms, GroupPolicy, Members, Mode, Policy, Rate, Selector, Strategy, Target, Unassigned};
+use crate::selection::{BUILD, Script, attribute_of};
 
 /// Longest name of an attribute, bytes.
 const LONGEST_ATTRIBUTE: usize = 32;
@@ -150,10 +150,10 @@ impl Default for Promotion {
 pub struct BasicDirective {
     /// Its name.
     pub name: String,
-    /// `1.2.*`: which versions; `None`: the newest of each host's major.
-    pub version: Option<VersionPattern>,
-    /// Whom it takes.
-    pub selector: Selector,
+    /// `1.2.*`: which versions, the newest of each; none: the newest of each host's major.
+    pub versions: Vec<VersionPattern>,
+    /// Whom it takes; any that holds.
+    pub selectors: Vec<Selector>,
     /// What installs.
     pub installer: Installer,
 }
@@ -162,7 +162,8 @@ impl BasicDirective {
     /// Every host, at the newest of its major.
     pub fn everybody() -> Self {
         let selector = Selector { labels: [("*".to_owned(), "*".to_owned())].into(), ..Selector::default() };
-        Self { name: "default".to_owned(), version: None, selector, installer: Installer::Update }
+        let (name, installer) = ("default".to_owned(), Installer::Update);
+        Self { name, versions: Vec::new(), selectors: vec![selector], installer }
     }
 }
 
@@ -443,7 +444,7 @@ pub(super) fn control(spec: &ResourceReader<'_>) -> Option<VersionControl> {
         promotion,
         notify_from: notification.as_ref().and_then(|notification| notification.get("from")),
         alert_on: notification.map(|notification| words(&notification, "alert_on", "an event")).unwrap_or_default(),
-        basic: basic(&fields, "basic_directives"),
+        basic: basic(&fields, "basic_directives", false),
     })
 }
 
@@ -504,7 +505,8 @@ fn promotion(fields: &ResourceFields<'_>) -> Promotion {
     promotion
 }
 
-fn basic(fields: &ResourceFields<'_>, name: &str) -> Vec<BasicDirective> {
+/// Entries of `version-control-config`, or templates of a controller.
+fn basic(fields: &ResourceFields<'_>, name: &str, is_template: bool) -> Vec<BasicDirective> {
     let mut names = BTreeSet::new();
     let read = |item: ResourceReader<'_>| {
         let entry = fields.fields_at(name, &item.clone().needed("an entry"))?;
@@ -512,8 +514,16 @@ fn basic(fields: &ResourceFields<'_>, name: &str) -> Vec<BasicDirective> {
         if !names.insert(name.clone()) {
             item.at("name").refuse("is the name of another entry as well");
         }
-        let wanted = "a version, v17.2.* or v17.*";
-        let version = entry.place("version").scalar(wanted, |text, _| VersionPattern::parse(text));
+        let pattern = |place: ResourceReader<'_>| {
+            place.scalar("a version, v17.2.* or v17.*", |text, _| VersionPattern::parse(text))
+        };
+        let versions = if is_template {
+            let items = entry.items("target_selectors").into_iter();
+            let items = items.filter_map(|item| entry.fields_at("target_selectors", &item.needed("{version}")));
+            items.filter_map(|fields| pattern(fields.place("version"))).collect()
+        } else {
+            pattern(entry.place("version")).into_iter().collect()
+        };
         let installer: Option<String> = entry.get("installer");
         let installer = match installer.as_deref().map(str::parse) {
             None => Installer::Update,
@@ -523,10 +533,12 @@ fn basic(fields: &ResourceFields<'_>, name: &str) -> Vec<BasicDirective> {
                 Installer::Update
             }
         };
-        let place = entry.place("selector");
-        let selector = place.there().and_then(|place| selector_at(&entry, "selector", place));
-        let selector = selector.unwrap_or_else(|| BasicDirective::everybody().selector);
-        Some(BasicDirective { name, version, selector, installer })
+        let key = if is_template { "server_selectors" } else { "selector" };
+        let places = if is_template { entry.items(key) } else { vec![entry.place(key)] };
+        let places = places.iter().filter_map(ResourceReader::there);
+        let selectors: Vec<Selector> = places.filter_map(|place| selector_at(&entry, key, place)).collect();
+        let selectors = if selectors.is_empty() { BasicDirective::everybody().selectors } else { selectors };
+        Some(BasicDirective { name, versions, selectors, installer })
     };
     fields.items(name).into_iter().filter_map(read).collect()
 }
@@ -543,7 +555,7 @@ pub(super) fn controller(spec: &ResourceReader<'_>) -> Option<Controller> {
         url: fields.get("url")?,
         root: text,
         interval: fields.value("interval"),
-        basic: basic(&fields, "directives"),
+        basic: basic(&fields, "directives", true),
     })
 }
 

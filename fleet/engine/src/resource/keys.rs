@@ -386,7 +386,21 @@ CONTROLLER = "`version-controller`: `spec`" {
     /// how often it is asked
     interval: Minutes(5, 24 * 60), "`1h`";
     /// the entries of the directives that it drafts. Absent: those of `version-control-config`, else the newest of each host's major
-    directives: List("entries", MOST_GROUPS, &Mapping(&BASIC)), "`[]`";
+    directives: List("entries", MOST_GROUPS, &Mapping(&TEMPLATE)), "`[]`";
+}
+TEMPLATE = "`version-controller`: `spec.directives[]`" {
+    /// the entry's name
+    name: Name(""), "required: the entry's name";
+    /// which versions, the newest of each. Absent: the newest of each host's major
+    target_selectors: List("selectors", GroupPolicy::MOST_TARGETS, &Mapping(&TARGET_SELECTOR)), "`[]`";
+    /// whom it takes; any that holds. Absent: every host
+    server_selectors: List("selectors", GroupPolicy::MOST_SELECTORS, &Mapping(&SELECTOR)), "`[]`";
+    /// what installs
+    installer: Text("such as `tuf`"), "`update`";
+}
+TARGET_SELECTOR = "`version-controller`: `spec.directives[].target_selectors[]`" {
+    /// a version, or all of a major or minor
+    version: Text("such as `v17.2.*`"), "required: a version, v17.2.* or v17.*";
 }
 INSTALLER = "`installer`: `spec`" {
     /// whether it counts

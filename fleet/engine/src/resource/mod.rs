@@ -196,12 +196,15 @@ impl Resource {
         }
     }
 
-    /// The addresses that the server asks because of it: external checks, and channels elsewhere.
+    /// The addresses that the server asks because of it: external checks, channels elsewhere, repositories of controllers.
     pub fn asks(&self) -> Vec<&str> {
         if let Self::Channel(object) = self
             && let ChannelSource::Forward(url) = &object.model.source
         {
             return vec![url];
+        }
+        if let Self::Controller(object) = self {
+            return vec![&object.model.url];
         }
         let groups = self.policy().into_iter().flat_map(Policy::all_groups);
         groups.filter_map(|group| Some(group.gate.external.as_ref()?.url.as_str())).collect()

@@ -1,23 +1,19 @@
 //! Which target of its group a host gets, and what installs it there (DIRECTIVES §2). Pure: `f(host) -> (target, installer)`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use jiff::Timestamp;
 use protocol::Version;
 use protocol::installer::{Installer, InstallerOrder};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::choice::Choice;
 use crate::policy::{GroupPolicy, Target};
-use crate::reason::Why;
+use crate::reason::{Misfit, Why};
 
 /// Where a host's build stands among its labels: a host cannot have a label of this key, since control characters are no part of one.
 pub const BUILD: &str = "\u{1}";
 /// Most bytes of a part of a build.
 const MAX_PART: usize = 512;
-/// Installers that a group may name, and more: places of them in a [`Choice`].
-const INSTALLERS: u8 = 8;
 
 /// What a host says of its build, beside its labels. Parts that are not known are empty.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,37 +52,6 @@ impl<'a> Build<'a> {
         let text = installer.to_string();
         let known = if self.installers.is_empty() { "update" } else { self.installers };
         known.split(',').any(|known| known == text) || *installer == Installer::Notify
-    }
-}
-
-/// Which target and which installer of its group a host gets. One byte: a million hosts have one each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Choice(u8);
-
-impl Choice {
-    /// No target fits.
-    pub const NO_TARGET: Self = Self(254);
-    /// No installer of the group is enabled and known on the host.
-    pub const NO_INSTALLER: Self = Self(255);
-
-    fn of(target: usize, installer: usize) -> Self {
-        u8::try_from(target)
-            .map_or(Self::NO_TARGET, |target| Self(target * INSTALLERS + u8::try_from(installer).unwrap_or_default()))
-    }
-
-    /// Whether the host gets something.
-    pub fn is_some(self) -> bool {
-        self.0 < Self::NO_TARGET.0
-    }
-
-    /// The target's place in the list; `None`: none.
-    pub fn target(self) -> Option<usize> {
-        self.is_some().then_some(usize::from(self.0 / INSTALLERS))
-    }
-
-    /// The installer's place in its list; `None`: none.
-    pub fn installer(self) -> Option<usize> {
-        self.is_some().then_some(usize::from(self.0 % INSTALLERS))
     }
 }
 
@@ -161,15 +126,6 @@ pub(crate) fn bar<'a>(ways: &'a [ReleaseWay], version: &Version, target: &Versio
     }
     let required = &ways.iter().find(|way| way.version == *target)?.requires_from;
     (!required.is_empty() && !required.contains(version)).then_some(WayBar::From(required))
-}
-
-/// Why a target does not fit a host.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub struct Misfit {
-    /// The target's version, or the installer.
-    pub of: String,
-    /// Why, a clause.
-    pub why: String,
 }
 
 /// A host, as targets are chosen for it.
@@ -338,40 +294,6 @@ impl Target {
             None => text,
         };
         if protocol::installer::is_value(value) { value.to_owned() } else { String::new() }
-    }
-}
-
-/// When a directive lets hosts go at all.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct DirectiveTerms {
-    /// It is disabled.
-    #[serde(default)]
-    pub disabled: bool,
-    /// Nobody is told before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_before: Option<Timestamp>,
-    /// Nobody is told from then on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_after: Option<Timestamp>,
-}
-
-impl DirectiveTerms {
-    /// Why nobody is told at `now`, and until when.
-    pub(crate) fn stop(&self, now: Timestamp) -> Option<(Why, Option<Timestamp>)> {
-        if self.disabled {
-            return Some((Why::DirectiveDisabled, None));
-        }
-        if self.not_after.is_some_and(|end| end <= now) {
-            return Some((Why::DirectiveOver, None));
-        }
-        let start = self.not_before.filter(|start| *start > now)?;
-        Some((Why::NotBefore, Some(start)))
-    }
-}
-
-impl fmt::Display for Misfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.of, self.why)
     }
 }
 

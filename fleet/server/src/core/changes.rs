@@ -8,6 +8,7 @@ use fleet_engine::host::{GroupPlace, Host, HostId};
 use fleet_engine::names::Name;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
 use fleet_engine::rollout_state::RolloutState;
+use fleet_engine::selection::Choice;
 use fleet_engine::tally::TallyContext;
 use fleet_wire::answers::ids;
 use fleet_wire::api::{AuditEntry, Effects};
@@ -84,7 +85,7 @@ pub(super) fn records(before: &RolloutState, after: &RolloutState, at: Timestamp
             records.push(record(
                 action,
                 format!("group {}", group.policy.name),
-                of_group(group, is_everything(after, group), new.is_some_and(Rollout::goes_back)),
+                of_group(group, is_everything(after, group), new),
             ));
         }
     }
@@ -123,14 +124,18 @@ fn is_everything(rollouts: &RolloutState, group: &GroupStatus) -> bool {
     (rollouts.holds.all && is_of_hold && !rollouts.holds.groups.contains(name)) || !is_named
 }
 
-fn of_group(group: &GroupStatus, all: bool, back: bool) -> Value {
-    match &group.halt {
-        Some(halt) => json!({
+fn of_group(group: &GroupStatus, all: bool, rollout: Option<&Rollout>) -> Value {
+    let Some(halt) = &group.halt else { return json!({ "reason": group.last_update_reason }) };
+    let back = rollout.is_some_and(Rollout::goes_back);
+    let mut detail = json!({
             "rule": halt.rule, "count": halt.count, "of": halt.of, "error": halt.error, "sample": halt.sample, "hosts": halt.hosts,
             "all": all, "back": back,
-        }),
-        None => json!({ "reason": group.last_update_reason }),
+    });
+    // Another resource names its versions.
+    if rollout.is_some_and(|rollout| rollout.directive.is_some()) {
+        detail["directive"] = json!(true);
     }
+    detail
 }
 
 /// What every host is told: the version, where it is allowed to update. Versions are few, and each is there once.
@@ -172,14 +177,20 @@ pub(super) fn effects(before: &ToldVersions, rollouts: &RolloutState, fleet: &Fl
     let mut effects = Effects::default();
     let target = rollouts.target.as_ref().map(|target| &target.target);
     let group = |host: &Host| rollouts.rollout.as_ref().and_then(|rollout| rollout.group(host.place));
-    let mut above: HashMap<Name, bool> = HashMap::new();
+    let mut above: HashMap<(Name, GroupPlace, Choice), bool> = HashMap::new();
     let mut is_above_target = |host: &Host| {
         let has_part = !host.flags.pinned && !host.flags.disabled && !host.flags.is_held();
-        let is_later = |version: Version| target.is_some_and(|target| target.precedes(&version));
+        let is_later = |version: Version| {
+            let rollout = rollouts.rollout.as_ref();
+            // Its own: of a directive each host has another, or none.
+            let own = rollout.and_then(|rollout| rollout.target_of(rollout.group(host.place)?, host.choice));
+            own.is_some_and(|target| target.precedes(&version))
+        };
+        let case = (host.version, host.place, host.choice);
         has_part
             && host.place != GroupPlace::Nowhere
             && !group(host).is_some_and(|group| group.state == State::RolledBack || group.done_while_halted)
-            && *above.entry(host.version).or_insert_with(|| fleet.names.text(host.version).parse().is_ok_and(is_later))
+            && *above.entry(case).or_insert_with(|| fleet.names.text(host.version).parse().is_ok_and(is_later))
     };
     let after = told(rollouts, fleet, now);
     for (at, host) in fleet.hosts().iter().enumerate() {

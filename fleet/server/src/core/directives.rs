@@ -23,44 +23,6 @@ const MOST: usize = 100;
 /// Longest reason of a review, characters.
 const LONGEST_REASON: usize = 1000;
 
-/// Whether a direct write may take the place of a plan: not where approvals are asked for, and fewer are asked for only by an admin.
-///
-/// # Errors
-/// `not_approved`, or `forbidden`.
-pub(super) fn may_write(
-    state: &CoreState,
-    actor: &Actor,
-    written: &[Resource],
-    gone: &[(Kind, String)],
-) -> Result<(), ApiError> {
-    let needed = state.resources.version_control().promotion.approvals;
-    let active = state.resources.directive();
-    let is_news = |resource: &Resource| match resource {
-        Resource::Directive(object) => Some(&object.model) != active,
-        _ => false,
-    };
-    if needed > 0 && written.iter().any(is_news) {
-        let message = format!(
-            "this fleet asks for {needed} approvals of a version-directive: teleport-fleet version-control plan -f FILE"
-        );
-        return Err(ApiError::new(Code::NotApproved, message));
-    }
-    let asked = |resource: &Resource| match resource {
-        Resource::VersionControl(object) => Some(object.model.promotion.approvals),
-        _ => None,
-    };
-    let removed = gone.iter().any(|(kind, _)| *kind == Kind::VersionControl).then_some(0);
-    match written.iter().find_map(asked).or(removed).filter(|asked| *asked < needed && actor.role < Role::Admin) {
-        None => Ok(()),
-        Some(asked) => {
-            let role = actor.role;
-            let message =
-                format!("to ask for {asked} approvals in place of {needed} needs the role admin; this is {role}");
-            Err(ApiError::new(Code::Forbidden, message))
-        }
-    }
-}
-
 /// The drafts, by name, without what they say; with `name` that one, with it.
 ///
 /// # Errors
@@ -73,6 +35,14 @@ pub(crate) fn drafts(tx: &Tx<'_>, name: Option<&str>) -> Result<Vec<DraftView>, 
         Some(name) if found.is_empty() => Err(missing(Kind::Draft, name)),
         _ => Ok(found),
     }
+}
+
+/// Each draft and its name, without a digest: a page asks for all of them again and again.
+pub(crate) fn known_drafts<'a>(tx: &'a Tx<'_>) -> impl Iterator<Item = (&'a str, &'a Draft)> {
+    tx.state().resources.all().filter_map(|resource| match resource {
+        Resource::Draft(object) => Some((object.metadata.name.as_str(), &object.model)),
+        _ => None,
+    })
 }
 
 /// Writes a draft, whole. One that means what is there is no news. Where drafts of this name are promoted by themselves, it is planned
@@ -131,6 +101,11 @@ fn is_own(state: &CoreState, actor: &Actor, name: &str) -> Result<(), ApiError> 
         _ => None,
     });
     let forbidden = |message| Err(ApiError::new(Code::Forbidden, message));
+    // What the server's own controller drafts is nobody else's, also before it did.
+    let own = name.strip_prefix("tuf/").filter(|own| state.resources.get(Kind::Controller, own).is_some());
+    if let Some(own) = own.filter(|_| actor.who != format!("controller {name}")) {
+        return forbidden(format!("draft {name} is of the version-controller {own}"));
+    }
     for (draft, author) in authors {
         match (draft == name, *author == actor.who) {
             (true, false) => return forbidden(format!("draft {name} is of {author}: {} writes its own", actor.who)),
@@ -141,14 +116,14 @@ fn is_own(state: &CoreState, actor: &Actor, name: &str) -> Result<(), ApiError> 
     Ok(())
 }
 
-/// Freezes a draft or a text: it does not change any more.
+/// Freezes a draft or a text: it does not change any more. `is_dry`: says what the plan would be, and makes none.
 ///
 /// # Errors
 /// Why not; that is on record as well.
-pub(crate) fn plan(tx: &mut Tx<'_>, actor: &Actor, new: &NewPlan) -> Result<PlanView, ApiError> {
+pub(crate) fn plan(tx: &mut Tx<'_>, actor: &Actor, new: &NewPlan, is_dry: bool) -> Result<PlanView, ApiError> {
     let id = own_id(&new.id)?.to_string();
     let subject = format!("plan {id}");
-    let asked = RequestedAction { actor, action: "plan", subject: &subject, is_dry: false };
+    let asked = RequestedAction { actor, action: "plan", subject: &subject, is_dry };
     tx.once(&asked, &new.id, &(&new.draft, &new.text), |tx| {
         let state = tx.state();
         promotion::is_enabled(&state.resources).map_err(not_promoted)?;
@@ -181,27 +156,45 @@ pub(crate) fn plans(tx: &Tx<'_>, id: Option<&str>) -> Result<Vec<PlanView>, ApiE
     plans.into_iter().map(|(resource, _)| plan_view(state, resource, false)).collect()
 }
 
-/// Gives a voice on a plan: one a person, none its author and no controller. A denial ends it.
+/// Whether somebody may have a voice on a plan.
+///
+/// # Errors
+/// Why not, as [`review`] would say it.
+pub(crate) fn may_review(tx: &Tx<'_>, actor: &Actor, id: &str) -> Result<(), ApiError> {
+    let state = tx.state();
+    has_role(state, actor)?;
+    found(state, id)?.1.clone().review(&actor.who, true, "", state.now()).map_err(not_promoted)
+}
+
+fn has_role(state: &CoreState, actor: &Actor) -> Result<(), ApiError> {
+    let needed = state.resources.version_control().promotion.role;
+    if Role::named(&needed).is_none_or(|needed| actor.role < needed) {
+        let message = format!("plans are reviewed by the role {needed}; this is {}", actor.role);
+        return Err(ApiError::new(Code::Forbidden, message));
+    }
+    Ok(())
+}
+
+/// Gives a voice on a plan: one a person, none its author and no controller. A denial ends it. `is_dry`: says what would become of it.
 ///
 /// # Errors
 /// Why not; that is on record as well.
-pub(crate) fn review(tx: &mut Tx<'_>, actor: &Actor, id: &str, review: &Review) -> Result<PlanView, ApiError> {
+pub(crate) fn review(
+    tx: &mut Tx<'_>,
+    actor: &Actor,
+    id: &str,
+    (review, is_dry): (&Review, bool),
+) -> Result<PlanView, ApiError> {
     let subject = format!("plan {id}");
     let action = if review.approve { "plan_approved" } else { "plan_denied" };
-    let asked = RequestedAction { actor, action, subject: &subject, is_dry: false };
+    let asked = RequestedAction { actor, action, subject: &subject, is_dry };
     tx.once(&asked, &review.id, &(id, review.approve, &review.reason), |tx| {
         let state = tx.state();
         let (resource, plan) = found(state, id)?;
-        let needed = state.resources.version_control().promotion.role;
-        let refused = |code, message: String| Err(ApiError::new(code, message));
-        if Role::named(&needed).is_none_or(|needed| actor.role < needed) {
-            return refused(
-                Code::Forbidden,
-                format!("plans are reviewed by the role {needed}; this is {}", actor.role),
-            );
-        }
+        has_role(state, actor)?;
         if review.reason.chars().count() > LONGEST_REASON {
-            return refused(Code::BadRequest, format!("the reason has more than {LONGEST_REASON} characters"));
+            let message = format!("the reason has more than {LONGEST_REASON} characters");
+            return Err(ApiError::new(Code::BadRequest, message));
         }
         let (mut next, reason) = (plan.clone(), cut(&review.reason, LONGEST_REASON));
         next.review(&actor.who, review.approve, &reason, state.now()).map_err(not_promoted)?;

@@ -1,6 +1,7 @@
 //! The core: one thread that owns what is known and decides. Everybody else sends it what to do, or reads the snapshot.
 
 mod actor;
+mod approvals;
 mod changes;
 pub(crate) mod commands;
 pub(crate) mod counts;

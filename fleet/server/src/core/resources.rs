@@ -13,7 +13,7 @@ use yaml::Node;
 
 use super::counts::{self, OWN_REPORT, made};
 use super::tx::{RequestedAction, Tx};
-use super::{Actor, CoreState, changes, directives, rollouts};
+use super::{Actor, CoreState, approvals, changes, rollouts};
 
 /// Documents of a text that cannot be read which a record of its refusal names; it has a line for them.
 const MOST_CALLED: usize = 32;
@@ -68,7 +68,7 @@ pub(crate) fn write(tx: &mut Tx<'_>, actor: &Actor, write: &Write) -> Result<Wri
         let may = |resource| may_write(state, resource, write.how);
         let written = resources.into_iter().map(may).collect::<Result<Vec<Resource>, _>>()?;
         let gone = lacking(state, &written, &write.prune)?;
-        directives::may_write(state, actor, &written, &gone)?;
+        approvals::may_write(state, actor, &written, &gone)?;
         let names: Vec<String> = gone.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
         if !names.is_empty() {
             tx.draft.detail = json!({ "removed": names });
@@ -159,7 +159,7 @@ pub(crate) fn remove(
             None => name,
         };
         let gone = vec![(kind, name.to_owned())];
-        directives::may_write(tx.state(), actor, &[], &gone)?;
+        approvals::may_write(tx.state(), actor, &[], &gone)?;
         keep(tx, &asked, Vec::new(), gone)
     })
 }

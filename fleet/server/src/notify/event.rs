@@ -1,10 +1,11 @@
 //! What receivers are told: made of a record of the audit log, or of something that lasts.
 
-use fleet_engine::advice::end_of_halt;
+use fleet_engine::advice::{Advice, end_of_halt};
 use fleet_engine::command::Command;
 use fleet_engine::host::NamedHost;
 use fleet_engine::plain::cut as line;
 use fleet_engine::reason::{HaltRule, Why};
+use fleet_engine::resource::Kind;
 use fleet_engine::rollout::Halt;
 use fleet_wire::api::{AuditEntry, AuditHead};
 use fleet_wire::reason::ReasonSubject;
@@ -205,7 +206,9 @@ fn way_on(entry: &AuditEntry) -> Option<String> {
     let run = Command::Run { groups: if all { Vec::new() } else { vec![group.to_owned()] }, all };
     // A record of before does not say it.
     let back = entry.detail["back"].as_bool().unwrap_or(false);
-    let end = end_of_halt(group, rule, entry.detail["error"].as_str(), back, run);
+    let kind = if entry.detail["directive"] == true { Kind::Directive } else { Kind::Version };
+    let edit = Advice::Edit(vec![kind.as_str().to_owned()]);
+    let end = end_of_halt(group, (rule, entry.detail["error"].as_str()), back, edit, run);
     Some(advice::text(&end, &why, ReasonSubject::Group(group)))
 }
 
@@ -256,6 +259,19 @@ mod tests {
         {
             assert_eq!(WebhookEvent::of(&entry), None, "{}", entry.action);
         }
+    }
+
+    #[test]
+    fn a_denial_says_who_and_why_on_one_line() {
+        let denied =
+            AuditEntry { who: "token bert".to_owned(), ..entry("plan_denied", "plan x", json!({"reason": "no\nway"})) };
+        let event = WebhookEvent::of(&denied).unwrap();
+        assert_eq!((event.kind, event.data["who"].as_str()), ("plan_denied", Some("token bert")));
+        assert!(
+            event.text.starts_with("Plan x was denied by token bert: no") && !event.text.contains('\n'),
+            "{}",
+            event.text
+        );
     }
 
     #[test]

@@ -5,11 +5,12 @@ use crate::views::done::Done;
 use axum::extract::State;
 use axum::http::StatusCode;
 use fleet_engine::command::Command;
-use fleet_wire::api::{Act, ApiError, Code, DecideMany, Decided, HostsQuery, Role};
+use fleet_wire::api::{Act, ApiError, Code, DecideMany, Decided, HostsQuery};
 use fleet_wire::text;
 use fleet_wire::words::{effects, host, written};
 
 use super::access::{FormFields, Posted};
+use super::directives::DirectiveAction;
 use super::page::{PageResult, frame, page, refuse};
 use super::session::Session;
 use super::wanted::FormAction;
@@ -19,7 +20,7 @@ use crate::core::{Actor, Tx, commands, hosts, many, rollouts};
 
 /// `/confirm`: says what would happen. Nothing changes.
 pub(super) async fn confirm(State(app): State<App>, Posted { session, fields }: Posted) -> PageResult {
-    session.needs(&app, Role::Operator, "POST /confirm").await?;
+    session.needs(&app, FormAction::needs(&fields), "POST /confirm").await?;
     let refused = |wrong| refuse(&app, Some(&session), wrong, &FormAction::back(&fields));
     let asked = shown(&app, &session, &fields).await.map_err(refused)?;
     Ok(page(StatusCode::OK, &ConfirmPage { frame: frame(&app, Some(&session)), asked }))
@@ -77,6 +78,7 @@ fn tried(tx: &mut Tx<'_>, actor: &Actor, wanted: FormAction) -> Result<Tried, Ap
             let touches = written::lines(&written, true, |_| None);
             Ok(Tried { touches, more: Some(("revision", release.revision)), ..Tried::default() })
         }
+        FormAction::Directive(action) => Ok(Tried { touches: action.tried(tx, actor, id)?, ..Tried::default() }),
         FormAction::Command(command) => {
             let is_approval = matches!(command, Command::Approve { digest: None, .. });
             let acted = commands::act(tx, actor, &Act { id, command, dry_run: true })?;
@@ -92,14 +94,19 @@ fn tried(tx: &mut Tx<'_>, actor: &Actor, wanted: FormAction) -> Result<Tried, Ap
 
 /// `/act`: does it, as the API would.
 pub(super) async fn act(State(app): State<App>, Posted { session, fields }: Posted) -> PageResult {
-    session.needs(&app, Role::Operator, "POST /act").await?;
+    session.needs(&app, FormAction::needs(&fields), "POST /act").await?;
     let back = FormAction::back(&fields);
     let refused = |wrong| refuse(&app, Some(&session), wrong, &back);
     let wanted = FormAction::read(&fields).map_err(refused)?;
     let (id, number, actor) = (fields.get("id").to_owned(), fields.get("rollout").to_owned(), session.actor.clone());
+    let next = match &wanted {
+        // A plan has the id of the request that made it.
+        FormAction::Directive(DirectiveAction::Plan(_)) => format!("/version-control/{id}"),
+        _ => back.clone(),
+    };
     let done = app.core.run(move |tx| carry_out(tx, &actor, &wanted, id, &number)).await;
     let (sentence, touched) = done.map_err(refused)?;
-    Ok(page(StatusCode::OK, &Done { frame: frame(&app, Some(&session)), sentence, touched, back }))
+    Ok(page(StatusCode::OK, &Done { frame: frame(&app, Some(&session)), sentence, touched, back: next }))
 }
 
 /// What was done, and what it did to hosts.
@@ -123,6 +130,7 @@ fn carry_out(
             let written = release::write(tx, actor, release, (id, false))?;
             Ok((format!("{}: done.", wanted.title("")), effects::effects(&written.effects)))
         }
+        FormAction::Directive(action) => action.carry_out(tx, actor, id),
         FormAction::Host(host, decision) => {
             hosts::decide(tx, actor, *host, &Decided { id, decision: decision.clone() })?;
             Ok((format!("{}: done.", wanted.title(&hosts::name(tx, *host))), String::new()))

@@ -2,6 +2,7 @@
 
 mod access;
 mod act;
+mod directives;
 mod live;
 mod login;
 mod look;
@@ -24,8 +25,21 @@ use crate::oidc::CALLBACK;
 use page::{asset, dress, nothing, see};
 
 /// The first words of the paths of pages.
-const FOLDERS: [&str; 12] =
-    ["", "rollouts", "login", "logout", "groups", "hosts", "versions", "audit", "simulate", "confirm", "act", "events"];
+const FOLDERS: [&str; 13] = [
+    "",
+    "rollouts",
+    "login",
+    "logout",
+    "groups",
+    "hosts",
+    "versions",
+    "version-control",
+    "audit",
+    "simulate",
+    "confirm",
+    "act",
+    "events",
+];
 
 /// Whether this is the path of a page.
 pub(crate) fn is_page(path: &str) -> bool {
@@ -45,6 +59,8 @@ pub(crate) fn routes() -> Router<App> {
         .route("/hosts", get(look::hosts))
         .route("/hosts/{id}", get(look::host))
         .route("/versions", get(look::versions))
+        .route("/version-control", get(directives::overview))
+        .route("/version-control/{id}", get(directives::plan))
         .route("/audit", get(look::audit))
         .route("/simulate", get(simulate::simulate))
         .route("/login", get(login::form).post(login::begin))
@@ -74,7 +90,7 @@ mod tests {
 
     #[test]
     fn pages_are_what_has_a_route_here_and_nothing_of_hosts() {
-        for page in ["/", "/hosts", "/hosts/x", "/groups/a/b", "/simulate", "/events"] {
+        for page in ["/", "/hosts", "/hosts/x", "/groups/a/b", "/simulate", "/version-control", "/events"] {
             assert!(is_page(page), "{page}");
         }
         for other in ["/v1/webapi/find", "/webapi/ping", "/scripts/install.sh", "/healthz", "/style.css", "x", ""] {

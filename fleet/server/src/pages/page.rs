@@ -3,6 +3,7 @@
 use crate::views::assets;
 use crate::views::frame::{Frame, User};
 use crate::views::refused::RefusedPage;
+use crate::views::version_control::banner;
 use askama::Template;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -67,8 +68,7 @@ pub(super) fn frame(app: &App, session: Option<&Session>) -> Frame {
         warnings.push(snapshot.unconfirmed());
     }
     // Who is not logged in learns nothing of the fleet.
-    let alerts = session.map(|_| snapshot.public().alerts.iter().map(|alert| alert.text.clone()).collect::<Vec<_>>());
-    warnings.extend(alerts.unwrap_or_default());
+    warnings.extend(session.map(|_| banner(&snapshot.public().alerts)).unwrap_or_default());
     let tuf = session.map(|_| app.tuf.alerts(clock::now())).unwrap_or_default();
     warnings.extend(tuf.into_iter().map(|alert| alert.what));
     let user = |session: &Session| User {

@@ -4,9 +4,10 @@ use axum::extract::Query;
 use fleet_engine::command::Command;
 use fleet_engine::host::HostId;
 use fleet_wire::answers::ids;
-use fleet_wire::api::{ApiError, Code, Decision, HostsQuery, ManyDecision};
+use fleet_wire::api::{ApiError, Code, Decision, HostsQuery, ManyDecision, Role};
 
 use super::access::FormFields;
+use super::directives::DirectiveAction;
 use crate::core::release::NextRelease;
 
 /// What is to be done.
@@ -18,13 +19,28 @@ pub(super) enum FormAction {
     Host(HostId, Decision),
     /// To begin a rollout.
     Release(NextRelease),
+    /// To a draft or plan of a directive.
+    Directive(DirectiveAction),
     /// To all hosts that a question finds; with what was shown of them.
     Many(Box<HostsQuery>, ManyDecision, Option<String>),
 }
 
 /// The names of the form's values by which [`FormAction::read`] knows what is asked for.
-const FIELDS: [&str; 10] =
-    ["do", "group", "host", "hosts", "force", "ignore_blackout", "at_once", "digest", "target", "start"];
+const FIELDS: [&str; 13] = [
+    "do",
+    "group",
+    "host",
+    "hosts",
+    "force",
+    "ignore_blackout",
+    "at_once",
+    "digest",
+    "target",
+    "start",
+    "draft",
+    "plan",
+    "reason",
+];
 
 impl FormAction {
     /// Of a form.
@@ -36,6 +52,9 @@ impl FormAction {
         let (verb, group, host) = (fields.get("do"), fields.get("group"), fields.get("host"));
         let groups: Vec<String> = Some(group.to_owned()).filter(|group| !group.is_empty()).into_iter().collect();
         let all = groups.is_empty();
+        if let Some(action) = DirectiveAction::read(fields) {
+            return Ok(Self::Directive(action));
+        }
         if matches!(verb, "hold" | "release" | "assign") {
             let id = ids::uuid(host).ok_or_else(|| bad(format!("{host:?} is no UUID of a host")))?;
             let decision = match verb {
@@ -77,6 +96,14 @@ impl FormAction {
         }))
     }
 
+    /// Who may ask for it: a voice on a plan may be a viewer's (`promotion.role`).
+    pub(super) fn needs(fields: &FormFields) -> Role {
+        match DirectiveAction::read(fields) {
+            Some(DirectiveAction::Review { .. }) => Role::Viewer,
+            _ => Role::Operator,
+        }
+    }
+
     /// The values that say the same in the next form.
     pub(super) fn fields(fields: &FormFields) -> Vec<(&'static str, String)> {
         let said =
@@ -86,7 +113,9 @@ impl FormAction {
 
     /// It stops or takes back.
     pub(super) fn is_stop(&self) -> bool {
-        matches!(self, Self::Command(Command::Halt { .. } | Command::Rollback { .. }) | Self::Host(_, Decision::Hold))
+        let is_denial = matches!(self, Self::Directive(DirectiveAction::Review { approve: false, .. }));
+        let is_command = matches!(self, Self::Command(Command::Halt { .. } | Command::Rollback { .. }));
+        is_denial || is_command || matches!(self, Self::Host(_, Decision::Hold))
     }
 
     /// It stops groups.
@@ -94,9 +123,10 @@ impl FormAction {
         matches!(self, Self::Command(Command::Halt { .. }))
     }
 
-    /// Not refused because another rollout began meanwhile: a stop never is, and a release has the revision that was looked at.
+    /// Not refused because another rollout began meanwhile: a stop never is, and a release has the revision that was looked at, and a
+    /// plan the nonce.
     pub(super) fn holds_for_every_rollout(&self) -> bool {
-        self.is_halt() || matches!(self, Self::Host(..) | Self::Many(..) | Self::Release(_))
+        self.is_halt() || matches!(self, Self::Host(..) | Self::Many(..) | Self::Release(_) | Self::Directive(_))
     }
 
     /// Where it leads back to.
@@ -104,6 +134,8 @@ impl FormAction {
         let encode =
             |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
         match (fields.get("host"), fields.get("group")) {
+            _ if !fields.get("plan").is_empty() => format!("/version-control/{}", encode(fields.get("plan"))),
+            _ if !fields.get("draft").is_empty() => "/version-control".to_owned(),
             _ if !fields.get("hosts").is_empty() => format!("/hosts?{}", fields.get("hosts")),
             ("", "") => "/".to_owned(),
             ("", group) => format!("/groups/{}", encode(group)),
@@ -127,6 +159,7 @@ impl FormAction {
                 Command::Rollback { groups, .. } => format!("Roll back {}", of(groups)),
                 Command::Gate { group, .. } => format!("Answer for group {group}"),
             },
+            Self::Directive(action) => action.title(),
             Self::Release(release) => format!("Begin the rollout of {}", release.target),
             Self::Many(_, decision, _) => match decision {
                 ManyDecision::Accept => "Accept the keys of these hosts".to_owned(),
@@ -171,6 +204,7 @@ impl FormAction {
                 Command::Rollback { .. } => "Hosts that were allowed to update are sent back to the start version.",
                 Command::Gate { .. } => "",
             },
+            Self::Directive(action) => action.means(),
             Self::Release(_) => {
                 "A new rollout begins with its first group: each host gets the version when its group's turn comes."
             }

@@ -72,7 +72,7 @@ async fn plan(
     ApiBody(new): ApiBody<NewPlan>,
 ) -> ApiResult<PlanView> {
     fits(new.text.as_deref().unwrap_or_default())?;
-    app.answer(move |tx| directives::plan(tx, &actor, &new)).await
+    app.answer(move |tx| directives::plan(tx, &actor, &new, false)).await
 }
 
 /// Who may is a setting (`promotion.role`): whoever may look may be asked.
@@ -82,7 +82,7 @@ async fn review(
     ApiPath(id): ApiPath<String>,
     ApiBody(review): ApiBody<Review>,
 ) -> impl IntoResponse {
-    app.answer(move |tx| directives::review(tx, &actor, &id, &review)).await
+    app.answer(move |tx| directives::review(tx, &actor, &id, (&review, false))).await
 }
 
 async fn dry_run(

@@ -14,7 +14,7 @@ const USABLE: &str = "const usable = [...document.querySelectorAll('a[href], but
                       box.top < innerHeight, at.outerHTML.slice(0, 200)]";
 
 /// From where the keyboard is to the end of the page.
-fn walk(browser: &Browser, page: &str) {
+pub(crate) fn walk(browser: &Browser, page: &str) {
     let now = browser.run(USABLE);
     let (count, at) = (now[0].as_u64().unwrap(), now[1].as_i64().unwrap());
     for index in u64::try_from(at + 1).unwrap()..count {
@@ -38,7 +38,7 @@ fn every_link_field_and_button_of_every_page_is_reached_in_order_and_seen() {
 }
 
 /// Tab, or back with Shift, until the keyboard is at what the selector finds.
-fn reach(browser: &Browser, css: &str, step: impl Fn(&Browser)) {
+pub(crate) fn reach(browser: &Browser, css: &str, step: impl Fn(&Browser)) {
     let is_there = format!("return document.activeElement.matches(\"{css}\")");
     for _ in 0..MOST {
         if browser.run(&is_there) == true {

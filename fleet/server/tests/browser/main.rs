@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "the tests are outside the server that they test")]
 
+mod directives;
 mod driver;
 #[allow(dead_code, reason = "the suite beside this one uses the rest")]
 #[path = "../suite/reports/host.rs"]

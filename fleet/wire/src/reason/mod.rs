@@ -273,7 +273,7 @@ fn halted(rule: HaltRule, count: u64, of: u64, error: Option<&str>, sample: &[St
 pub(crate) mod tests {
     use std::collections::BTreeSet;
 
-    use fleet_engine::selection::Misfit;
+    use fleet_engine::reason::Misfit;
     use serde_json::json;
 
     use super::*;

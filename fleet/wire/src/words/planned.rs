@@ -1,7 +1,8 @@
 //! A plan of a version directive, for people.
 
 use fleet_engine::dry_run::DryRunFailure;
-use fleet_engine::planned::{PlannedEntry, PlannedMove, PlannedNone};
+use fleet_engine::planned::{Planned, PlannedEntry, PlannedMove, PlannedNone};
+use fleet_engine::reason::Misfit;
 
 use crate::api::PlanView;
 use crate::lenient::word;
@@ -35,21 +36,47 @@ pub fn lines(plan: &PlanView) -> Vec<String> {
     }
     if let Some(effects) = &plan.effects {
         effects.entries.iter().for_each(|entry| lines.extend(self::entry(entry)));
-        if effects.elsewhere > 0 {
-            lines.push(format!("{} in no sub-directive: told nothing", hosts(effects.elsewhere)));
-        }
-        if effects.goes_down > 0 {
-            lines.push(format!("WARNING: {} downgraded", many(effects.goes_down)));
-        }
-        if !effects.halted.is_empty() {
-            lines.push(format!("WARNING: halted here before: {}", effects.halted.join(", ")));
-        }
+        lines.extend(warnings(effects));
     }
     lines.extend(
         plan.against.iter().map(|error| format!("cannot be applied: {} [{}]", error.message, word(&error.code))),
     );
     if plan.against.is_empty() && plan.effects.is_some() {
         lines.push(format!("next: teleport-fleet version-control apply {}", plan.id));
+    }
+    lines
+}
+
+/// How many hosts would go, stay or get nothing; then [`warnings`].
+pub fn summary(planned: &Planned) -> Vec<String> {
+    let sum = |of: &dyn Fn(&PlannedEntry) -> u64| planned.entries.iter().map(of).sum::<u64>();
+    let go = sum(&|entry| entry.moves.iter().map(|way| way.hosts).sum());
+    let none = sum(&|entry| entry.none.iter().map(|none| none.hosts).sum());
+    let mut parts = vec![format!("{} would get another version", hosts(go))];
+    for (count, what) in [
+        (sum(&|entry| entry.there), "run their target"),
+        (sum(&|entry| entry.stay), "pinned, disabled or held"),
+        (none, "without a target or an installer"),
+        (sum(&|entry| entry.more), "not listed"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{what}: {count}"));
+        }
+    }
+    std::iter::once(parts.join("; ")).chain(warnings(planned)).collect()
+}
+
+/// Who is in no sub-directive, who goes down, and what halted here before.
+pub fn warnings(planned: &Planned) -> Vec<String> {
+    let mut lines = Vec::new();
+    if planned.elsewhere > 0 {
+        lines.push(format!("{} in no sub-directive: told nothing", hosts(planned.elsewhere)));
+    }
+    if planned.goes_down > 0 {
+        lines.push(format!("WARNING: {} downgraded", many(planned.goes_down)));
+    }
+    if !planned.halted.is_empty() {
+        lines.push(format!("WARNING: halted here before: {}", planned.halted.join(", ")));
     }
     lines
 }
@@ -66,18 +93,25 @@ fn entry(entry: &PlannedEntry) -> Vec<String> {
         format!("  {from} -> {}: {} by {}{down}", way.to, hosts(way.hosts), way.installer)
     };
     lines.extend(entry.moves.iter().map(way));
-    for (count, what) in
-        [(entry.there, "run their target"), (entry.stay, "pinned, disabled or held"), (entry.more, "more, not listed")]
-    {
-        if count > 0 {
-            lines.push(format!("  {}: {what}", hosts(count)));
-        }
-    }
-    let none = |none: &PlannedNone| {
-        let sample = host::names(&none.sample).join(", ");
-        format!("  {}: {}: {sample}", hosts(none.hosts), sentence(&none.why))
-    };
-    lines.extend(entry.none.iter().map(none));
-    lines.extend(entry.lacks.iter().map(|lacks| format!("  would fail: target {lacks}")));
+    let rest = stay(entry).into_iter().chain(entry.none.iter().map(none));
+    lines.extend(rest.chain(entry.lacks.iter().map(lacks)).map(|line| format!("  {line}")));
     lines
+}
+
+/// Who runs the target, who stays, and how many are not listed.
+pub fn stay(entry: &PlannedEntry) -> Vec<String> {
+    let all =
+        [(entry.there, "run their target"), (entry.stay, "pinned, disabled or held"), (entry.more, "more, not listed")];
+    let said = all.into_iter().filter(|(count, _)| *count > 0);
+    said.map(|(count, what)| format!("{}: {what}", hosts(count))).collect()
+}
+
+/// Who would get nothing, and why.
+pub fn none(none: &PlannedNone) -> String {
+    format!("{}: {}: {}", hosts(none.hosts), sentence(&none.why), host::names(&none.sample).join(", "))
+}
+
+/// An installer that would fail.
+pub fn lacks(lacks: &Misfit) -> String {
+    format!("would fail: target {lacks}")
 }

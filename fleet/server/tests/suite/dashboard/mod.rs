@@ -1,6 +1,7 @@
 //! The dashboard, as a browser without a script meets it.
 
 mod act;
+mod directives;
 mod look;
 mod sessions;
 

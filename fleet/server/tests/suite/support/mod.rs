@@ -22,13 +22,14 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_teleport-fleet");
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// Every page of the dashboard that looks.
-pub(crate) const PAGES: [&str; 9] = [
+pub(crate) const PAGES: [&str; 10] = [
     "/",
     "/rollouts",
     "/groups/dev",
     "/hosts",
     "/hosts/11111111-2222-4333-8444-555555555555",
     "/versions",
+    "/version-control",
     "/audit",
     "/simulate",
     "/hosts?group=dev&state=pending&version=",
