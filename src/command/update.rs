@@ -35,6 +35,9 @@ const STALE_AFTER_SECONDS: u32 = 5;
 pub(crate) fn run(context: &mut Context, args: &Update) -> Result<u8> {
     let mut has_waited = false;
     let ran = change::rounds(context, |context, fetched| once(context, args, &mut has_waited, fetched));
+    if ran.is_ok() {
+        change::dry_run(context);
+    }
     ran.map_err(|error| match error.of_settings() {
         error if is_of_settings(context, &error) => noted(context, error),
         error => error,

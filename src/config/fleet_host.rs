@@ -40,6 +40,8 @@ pub(crate) struct FleetHost {
     pub failed: Vec<Told>,
     /// What the programs printed that make labels: a text of `run::fleet::commands`.
     pub printed: String,
+    /// The last dry run: the plan and, after a blank, what came of it.
+    pub dry_run: Option<String>,
 }
 
 /// 32 random bytes, in hex. Its debug form shows none of it.
@@ -69,6 +71,8 @@ pub(crate) struct Server {
     pub hold: Option<Timestamp>,
     /// The change that was in the last report that it took.
     pub said: Option<Change>,
+    /// The same of a dry run.
+    pub said_dry_run: Option<String>,
 }
 
 /// The highest number of a rollout.

@@ -3,8 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-use protocol::Version;
+use protocol::dry_run::DryRunOrder;
 use protocol::report::Rollout;
+use protocol::{Edition, Version};
 
 use http_client::Client;
 
@@ -29,6 +30,8 @@ pub(crate) struct Talk {
     pub token: RefCell<Option<String>>,
     /// The highest number that a question was signed with.
     pub number: Cell<u64>,
+    /// What came of the dry run that this run made.
+    pub dry_run: RefCell<Option<String>>,
 }
 
 /// An answer to the find question.
@@ -40,10 +43,14 @@ pub(crate) struct Heard {
     pub fleet: Option<Rollout>,
     /// Which version it names.
     pub version: Version,
+    /// The edition that it names.
+    pub edition: Option<Edition>,
     /// This host installs what it is told, when it is told to.
     pub acts: bool,
     /// Which record of a last run was there when it came.
     pub result: Option<String>,
     /// By whom it was asked.
     pub client: Client,
+    /// What it asks this host to try.
+    pub dry_run: Option<DryRunOrder>,
 }

@@ -31,6 +31,7 @@ use crate::store::{VersionDir, publish};
 use journal::{Journal, Note, Opening, Record, Writer};
 use saying::Saying;
 pub(crate) use site::Site;
+pub(crate) use steps::script::dry_run as dry_run_script;
 
 /// The configuration that the commit will put in place.
 pub(crate) const NEXT_CONFIG: &str = ".updates.yaml.next";

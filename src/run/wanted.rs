@@ -113,9 +113,7 @@ pub(crate) fn ask(context: &Context, asking: &Asking<'_>) -> Result<Answer> {
     let mut answer = word(context, asking);
     if let Ok(answer) = &mut answer {
         // Who says nothing has the updater install.
-        answer.terms.order.get_or_insert_with(|| {
-            Ok(InstallerOrder { kind: Installer::Update.to_string(), ..InstallerOrder::default() })
-        });
+        answer.terms.order.get_or_insert_with(|| Ok(InstallerOrder::usual()));
     }
     if asking.purpose != Purpose::Show && asking.spec.stale_after.is_some() {
         if let Ok(source) = source::named(asking.spec) {
@@ -237,20 +235,21 @@ fn find(context: &Context, asking: &Asking<'_>, server: &ProxyAddr) -> Result<An
     let window = windows::of_settings(context, spec)?;
     let host_uuid = context.host_uuid()?;
     let update_id = identity::shown(context, spec, host_uuid.as_deref());
-    let dry_run = asking.purpose != Purpose::Act;
-    let question = Question { host: host_uuid, group: spec.group.clone(), update_id, dry_run };
+    let is_dry = asking.purpose != Purpose::Act;
+    let question = Question { host: host_uuid, group: spec.group.clone(), update_id, dry_run: is_dry };
     let origin = sources::origin(server);
     // Only a question by which this host acts is signed.
-    let host = question.host.as_deref().filter(|_| !dry_run);
+    let host = question.host.as_deref().filter(|_| !is_dry);
     let signature = host.and_then(|host| fleet::signature(context, &origin, host));
     let signature = signature.as_deref();
     let (client, deadline) = (asking.client, asking.deadline);
     let found = sources::find(client, &origin, &question, signature, deadline, &|| context.signals.cancelled());
     context.talk.is_deaf.set(found.is_err());
-    let Found { mut directive, fleet, told, digests, installer: order, attributes } = found?;
-    let (version, acts, client) = (directive.version.clone(), !dry_run, client.clone());
+    let Found { mut directive, fleet, told, digests, installer: order, attributes, dry_run } = found?;
+    let (version, edition, acts) = (directive.version.clone(), directive.edition, !is_dry);
     let result = fleet.and_then(|_| fleet::last_result(context));
-    *context.talk.heard.borrow_mut() = Some(Heard { origin, fleet, version, acts, result, client });
+    *context.talk.heard.borrow_mut() =
+        Some(Heard { origin, fleet, version, edition, acts, result, client: client.clone(), dry_run });
     let fleet_reason = told.map(|mut told| {
         let named = told.target.take().unwrap_or_else(|| directive.version.clone());
         let is_held = !directive.in_window && asking.active.is_none_or(|active| active.version != named);

@@ -142,11 +142,20 @@ impl InstallerOrder {
         struct Answer {
             fleet: Fleet,
         }
-        let found = serde_json::from_slice::<Answer>(body).ok().and_then(|answer| answer.fleet.installer);
+        Self::read(serde_json::from_slice::<Answer>(body).ok().and_then(|answer| answer.fleet.installer))
+    }
+
+    /// The same of the value itself.
+    pub(crate) fn read(found: Option<serde_json::Value>) -> Result<Option<Self>, ParseError> {
         let Some(value) = found.filter(|value| !value.is_null()) else { return Ok(None) };
         serde_json::from_value(value)
             .map(Some)
             .map_err(|error| ParseError::new(Kind::Answer, format!("fleet.installer: {error}")))
+    }
+
+    /// The updater installs, as its settings say.
+    pub fn usual() -> Self {
+        Self { kind: Installer::Update.to_string(), ..Self::default() }
     }
 
     /// What installs; `None`: a kind, or a name, that this program does not know.
@@ -161,6 +170,12 @@ impl InstallerOrder {
         let surplus = self.env.keys().nth(MAX_ENV);
         self.env.iter().find(|pair| !is_good(pair)).map(|(name, _)| name).or(surplus).map(String::as_str)
     }
+}
+
+/// `fleet.attributes` of a find answer: what is no text is left out.
+pub fn attributes(value: &serde_json::Value) -> BTreeMap<String, String> {
+    let pairs = value.as_object().into_iter().flatten();
+    pairs.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 /// Whether a script may have this name: 1 to 64 of `a-z`, `0-9` and `-`.

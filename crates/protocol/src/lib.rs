@@ -5,6 +5,7 @@
 
 pub mod arch;
 pub mod digest;
+pub mod dry_run;
 pub mod edition;
 pub mod error;
 pub mod find;

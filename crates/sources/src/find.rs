@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use error::{Code, Error, Result};
 use http_client::{Cancelled, Client, Request, said};
 use protocol::ParseError;
+use protocol::dry_run::DryRunOrder;
 use protocol::find::{Digests, Directive, PATHS, Question};
-use protocol::installer::InstallerOrder;
+use protocol::installer::{self, InstallerOrder};
 use protocol::reason::Told;
 use protocol::report::{QUESTION_HEADER, Rollout};
 
@@ -31,6 +32,8 @@ pub struct Found {
     pub installer: Option<Result<InstallerOrder>>,
     /// What the answer says of the version besides (`fleet.attributes`): texts.
     pub attributes: BTreeMap<String, String>,
+    /// What it asks this host to try (`fleet.dry_run`).
+    pub dry_run: Option<DryRunOrder>,
 }
 
 /// Where `proxy` is asked: `https://HOST:PORT`.
@@ -74,7 +77,8 @@ pub fn find(
                     let (fleet, told) = (Rollout::parse(&answer.body), Told::parse(&answer.body));
                     let installer = InstallerOrder::parse(&answer.body).map_err(unclear).transpose();
                     let attributes = attributes(&answer.body);
-                    return Ok(Found { directive, fleet, told, digests, installer, attributes });
+                    let dry_run = DryRunOrder::parse(&answer.body);
+                    return Ok(Found { directive, fleet, told, digests, installer, attributes, dry_run });
                 }
                 Err(_) => refused.push(told(&format!(", but the body is not JSON: {:?}", excerpt(&answer.body)))),
             },
@@ -90,11 +94,10 @@ fn unclear(error: ParseError) -> Error {
     Error { code: Code::InstallerRefused, ..Error::from(error).during("the order how to install cannot be understood") }
 }
 
-/// `fleet.attributes`; what is no text is left out.
+/// `fleet.attributes`.
 fn attributes(body: &[u8]) -> BTreeMap<String, String> {
     let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    let pairs = answer["fleet"]["attributes"].as_object().into_iter().flatten();
-    pairs.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+    installer::attributes(&answer["fleet"]["attributes"])
 }
 
 /// What says why it refuses is a server of ours.

@@ -53,6 +53,12 @@ pub fn uuid(id: HostId) -> String {
     [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
 }
 
+/// The number of a UUID as [`uuid`] writes it.
+pub(crate) fn uuid_of(text: &str) -> Option<u128> {
+    let number = u128::from_str_radix(&text.replace('-', ""), 16).ok()?;
+    (uuid(number) == text).then_some(number)
+}
+
 /// A host's last change, as it reported it. A record has it with texts, a host with their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(bound(serialize = "Text: Serialize + Default + PartialEq"))]

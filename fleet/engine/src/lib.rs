@@ -28,6 +28,7 @@ pub mod command;
 pub mod counts;
 pub mod curve;
 pub mod drafting;
+pub mod dry_run;
 pub mod fleet;
 pub mod host;
 pub mod index;

@@ -86,7 +86,7 @@ pub struct PlannedNone {
 }
 
 /// Where hosts that say the same belong, what they get, and why nothing.
-type HostCase = (GroupPlace, Choice, Option<Rc<Why>>);
+pub(crate) type HostCase = (GroupPlace, Choice, Option<Rc<Why>>);
 
 /// What is counted of an entry.
 #[derive(Default)]
@@ -150,24 +150,11 @@ impl RolloutState {
 
 /// Counts the hosts of each group of `rollout`, and those of none.
 fn count(rollout: &Rollout, fleet: &Fleet) -> (Vec<EntryCount>, u64) {
-    let names = &fleet.names;
-    let by_name = rollout.asks_for_hostnames();
     let mut counts: Vec<EntryCount> = rollout.groups.iter().map(|_| EntryCount::default()).collect();
-    let mut cases: HashMap<(Name, Name, &[u8], Name, Name), HostCase> = HashMap::new();
+    let mut cases = HostCases::new(rollout, fleet);
     let mut elsewhere = 0;
     for host in fleet.hosts().iter().filter(|host| !host.is_nobody()) {
-        let goes_to = host.last().filter(|last| last.outcome.is_under_way()).map_or(Name::NONE, |last| last.to);
-        let key = (host.assigned, host.declared, names.said.labels(host.said), host.version, goes_to);
-        let (place, choice, why) = match cases.get(&key).filter(|_| !by_name) {
-            Some(known) => known.clone(),
-            None => {
-                let case = decide(rollout, host, fleet);
-                if !by_name && cases.len() < MOST_CASES {
-                    cases.insert(key, case.clone());
-                }
-                case
-            }
-        };
+        let (place, choice, why) = cases.of(host);
         let Some(count) = rollout.index_of(place).and_then(|index| counts.get_mut(index)) else {
             elsewhere += 1;
             continue;
@@ -185,6 +172,38 @@ fn count(rollout: &Rollout, fleet: &Fleet) -> (Vec<EntryCount>, u64) {
         }
     }
     (counts, elsewhere)
+}
+
+/// What hosts get, decided once for all that say the same.
+pub(crate) struct HostCases<'a> {
+    rollout: &'a Rollout,
+    fleet: &'a Fleet,
+    known: HashMap<(Name, Name, &'a [u8], Name, Name), HostCase>,
+}
+
+impl<'a> HostCases<'a> {
+    pub(crate) fn new(rollout: &'a Rollout, fleet: &'a Fleet) -> Self {
+        Self { rollout, fleet, known: HashMap::new() }
+    }
+
+    /// Where a host belongs, what it gets there, and why nothing.
+    pub(crate) fn of(&mut self, host: &Host) -> HostCase {
+        let Self { rollout, fleet, known } = self;
+        if rollout.asks_for_hostnames() {
+            return decide(rollout, host, fleet);
+        }
+        let goes_to = host.last().filter(|last| last.outcome.is_under_way()).map_or(Name::NONE, |last| last.to);
+        let labels = fleet.names.said.labels(host.said);
+        let key = (host.assigned, host.declared, labels, host.version, goes_to);
+        if let Some(known) = known.get(&key) {
+            return known.clone();
+        }
+        let case = decide(rollout, host, fleet);
+        if known.len() < MOST_CASES {
+            known.insert(key, case.clone());
+        }
+        case
+    }
 }
 
 fn decide(rollout: &Rollout, host: &Host, fleet: &Fleet) -> HostCase {

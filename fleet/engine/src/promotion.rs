@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use yaml::Node;
 
+use crate::dry_run::DryRunResults;
 use crate::resource::{self, Directive, DirectivePlan, Faults, Kind, Promotion, Resource, VersionControl};
 use crate::resource_set::ResourceSet;
 
@@ -86,18 +87,32 @@ impl DirectivePlan {
             let message = format!("{who} made this plan: somebody else has to review it");
             return Err(PromotionRefusal::new("own_plan", message));
         }
-        match self.stage(now) {
-            PlanStage::Pending => {}
-            PlanStage::Denied => return Err(self.denied()),
-            PlanStage::Expired => return Err(self.expired()),
-            PlanStage::Applied => return Err(PromotionRefusal::new("conflict", "this plan was applied")),
-        }
+        self.check_open(now)?;
         if !approves {
             self.denied = if reason.is_empty() { who.to_owned() } else { format!("{who}: {reason}") };
         } else if !self.approved.iter().any(|known| known == who) {
             self.approved.push(who.to_owned());
         }
         Ok(())
+    }
+
+    /// Begins its dry run; one that was begun goes on.
+    ///
+    /// # Errors
+    /// As of [`Self::review`].
+    pub fn begin_dry_run(&mut self, now: Timestamp) -> Result<(), PromotionRefusal> {
+        self.check_open(now)?;
+        self.dry_run.get_or_insert(now);
+        Ok(())
+    }
+
+    fn check_open(&self, now: Timestamp) -> Result<(), PromotionRefusal> {
+        match self.stage(now) {
+            PlanStage::Pending => Ok(()),
+            PlanStage::Denied => Err(self.denied()),
+            PlanStage::Expired => Err(self.expired()),
+            PlanStage::Applied => Err(PromotionRefusal::new("conflict", "this plan was applied")),
+        }
     }
 
     fn denied(&self) -> PromotionRefusal {
@@ -111,8 +126,14 @@ impl DirectivePlan {
         )
     }
 
-    /// What keeps it from being applied at `now`, where `nonce` is active; the weightiest first.
-    pub fn against(&self, resources: &ResourceSet, nonce: u64, now: Timestamp) -> Vec<PromotionRefusal> {
+    /// What keeps it from being applied at `now`, where `nonce` is active and `tried` came of its dry run; the weightiest first.
+    pub fn against(
+        &self,
+        resources: &ResourceSet,
+        nonce: u64,
+        tried: Option<&DryRunResults>,
+        now: Timestamp,
+    ) -> Vec<PromotionRefusal> {
         let VersionControl { promotion, .. } = resources.version_control();
         let mut wrong = Vec::new();
         wrong.extend((!self.denied.is_empty()).then(|| self.denied()));
@@ -137,8 +158,11 @@ impl DirectivePlan {
         let lacking = groups.iter().find_map(|group| Some((group, group.lacks(&rules).into_iter().next()?)));
         let lacking = lacking.map(|(group, lacks)| format!("{}: target {lacks}", group.name));
         wrong.extend(lacking.map(|message| PromotionRefusal::new("target_incomplete", message)));
-        if promotion.needs_dry_run && self.dry_run.is_none() {
-            let message = "this fleet asks for a dry run of each plan, and none was made: `promotion.dry_run` says so";
+        if promotion.needs_dry_run && !tried.is_some_and(DryRunResults::is_clean) {
+            let message = tried.map_or_else(
+                || "this fleet asks for a dry run of each plan: teleport-fleet version-control dry-run ID".to_owned(),
+                |tried| format!("its dry run is not clean: {tried}"),
+            );
             wrong.push(PromotionRefusal::new("dry_run_missing", message));
         }
         let approvals = self.approved.len();

@@ -1,10 +1,13 @@
 //! A host as a store keeps it: texts in place of names, and nothing that follows from the rollout.
 
+use protocol::dry_run::DryRunResult;
 use protocol::report::code;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{Fleet, is_below};
-use crate::host::{ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark, UpdateHistory};
+use crate::host::{
+    ArrivalNumber, EnrolmentMark, Flags, Host, HostFailure, HostId, Last, Mark, UpdateHistory, uuid, uuid_of,
+};
 pub use crate::label_texts::LabelTexts;
 use crate::moment::Moment;
 use crate::order;
@@ -65,6 +68,9 @@ pub struct HostRecord {
     /// The number of a rollout, and the group that it stays in for that, though it declares another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stays: Option<(u64, String)>,
+    /// The dry run of a plan that it was asked for last; without a code it did not answer yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<DryRunResult>,
 }
 
 fn is_zero(number: &u128) -> bool {
@@ -102,6 +108,7 @@ impl Fleet {
             mark: host.mark(),
             told_back: host.told_back,
             stays: self.stays(id).map(|(number, group)| (number, group.to_owned())),
+            dry_run: self.dry_run(id).map(|(plan, code)| DryRunResult { plan: uuid(plan), code: code.to_owned() }),
         })
     }
 
@@ -119,6 +126,13 @@ impl Fleet {
     /// left to the next step. Nothing of it is a change that a store has not. [`Fleet::free_names`] follows the last one.
     pub fn put_record(&mut self, record: HostRecord, arrivals: u64, rollout: Option<&Rollout>) {
         self.stays.remove(&record.id);
+        self.dry_runs.remove(&record.id);
+        if let Some(DryRunResult { plan, code }) = &record.dry_run
+            && let Some(plan) = uuid_of(plan)
+        {
+            let code = self.names.keep(code);
+            self.dry_runs.insert(record.id, (plan, code));
+        }
         if let Some((number, group)) = &record.stays {
             self.set_stays(record.id, *number, group);
         }

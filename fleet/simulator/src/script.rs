@@ -251,7 +251,7 @@ impl World {
 
     fn apply(&mut self, id: &str, now: Timestamp) -> Result<(), LineRefusal> {
         let (plan, resource) = self.found(id)?;
-        if let Some(refusal) = plan.against(&self.shelf, self.book.nonce, now).into_iter().next() {
+        if let Some(refusal) = plan.against(&self.shelf, self.book.nonce, None, now).into_iter().next() {
             return Err(not_promoted(refusal));
         }
         let directive = directive_of(&resource)?;

@@ -80,5 +80,6 @@ fn content(look: &AgentLook<'_>, workload: &Workload, namespace: &str, kernel: S
         pinned: agent.pin.is_some() || state.held.is_some() || workload.is_skipped(),
         recovery_pending: false,
         last: state.last.clone(),
+        ..Report::default()
     }
 }

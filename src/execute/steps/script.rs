@@ -51,7 +51,27 @@ while [ "$(systemctl show --property ActiveState "$0.service")" = ActiveState=ac
 pub(in crate::execute) fn run(site: &Site<'_>, plan: &Plan, order: &InstallerOrder) -> Result<()> {
     let bytes = read(site, order)?;
     let served = readiness::probe(&site.data_dir).is_served();
-    let ran = started(site, order, &bytes);
+    carry_out(site, order, &bytes)?;
+    effect(site, plan, order, served)
+}
+
+/// Looks at the script of `order` as [`run`] does, and runs the one beside it that tries it out, `NAME.dry-run`, where there is one.
+/// Called under the lock.
+///
+/// Errors: as [`run`].
+pub(crate) fn dry_run(site: &Site<'_>, order: &InstallerOrder) -> Result<()> {
+    read(site, order)?;
+    let order = InstallerOrder { name: format!("{}.dry-run", order.name), sha256: None, ..order.clone() };
+    if !durable::exists(&site.layout.followed(Path::new(SCRIPTS)).join(&order.name))? {
+        return Ok(());
+    }
+    let bytes = read(site, &order)?;
+    carry_out(site, &order, &bytes)
+}
+
+/// Runs these bytes to their end. What they have started ends with them.
+fn carry_out(site: &Site<'_>, order: &InstallerOrder, bytes: &[u8]) -> Result<()> {
+    let ran = started(site, order, bytes);
     let status = durable::read_limited(&place(site).join("status"), 16).ok().flatten();
     end(site)?;
     let (is_over, output) = ran?;
@@ -66,7 +86,7 @@ pub(in crate::execute) fn run(site: &Site<'_>, plan: &Plan, order: &InstallerOrd
         return Err(failed(order, &format!("did not end within {} s, and was ended", limit(order).as_secs())));
     }
     match status.as_deref().map(String::from_utf8_lossy).as_deref().map(str::trim) {
-        Some("0") => effect(site, plan, order, served),
+        Some("0") => Ok(()),
         Some(status) => {
             let signal = status.parse().ok().filter(|status| *status > 128).map(|status: u32| status - 128);
             let by = signal.map(|signal| format!(" (signal {signal})")).unwrap_or_default();

@@ -2,6 +2,7 @@
 //! record → watch. What differs between them is the target and what the commit changes in the settings.
 
 mod download;
+mod dry_run;
 mod outcome;
 mod planned;
 mod refusals;
@@ -25,6 +26,7 @@ use crate::store::contents::UNIT;
 use crate::store::manifest;
 pub(crate) use download::Fetched;
 use download::{Order, Terms, download};
+pub(crate) use dry_run::dry_run;
 use outcome::{note_failure, refuse_outgoing, say_done};
 pub(crate) use planned::{Planned, planned};
 use planned::{Unproven, facts, prove, replan, unproven, unreadable};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
+use protocol::dry_run::DryRunResult;
 use protocol::installer::MAX_NAMED;
 use protocol::report::{MAX_LABEL, MAX_LABELS, Report, Versions};
 
@@ -54,6 +55,7 @@ pub(super) fn gather(context: &Context, updates: &Updates, talked: &Talked, host
         pinned: spec.pinned,
         recovery_pending: context.is_interrupted(),
         last,
+        dry_run: talked.kept.dry_run.as_deref().and_then(DryRunResult::of),
     }
 }
 

@@ -111,7 +111,8 @@ fn is_due(server: &Server, kept: &FleetHost, always: bool, now: Timestamp) -> bo
         return false;
     }
     let interval = SignedDuration::from_secs(wanted.interval_seconds.into());
-    always || server.said != kept.last || !server.next.is_some_and(|next| lies_ahead(next, interval))
+    let is_news = server.said != kept.last || server.said_dry_run != kept.dry_run;
+    always || is_news || !server.next.is_some_and(|next| lies_ahead(next, interval))
 }
 
 /// Gives the next report its number, and this host its key, and keeps both: what was signed by a key that is not kept would lock
@@ -177,11 +178,13 @@ fn note(context: &Context, talked: &mut Talked, verdict: &ReportVerdict, epoch: 
             (server.epoch, server.taken, server.refusal) = (Some(epoch), Some(now), None);
             (server.next, server.hold) = (after(interval), None);
             server.said.clone_from(&talked.kept.last);
+            server.said_dry_run.clone_from(&talked.kept.dry_run);
         }
         ReportVerdict::Waits => {
             server.refusal = Some("waits for approval".to_owned());
             (server.next, server.hold) = (after(interval), None);
             server.said.clone_from(&talked.kept.last);
+            server.said_dry_run.clone_from(&talked.kept.dry_run);
             if !context.talk.is_told.replace(true) {
                 context
                     .report

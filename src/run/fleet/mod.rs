@@ -92,6 +92,9 @@ fn end(context: &Context, always: bool) -> Result<()> {
     let Some(mut talked) = Talked::open(context)? else { return Ok(()) };
     let updates = Updates::read(&context.layout.config_file())?;
     talked.follow(context, &updates);
+    if let Some(result) = context.talk.dry_run.take() {
+        talked.kept.dry_run = Some(result);
+    }
     deliver::deliver(context, &updates, talked, &Occasion { always, locking: Locking::Taken, end })
 }
 
@@ -136,6 +139,12 @@ pub(crate) fn outdated(context: &Context) -> Option<String> {
 pub(crate) fn is_new_attempt(context: &Context) -> bool {
     let talked = Talked::open(context).ok().flatten();
     talked.is_some_and(|talked| talked.told.as_ref().is_some_and(|told| talked::is_new_attempt(&talked.kept, told)))
+}
+
+/// Whether this host has done the dry run of this plan.
+pub(crate) fn has_tried(context: &Context, plan: &str) -> bool {
+    let talked = Talked::open(context).ok().flatten();
+    talked.and_then(|talked| talked.kept.dry_run).is_some_and(|done| done.starts_with(plan))
 }
 
 /// What `status` says of the last report; `None` where this user may not know.

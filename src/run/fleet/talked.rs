@@ -187,6 +187,7 @@ fn keep_the_asked(context: &Context, kept: &mut FleetHost) -> Result<()> {
 
 fn forget_rollouts(kept: &mut FleetHost) {
     kept.failed.clear();
+    kept.dry_run = None;
     if let Some(last) = &mut kept.last {
         (last.rollout, last.attempt) = (None, None);
     }

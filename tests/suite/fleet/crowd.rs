@@ -36,7 +36,7 @@ pub(super) struct Member {
     pub uuid: String,
     /// The group that it declares.
     pub group: &'static str,
-    cell: Cell,
+    pub cell: Cell,
 }
 
 /// A release whose database has a schema of its own.
@@ -59,30 +59,9 @@ impl Crowd {
         fleet.cluster.publish(&release(1));
         fleet.write(policy);
         fleet.wish("1.0.0", "2.0.0");
-        let template = Cell::skeleton().unwrap();
-        let root = template.path().join("root");
-        std::fs::create_dir_all(root.join("var/lib/teleport/versions")).unwrap();
-        std::fs::write(root.join("var/lib/teleport/versions/updates.yaml"), flows::settings("6s", "0s")).unwrap();
-        std::fs::write(root.join("root/ca.pem"), fleet.trusted()).unwrap();
-        let program = Updater::new(&updater());
-        // By this thread: a cell ends with the thread that made it.
-        let member = |number: usize| {
-            let cell = Cell::copy_of(template.path(), &program).unwrap();
-            let uuid = format!("3000{number:04}-0000-4000-8000-000000000000");
-            std::fs::write(cell.path("/var/lib/teleport/host_uuid"), &uuid).unwrap();
-            std::fs::write(cell.path("/etc/machine-id"), format!("{number:032x}\n")).unwrap();
-            Member { uuid, group: GROUPS[number / SIZE], cell }
-        };
-        let crowd = Self { fleet, members: (0..GROUPS.len() * SIZE).map(member).collect() };
-        let (proxy, base) = (crowd.fleet.proxy(), crowd.fleet.cluster.base_url());
-        crowd.each(&crowd.all(), |member| {
-            let group = member.group;
-            let enable = format!("enable --proxy {proxy} --group {group} --base-url {base} --ca-file /root/ca.pem");
-            member.run(&enable, 0);
-            member.cell.start_agent().unwrap();
-            // Now the agent runs: from here on the host says so.
-            member.run("update", 0);
-        });
+        let groups = (0..GROUPS.len() * SIZE).map(|number| GROUPS[number / SIZE]);
+        let crowd = Self { members: Member::bare(&fleet, groups), fleet };
+        crowd.each(&crowd.all(), |member| member.join(&crowd.fleet));
         look::until("every host has reported", || crowd.in_state("pending").len() == crowd.members.len());
         Some(crowd)
     }
@@ -220,6 +199,33 @@ impl Crowd {
 }
 
 impl Member {
+    /// Hosts of these groups that have enabled nothing yet. By this thread: a cell ends with the thread that made it.
+    pub(super) fn bare(fleet: &Fleet, groups: impl Iterator<Item = &'static str>) -> Vec<Self> {
+        let template = Cell::skeleton().unwrap();
+        let root = template.path().join("root");
+        std::fs::create_dir_all(root.join("var/lib/teleport/versions")).unwrap();
+        std::fs::write(root.join("var/lib/teleport/versions/updates.yaml"), flows::settings("6s", "0s")).unwrap();
+        std::fs::write(root.join("root/ca.pem"), fleet.trusted()).unwrap();
+        let program = Updater::new(&updater());
+        let member = |(number, group)| {
+            let cell = Cell::copy_of(template.path(), &program).unwrap();
+            let uuid = format!("3000{number:04}-0000-4000-8000-000000000000");
+            std::fs::write(cell.path("/var/lib/teleport/host_uuid"), &uuid).unwrap();
+            std::fs::write(cell.path("/etc/machine-id"), format!("{number:032x}\n")).unwrap();
+            Self { uuid, group, cell }
+        };
+        groups.enumerate().map(member).collect()
+    }
+
+    /// Enables, and starts the agent: from here on the host says that it runs.
+    #[track_caller]
+    pub(super) fn join(&self, fleet: &Fleet) {
+        let (proxy, base, group) = (fleet.proxy(), fleet.cluster.base_url(), self.group);
+        self.run(&format!("enable --proxy {proxy} --group {group} --base-url {base} --ca-file /root/ca.pem"), 0);
+        self.cell.start_agent().unwrap();
+        self.run("update", 0);
+    }
+
     /// Runs the updater, which ends with `code`.
     #[track_caller]
     pub(super) fn run(&self, line: &str, code: i32) {

@@ -3,6 +3,8 @@
 
 mod attempts;
 mod crowd;
+mod directed;
+mod dry_run;
 mod front;
 mod identity;
 mod migration;

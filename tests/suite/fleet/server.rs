@@ -124,6 +124,21 @@ impl Fleet {
         Ran::of(&self.program().args(words).output().unwrap()).ok().stdout
     }
 
+    /// The operator's command, which must fail: what it says.
+    #[track_caller]
+    pub(super) fn fails(&self, words: &[&str]) -> String {
+        let output = self.program().args(words).output().unwrap();
+        assert!(!output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// A file of the operator's.
+    pub(super) fn file(&self, name: &str, text: &str) -> String {
+        let file = self.dir.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file.display().to_string()
+    }
+
     /// The same for a command about groups.
     #[track_caller]
     pub(super) fn agents(&self, verb: &str, group: &str) {

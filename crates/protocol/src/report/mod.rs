@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::dry_run::DryRunResult;
+
 pub use change::{Change, Outcome};
 pub use signed::{KEY_BYTES, Key, SIGNATURE_BYTES, SignedQuestion, SignedReport, question_message, report_message};
 pub use wanted::{Rollout, Wanted};
@@ -92,6 +94,9 @@ pub struct Report {
     /// The last change of the version; none: there was none yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Change>,
+    /// What came of the last dry run of a plan; none: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<DryRunResult>,
 }
 
 /// Which versions are on a host; an empty text: none, or not known.

@@ -39,6 +39,11 @@ pub enum VersionControlVerb {
     },
     /// Approve or deny a plan that somebody else made
     Review(ReviewArgs),
+    /// Have each host that a plan would update try that, and install nothing
+    DryRun {
+        /// Its UUID
+        id: String,
+    },
     /// Make a plan the active version directive
     Apply {
         /// Its UUID

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use fleet_wire::api::{ApplyPlan, DraftView, NewDraft, NewPlan, PlanState, PlanView, Review};
+use fleet_wire::api::{ApplyPlan, BeginDryRun, DraftView, NewDraft, NewPlan, PlanState, PlanView, Review};
 use fleet_wire::lenient::word;
 use fleet_wire::words::planned;
 
@@ -67,6 +67,7 @@ pub(super) fn run(verb: &VersionControlVerb, client: &ApiClient, screen: &mut Sc
             let review = Review { id: id(), approve: *approve, reason: reason.clone() };
             ApiCall::post(place(plan, "/review"), &review)?
         }
+        VersionControlVerb::DryRun { id: plan } => ApiCall::post(place(plan, "/dry-run"), &BeginDryRun { id: id() })?,
         VersionControlVerb::Apply { id: plan, dry_run } => {
             let apply = ApplyPlan { id: id(), dry_run: *dry_run };
             let written = client.ask(&ApiCall::post(place(plan, "/apply"), &apply)?.dry(*dry_run))?;

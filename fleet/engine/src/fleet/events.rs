@@ -237,6 +237,7 @@ impl Fleet {
         self.former.clear();
         let is_gone: HashSet<HostId> = gone.iter().copied().collect();
         self.stays.retain(|id, _| !is_gone.contains(id));
+        self.dry_runs.retain(|id, _| !is_gone.contains(id));
         (0..self.hosts.len()).for_each(|at| self.index_host(at));
         for at in changed.into_iter().filter_map(|id| self.at(id)).collect::<Vec<_>>() {
             self.note_change(at);

@@ -60,6 +60,8 @@ pub struct Fleet {
     held: HeldGroups,
     /// Groups that hosts stay in though they declare others: the number of the rollout, and the group.
     pub(crate) stays: HashMap<HostId, (u64, Name)>,
+    /// Plans of which hosts were asked for a dry run, and the codes of what came of it; none: nothing yet.
+    pub(crate) dry_runs: HashMap<HostId, (u128, Name)>,
     /// Names that were used when those of nobody were freed last.
     used_names: usize,
     /// Names of groups that nobody but hosts that only ask had then, and those that were made by questions since.
@@ -87,6 +89,7 @@ impl Default for Fleet {
             former: HashMap::new(),
             held: HeldGroups::default(),
             stays: HashMap::new(),
+            dry_runs: HashMap::new(),
             used_names: 0,
             names_of_questions: 0,
             arrivals: 0,
@@ -239,6 +242,12 @@ impl Fleet {
         }
         if let Some(word) = self.changed.get_mut(at / 64) {
             *word |= 1 << (at % 64);
+        }
+    }
+
+    pub(crate) fn note_change_of(&mut self, host: HostId) {
+        if let Some(at) = self.at(host) {
+            self.note_change(at);
         }
     }
 
@@ -541,8 +550,11 @@ impl Fleet {
                 used.mark(name);
             }
         }
-        for (_, group) in self.stays.values() {
-            used.mark(*group);
+        for (_, name) in self.stays.values() {
+            used.mark(*name);
+        }
+        for (_, code) in self.dry_runs.values() {
+            used.mark(*code);
         }
         for name in self.hosts.iter().flat_map(Host::names) {
             used.mark(name);

@@ -6,6 +6,7 @@ use fleet_engine::promotion::{self, PlanStage, PromotionRefusal, digest};
 use fleet_engine::resource::{
     self, Directive, DirectivePlan, Draft, Faults, Kind, Resource, VersionControl, is_draft_name,
 };
+use fleet_engine::rollout_state::RolloutState;
 use fleet_wire::api::{
     ApiError, ApplyPlan, AuditEntry, Code, DraftView, NewDraft, NewPlan, PlanState, PlanView, Review, Role, WriteResult,
 };
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use super::actor::own_id;
 use super::resources::{self, MAX_TEXT, missing};
 use super::tx::{RequestedAction, Tx};
-use super::{Actor, CoreState, changes};
+use super::{Actor, CoreState, changes, dry_runs};
 
 /// Most drafts, and most plans.
 const MOST: usize = 100;
@@ -217,7 +218,7 @@ pub(crate) fn apply(tx: &mut Tx<'_>, actor: &Actor, id: &str, asked_for: &ApplyP
         if plan.applied && tx.state().resources.directive() == Some(&plan.directive) {
             return resources::keep(tx, &asked, Vec::new(), Vec::new());
         }
-        if let Some(wrong) = against(tx.state(), plan).into_iter().next() {
+        if let Some(wrong) = against(tx.state(), resource, plan).into_iter().next() {
             return Err(wrong);
         }
         let resource = resource.clone();
@@ -268,7 +269,7 @@ fn promote(
     let id = uuid::Uuid::new_v4().to_string();
     let (plan, gone) = frozen(state, asked.actor, &id, name, draft)?;
     store(tx, &[&plan], &gone);
-    let wrong = match against(tx.state(), plan_of(&plan)?).into_iter().next() {
+    let wrong = match against(tx.state(), &plan, plan_of(&plan)?).into_iter().next() {
         None => activate(tx, asked, &plan).err(),
         wrong => wrong,
     };
@@ -309,11 +310,13 @@ fn frozen(
 }
 
 /// What keeps a plan from being applied, the weightiest first.
-fn against(state: &CoreState, plan: &DirectivePlan) -> Vec<ApiError> {
-    plan.against(&state.resources, state.rollouts.nonce, state.now()).into_iter().map(not_promoted).collect()
+fn against(state: &CoreState, resource: &Resource, plan: &DirectivePlan) -> Vec<ApiError> {
+    let tried = dry_runs::results(state, resource, plan);
+    let against = plan.against(&state.resources, state.rollouts.nonce, tried.as_ref(), state.now());
+    against.into_iter().map(not_promoted).collect()
 }
 
-fn not_promoted(refusal: PromotionRefusal) -> ApiError {
+pub(super) fn not_promoted(refusal: PromotionRefusal) -> ApiError {
     ApiError::named(refusal.code, refusal.message)
 }
 
@@ -346,7 +349,7 @@ fn made(kind: Kind, name: &str, spec: &Value, source: &Resource) -> Result<Resou
 }
 
 /// The plan as a resource, with what `source` says.
-fn remade(id: &str, plan: &DirectivePlan, source: &Resource) -> Result<Resource, ApiError> {
+pub(super) fn remade(id: &str, plan: &DirectivePlan, source: &Resource) -> Result<Resource, ApiError> {
     kept(plan.resource(id, source))
 }
 
@@ -362,7 +365,7 @@ fn kept(made: Result<Resource, Faults>) -> Result<Resource, ApiError> {
 }
 
 /// Keeps these, and removes the plans of these ids, in this transaction. Nothing that hosts are told depends on them.
-fn store(tx: &mut Tx<'_>, written: &[&Resource], gone: &[String]) {
+pub(super) fn store(tx: &mut Tx<'_>, written: &[&Resource], gone: &[String]) {
     let mut all = tx.draft.resources.take().unwrap_or_else(|| tx.state().resources.clone());
     for id in gone {
         all.drop_plan(id);
@@ -373,7 +376,7 @@ fn store(tx: &mut Tx<'_>, written: &[&Resource], gone: &[String]) {
     tx.draft.resources = Some(all);
 }
 
-fn as_plan(resource: &Resource) -> Option<(&Resource, &DirectivePlan)> {
+pub(super) fn as_plan(resource: &Resource) -> Option<(&Resource, &DirectivePlan)> {
     match resource {
         Resource::Plan(object) => Some((resource, &object.model)),
         _ => None,
@@ -384,7 +387,7 @@ fn plan_of(resource: &Resource) -> Result<&DirectivePlan, ApiError> {
     as_plan(resource).map(|(_, plan)| plan).ok_or_else(|| missing(Kind::Plan, &resource.metadata().name))
 }
 
-fn found<'a>(state: &'a CoreState, id: &str) -> Result<(&'a Resource, &'a DirectivePlan), ApiError> {
+pub(super) fn found<'a>(state: &'a CoreState, id: &str) -> Result<(&'a Resource, &'a DirectivePlan), ApiError> {
     let id = own_id(id).map_err(|_| ApiError::new(Code::BadRequest, format!("{id:?} is no UUID of a plan")))?;
     let found = state.resources.get(Kind::Plan, &id.to_string()).and_then(as_plan);
     found.ok_or_else(|| missing(Kind::Plan, &id.to_string()))
@@ -412,7 +415,7 @@ fn draft_view(resource: &Resource, whole: bool) -> Option<DraftView> {
     })
 }
 
-fn plan_view(state: &CoreState, resource: &Resource, with_effects: bool) -> Result<PlanView, ApiError> {
+pub(super) fn plan_view(state: &CoreState, resource: &Resource, with_effects: bool) -> Result<PlanView, ApiError> {
     let plan = plan_of(resource)?;
     let is = state_of(plan, state.now());
     let effects = (with_effects && is != PlanState::Applied).then(|| effects(state, resource));
@@ -420,7 +423,7 @@ fn plan_view(state: &CoreState, resource: &Resource, with_effects: bool) -> Resu
         Ok(effects) => (effects, None),
         Err(wrong) => (None, Some(wrong)),
     };
-    let mut against = if is == PlanState::Applied { Vec::new() } else { against(state, plan) };
+    let mut against = if is == PlanState::Applied { Vec::new() } else { against(state, resource, plan) };
     against.extend(wrong.filter(|wrong| !against.contains(wrong)));
     Ok(PlanView {
         id: resource.metadata().name.clone(),
@@ -435,17 +438,23 @@ fn plan_view(state: &CoreState, resource: &Resource, with_effects: bool) -> Resu
         approved: plan.approved.clone(),
         denied: plan.denied.clone(),
         against,
+        dry_run: dry_runs::results(state, resource, plan),
         effects,
     })
 }
 
 /// What a plan would do if it were applied now.
 fn effects(state: &CoreState, plan: &Resource) -> Result<Planned, ApiError> {
+    Ok(imagined(state, plan)?.planned(&state.fleet, state.now()))
+}
+
+/// What is wanted if a plan were applied now.
+pub(super) fn imagined(state: &CoreState, plan: &Resource) -> Result<RolloutState, ApiError> {
     let only = Kind::Directive.only_name().unwrap_or_default();
     let directive = made(Kind::Directive, only, &Value::Null, plan)?;
     let (mut all, mut rollouts) = (state.resources.clone(), state.rollouts.clone());
     all.put_all_for(vec![directive], &mut rollouts, &state.fleet).map_err(|refused| resources::wrong(&refused))?;
-    Ok(rollouts.planned(&state.fleet, state.now()))
+    Ok(rollouts)
 }
 
 #[cfg(test)]
@@ -465,7 +474,7 @@ mod tests {
         let mut state = CoreState::default();
         let control = format!("kind: version-control-config\nspec: {control}");
         state.resources.put_back(resource::read(&control).unwrap());
-        against(&state, plan_of(&plan).unwrap()).into_iter().map(|wrong| wrong.code).collect()
+        against(&state, &plan, plan_of(&plan).unwrap()).into_iter().map(|wrong| wrong.code).collect()
     }
 
     #[test]
@@ -478,7 +487,8 @@ mod tests {
             (&[("for_nonce", json!(1))], "{}", &[Code::PlanOutdated]),
             (&[("denied", json!("cleo: no")), expired.clone()], "{}", &[Code::NotApproved, Code::PlanExpired]),
             (&[], "{promotion: {dry_run: required}}", &[Code::DryRunMissing]),
-            (&[("dry_run", json!("2026-01-01T00:00:00Z"))], "{promotion: {dry_run: required}}", &[]),
+            // Nobody has answered yet.
+            (&[("dry_run", json!("2026-01-01T00:00:00Z"))], "{promotion: {dry_run: required}}", &[Code::DryRunMissing]),
             (&[], "{enabled: false}", &[Code::Conflict]),
         ] {
             assert_eq!(of(changes, control), codes, "{changes:?} {control}");

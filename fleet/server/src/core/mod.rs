@@ -6,6 +6,7 @@ mod changes;
 pub(crate) mod commands;
 pub(crate) mod counts;
 pub(crate) mod directives;
+pub(crate) mod dry_runs;
 mod enrolments;
 mod host_table;
 pub(crate) mod hosts;

@@ -7,6 +7,7 @@ use protocol::report::Change;
 use tokio::sync::oneshot;
 
 use super::CoreState;
+use super::dry_runs;
 use super::enrolments::{NotTaken, Now, Verdict};
 use super::inbox::{DurableReceipt, InboxItem, ReportAnswer};
 use super::tx::Tx;
@@ -87,6 +88,9 @@ fn take(tx: &mut Tx<'_>, signed: &ReportBody, now: jiff::Timestamp) {
         taken.labels.get_or_insert_default().extend(labels.clone());
     }
     state.fleet.report(&taken, state.rollouts.rollout.as_ref(), now);
+    if let Some(done) = &report.dry_run {
+        dry_runs::take(state, *host, done);
+    }
     state.fleet.set_unproven(*host, state.enrolments.is_unproven(*host));
     tx.keep_report(StoredReport {
         host: *host,

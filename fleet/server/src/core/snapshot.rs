@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use fleet_engine::answer::{HostAnswer, Question};
+use fleet_engine::dry_run::DryRunOrders;
 use fleet_engine::host::HostId;
 use fleet_engine::inventory::VersionAlert;
 use fleet_engine::resource_set::ResourceSet;
@@ -20,6 +21,7 @@ use fleet_engine::rollout_state::RolloutState;
 use fleet_wire::answers::find::{self, Cluster, Tools};
 use fleet_wire::answers::graph::Catalogue;
 use jiff::Timestamp;
+use protocol::dry_run::DryRunOrder;
 use protocol::report::{Key, SignedQuestion, Wanted};
 
 use super::enrolments::KeyMark;
@@ -78,6 +80,8 @@ pub(crate) struct Snapshot {
     public: ArcSwap<Public>,
     table: ArcSwapOption<AnswerTable>,
     hosts: ArcSwap<HostTable>,
+    /// What hosts are to try for a plan; mostly nothing.
+    dry_runs: ArcSwapOption<DryRunOrders>,
     /// When the store last confirmed what is answered, for people; and in milliseconds from `start` on, which no change of the clock
     /// moves. 0: never.
     confirmed: AtomicI64,
@@ -161,6 +165,7 @@ impl Snapshot {
             wanted: ArcSwapOption::empty(),
             table: ArcSwapOption::empty(),
             hosts: ArcSwap::default(),
+            dry_runs: ArcSwapOption::empty(),
             confirmed: AtomicI64::new(0),
             confirmed_after: AtomicU64::new(0),
             stop_waits: AtomicBool::new(false),
@@ -366,6 +371,21 @@ impl Snapshot {
     /// Other hosts are known from now on.
     pub(crate) fn set_hosts(&self, hosts: HostTable) {
         self.hosts.store(Arc::new(hosts));
+    }
+
+    /// What hosts are to try from now on; `None`: nothing.
+    pub(crate) fn set_dry_runs(&self, orders: Option<DryRunOrders>) {
+        self.dry_runs.store(orders.map(Arc::new));
+    }
+
+    /// What the host is to try that asks; `None`: nothing, as where the store has not confirmed of late what is answered. A plan is
+    /// nobody else's: the question must be signed by the host's key.
+    pub(crate) fn dry_run(&self, question: &Question, signed: Option<&SignedQuestion>) -> Option<DryRunOrder> {
+        let (orders, hosts) = (self.dry_runs.load(), self.hosts.load());
+        let host = question.host?;
+        let order = orders.as_ref()?.of(host).filter(|_| self.is_good())?;
+        let key = hosts.get(host)?.key.load(Ordering::Relaxed);
+        is_by(question, signed?, key).then(|| order.clone())
     }
 
     /// The core does not know any more what it heard last: the next question of each host tells it.

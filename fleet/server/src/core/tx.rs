@@ -34,7 +34,7 @@ use super::inbox::HostInbox;
 use super::repeats::Repeats;
 use super::snapshot::Snapshot;
 use super::times::Times;
-use super::{CoreState, changes, publish};
+use super::{CoreState, changes, dry_runs, publish};
 use crate::reporting::Reporting;
 use crate::tokens::{self, TokenSet};
 
@@ -297,6 +297,7 @@ impl Ledger {
         self.snapshot.set_public(rollouts.clone(), resources.clone(), alerts);
         // 0 is a word that was never set.
         self.generation = self.generation.wrapping_add(1).max(1);
+        self.snapshot.set_dry_runs(dry_runs::orders(&self.state));
         publish::all(&self.snapshot, &self.state, self.generation, now);
         if self.is_unkeyed && self.snapshot.table().is_some() {
             let key = |host: &Host| Some((host.id, enrolments.key(host.id)?));

@@ -10,7 +10,7 @@ use super::actor::PendingStop;
 use super::snapshot::HostContact;
 use super::state::MOST_NAMES;
 use super::tx::{Ledger, Tx};
-use super::{changes, commands, hosts};
+use super::{changes, commands, dry_runs, hosts};
 
 /// Between two steps where nothing happens (FLEET §3).
 const STEP_EVERY: Duration = Duration::from_secs(60);
@@ -121,6 +121,7 @@ impl Worker {
         self.count_strangers();
         let mut tx = Tx::new(&mut self.ledger);
         tx.step(now);
+        dry_runs::ask(&mut tx);
         tx.draft.records = tx.ledger.repeats.due(false);
         let done = tx.commit();
         if done.is_ok() {

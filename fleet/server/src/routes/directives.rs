@@ -4,13 +4,13 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use fleet_wire::api::{ApiError, ApplyPlan, Code, DraftView, NewDraft, NewPlan, PlanView, Review};
+use fleet_wire::api::{ApiError, ApplyPlan, BeginDryRun, Code, DraftView, NewDraft, NewPlan, PlanView, Review};
 use serde::Deserialize;
 
 use super::request::{ApiBody, ApiPath, ApiResult, Drafter, Lister, MAX_BODY, Operator, Viewer};
 use crate::app::App;
-use crate::core::directives;
 use crate::core::resources::MAX_TEXT;
+use crate::core::{directives, dry_runs};
 
 /// The routes.
 pub(super) fn routes() -> Router<App> {
@@ -20,6 +20,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/fleet/directive-plans", get(plans).post(plan))
         .route("/v1/fleet/directive-plans/{id}", get(shown))
         .route("/v1/fleet/directive-plans/{id}/review", post(review))
+        .route("/v1/fleet/directive-plans/{id}/dry-run", post(dry_run))
         .route("/v1/fleet/directive-plans/{id}/apply", post(apply))
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
 }
@@ -82,6 +83,15 @@ async fn review(
     ApiBody(review): ApiBody<Review>,
 ) -> impl IntoResponse {
     app.answer(move |tx| directives::review(tx, &actor, &id, (&review, false))).await
+}
+
+async fn dry_run(
+    Operator(actor): Operator,
+    State(app): State<App>,
+    ApiPath(id): ApiPath<String>,
+    ApiBody(begin): ApiBody<BeginDryRun>,
+) -> impl IntoResponse {
+    app.answer(move |tx| dry_runs::begin(tx, &actor, &id, &begin)).await
 }
 
 async fn apply(

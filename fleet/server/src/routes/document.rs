@@ -10,10 +10,10 @@ use fleet_wire::answers::find::{Flat, Nested};
 use fleet_wire::answers::graph::{GraphError, UpdateGraph};
 use fleet_wire::answers::schedule::WindowList;
 use fleet_wire::api::{
-    Act, Acted, ApplyPlan, AuditEntry, AuditPage, AuditRange, DecideMany, Decided, DecidedMany, DraftView, ErrorAnswer,
-    Explained, HostList, HostsQuery, JoinToken, KeptResource, KnownHead, MadeToken, NewDraft, NewJoinToken, NewPlan,
-    NewToken, PlanView, Removal, Review, Role, RolloutsQuery, StateCounts, Token, TokenRemoval, Verified,
-    VersionControlStatus, Write, WriteResult,
+    Act, Acted, ApplyPlan, AuditEntry, AuditPage, AuditRange, BeginDryRun, DecideMany, Decided, DecidedMany, DraftView,
+    ErrorAnswer, Explained, HostList, HostsQuery, JoinToken, KeptResource, KnownHead, MadeToken, NewDraft,
+    NewJoinToken, NewPlan, NewToken, PlanView, Removal, Review, Role, RolloutsQuery, StateCounts, Token, TokenRemoval,
+    Verified, VersionControlStatus, Write, WriteResult,
 };
 use fleet_wire::rollout::{AgentRollout, StopsAlone};
 use protocol::report::Report;
@@ -229,6 +229,10 @@ fn directives(of: &mut Document) {
     of.add(viewer, &format!("post {PLAN}/review"), "reviewPlan", "Approve or deny a plan that somebody else made")
         .note("The role is `promotion.role` of the `version-control-config`.")
         .body::<Review>()
+        .gives::<PlanView>();
+    of.add(operator, &format!("post {PLAN}/dry-run"), "dryRunPlan", "Have each host that a plan would update try that")
+        .note("Hosts are asked at the pace of their entries. The dry run of another plan that is pending ends.")
+        .body::<BeginDryRun>()
         .gives::<PlanView>();
     of.add(operator, &format!("post {PLAN}/apply"), "applyPlan", "Make a plan the active version directive")
         .body::<ApplyPlan>()

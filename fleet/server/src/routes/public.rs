@@ -71,7 +71,10 @@ fn answer(
         return HttpReply(find::no_rollout());
     };
     let public = snapshot.public();
-    HttpReply(find::reply(form, &answer, &public.cluster, public.catalogue.digests(&answer.version)))
+    // Who only looks tries nothing.
+    let dry_run = if is_dry_run { None } else { snapshot.dry_run(&question, signed.as_ref()) };
+    let digests = public.catalogue.digests(&answer.version);
+    HttpReply(find::reply(form, &answer, &public.cluster, digests, dry_run.as_ref()))
 }
 
 impl App {

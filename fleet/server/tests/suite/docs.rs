@@ -362,6 +362,7 @@ fn questions() -> Vec<Question> {
         ("GET", "/v1/fleet/directive-plans/{id}", String::new(), json!(null)),
         ("GET", "/v1/fleet/directive-plans", String::new(), json!(null)),
         ("POST", "/v1/fleet/directive-plans/{id}/review", String::new(), json!({"id": uuid(21), "approve": true})),
+        ("POST", "/v1/fleet/directive-plans/{id}/dry-run", String::new(), json!({"id": uuid(23)})),
         ("POST", "/v1/fleet/directive-plans/{id}/apply", String::new(), json!({"id": uuid(22), "dry_run": true})),
         ("POST", "/v1/fleet/hosts/{id}", String::new(), json!({"id": uuid(5), "decision": "hold"})),
         ("POST", "/v1/fleet/hosts/{id}", String::new(), json!({"id": uuid(6), "decision": {"assign": null}})),

@@ -101,7 +101,7 @@ fn every_body_that_is_too_large_or_no_json_is_refused() {
         assert!(answer.header("www-authenticate").is_some_and(|how| how.starts_with("Bearer")), "{path}: {answer:?}");
         asked += 1;
     }
-    assert_eq!(asked, 9);
+    assert_eq!(asked, 10);
 }
 
 #[test]

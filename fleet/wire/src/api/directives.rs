@@ -3,6 +3,7 @@
 //! /v1/fleet/directive-plans`, `…/UUID`: [`PlanView`]. `POST …/UUID/review` with [`Review`]: [`PlanView`]. `POST …/UUID/apply` with
 //! [`ApplyPlan`]: [`super::WriteResult`].
 
+use fleet_engine::dry_run::DryRunResults;
 use fleet_engine::planned::Planned;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -99,6 +100,9 @@ pub struct PlanView {
     pub denied: String,
     /// What keeps it from being applied now; empty: nothing.
     pub against: Vec<ApiError>,
+    /// What came of its dry run; null: none was begun.
+    #[serde(default)]
+    pub dry_run: Option<DryRunResults>,
     /// What it would do, as of now; null in a list, where it was applied, and where something of `against` leaves that open.
     pub effects: Option<Planned>,
 }
@@ -116,6 +120,15 @@ pub struct Review {
     #[serde(default)]
     #[schemars(length(max = 1000))]
     pub reason: String,
+}
+
+/// A dry run of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BeginDryRun {
+    /// Made by the caller; sent twice, it is begun once.
+    #[schemars(extend("format" = "uuid"))]
+    pub id: String,
 }
 
 /// A plan to apply.

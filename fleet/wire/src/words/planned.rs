@@ -1,5 +1,6 @@
 //! A plan of a version directive, for people.
 
+use fleet_engine::dry_run::DryRunFailure;
 use fleet_engine::planned::{Planned, PlannedEntry, PlannedMove, PlannedNone};
 use fleet_engine::reason::Misfit;
 
@@ -24,6 +25,14 @@ pub fn lines(plan: &PlanView) -> Vec<String> {
     }
     if !plan.denied.is_empty() {
         lines.push(format!("  denied by {}", plan.denied));
+    }
+    if let Some(tried) = &plan.dry_run {
+        lines.push(format!("  dry run since {}: {tried}", time(tried.begun)));
+        let failure = |failed: &DryRunFailure| {
+            let sample = host::names(&failed.sample).join(", ");
+            format!("    {}: {}: {sample}", failed.code, hosts(failed.hosts))
+        };
+        lines.extend(tried.failed.iter().map(failure));
     }
     if let Some(effects) = &plan.effects {
         effects.entries.iter().for_each(|entry| lines.extend(self::entry(entry)));

@@ -78,7 +78,7 @@ fn route(world: &World, target: &str, accept: &str) -> Reply {
 fn find_reply(world: &World, form: Form, query: &str) -> Reply {
     let answer = world.book.answer(&world.fleet, &find::question(query).question, now());
     answer.map_or_else(find::no_rollout, |answer| {
-        find::reply(form, &answer, &Cluster::default(), find::ReleaseDigests::default())
+        find::reply(form, &answer, &Cluster::default(), find::ReleaseDigests::default(), None)
     })
 }
 

@@ -12,6 +12,7 @@ use fleet_engine::reason::{WaitReason, Why};
 use fleet_engine::resource::{Kind, Resource};
 use fleet_engine::resource_set::ResourceSet;
 use jiff::Timestamp;
+use protocol::dry_run::DryRunOrder;
 use protocol::find::{IMAGE, MAX_JITTER_SECONDS};
 use protocol::installer::InstallerOrder;
 use protocol::report::Wanted;
@@ -113,12 +114,25 @@ pub fn question(query: &str) -> FindQuestion {
 }
 
 /// The answer to a host, in the form of the path that it asked.
-pub fn reply(form: Form, answer: &HostAnswer, cluster: &Cluster, digests: ReleaseDigests<'_>) -> Reply {
+pub fn reply(
+    form: Form,
+    answer: &HostAnswer,
+    cluster: &Cluster,
+    digests: ReleaseDigests<'_>,
+    dry_run: Option<&DryRunOrder>,
+) -> Reply {
     let mut body = Vec::with_capacity(USUAL);
+    let nested = |is_ping| {
+        let nested = Nested::of(answer, cluster, digests, is_ping);
+        Nested { fleet: Ours { dry_run, ..nested.fleet }, ..nested }
+    };
     let written = match form {
-        Form::Flat => serde_json::to_writer(&mut body, &Flat::of(answer, cluster, digests)),
-        Form::Nested => serde_json::to_writer(&mut body, &Nested::of(answer, cluster, digests, false)),
-        Form::Ping => serde_json::to_writer(&mut body, &Nested::of(answer, cluster, digests, true)),
+        Form::Flat => {
+            let flat = Flat::of(answer, cluster, digests);
+            serde_json::to_writer(&mut body, &Flat { fleet: Ours { dry_run, ..flat.fleet }, ..flat })
+        }
+        Form::Nested => serde_json::to_writer(&mut body, &nested(false)),
+        Form::Ping => serde_json::to_writer(&mut body, &nested(true)),
     };
     match written {
         Ok(()) => Reply::ok(JSON, body),
@@ -282,6 +296,9 @@ struct Ours<'a> {
     /// What else is known of the version that is to be installed; absent: nothing.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     attributes: &'a BTreeMap<String, String>,
+    /// What the host is to try and not to install, for a plan that somebody makes; absent: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dry_run: Option<&'a DryRunOrder>,
 }
 
 impl<'a> Ours<'a> {
@@ -296,6 +313,7 @@ impl<'a> Ours<'a> {
             digests,
             installer: answer.installer.as_ref(),
             attributes: &answer.attributes,
+            dry_run: None,
         }
     }
 }

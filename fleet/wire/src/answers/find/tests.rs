@@ -31,7 +31,7 @@ fn body(reply: &Reply) -> Value {
 }
 
 fn ask(form: Form, answer: &HostAnswer, cluster: &Cluster) -> Value {
-    let reply = reply(form, answer, cluster, ReleaseDigests::default());
+    let reply = reply(form, answer, cluster, ReleaseDigests::default(), None);
     assert_eq!((reply.status, reply.content_type), (200, "application/json"));
     assert_eq!(reply.headers, [("cache-control", "no-store")]);
     body(&reply)
@@ -168,7 +168,7 @@ fn digests_of_the_version_s_archives_are_by_edition_and_architecture() {
     let digest = Digest::of(b"x");
     let archives = [((Edition::Oss, Arch::Amd64), digest), ((Edition::EnterpriseFips, Arch::Arm64), digest)];
     let told = |digests| {
-        let reply = reply(Form::Flat, &answer("17.2.1", true, 60, Why::LetGo), &Cluster::default(), digests);
+        let reply = reply(Form::Flat, &answer("17.2.1", true, 60, Why::LetGo), &Cluster::default(), digests, None);
         String::from_utf8(reply.body.to_vec()).unwrap()
     };
     let without = told(ReleaseDigests { archives: &archives, images: &[] });
@@ -184,11 +184,26 @@ fn an_agent_in_kubernetes_finds_the_digest_of_its_image() {
     let images = [("teleport-distroless".to_owned(), image)];
     for (form, archives) in [(Form::Flat, &[][..]), (Form::Nested, &[((Edition::Oss, Arch::Amd64), archive)])] {
         let digests = ReleaseDigests { archives, images: &images };
-        let reply = reply(form, &answer("17.2.1", true, 60, Why::LetGo), &Cluster::default(), digests);
+        let reply = reply(form, &answer("17.2.1", true, 60, Why::LetGo), &Cluster::default(), digests, None);
         let read = Digests::parse(&reply.body).unwrap();
         assert_eq!(read.of_image("teleport-distroless"), Some(image));
         assert_eq!(read.of_image("teleport-ent-distroless"), None);
         assert_eq!(read.get(Edition::Oss, Arch::Amd64), archives.first().map(|(_, digest)| *digest));
+    }
+}
+
+#[test]
+fn what_a_host_is_to_try_is_said_beside_the_rest_and_changes_nothing_of_it() {
+    let order = r#"{"plan":"p","version":"18.0.0","installer":{"kind":"tuf"},"attributes":{"length":"7"}}"#;
+    let told: DryRunOrder = serde_json::from_str(order).unwrap();
+    for form in [Form::Flat, Form::Nested, Form::Ping] {
+        let reply = |told| {
+            let (answer, digests) = (answer("17.2.1", true, 60, Why::LetGo), ReleaseDigests::default());
+            String::from_utf8(reply(form, &answer, &Cluster::default(), digests, told).body.to_vec()).unwrap()
+        };
+        let (with, without) = (reply(Some(&told)), reply(None));
+        assert_eq!(DryRunOrder::parse(with.as_bytes()).as_ref(), Some(&told));
+        assert_eq!(with.replace(&format!(r#","dry_run":{order}"#), ""), without);
     }
 }
 
@@ -301,7 +316,7 @@ proptest! {
             jitter_seconds: jitter.min(3600),
         };
         for form in [Form::Flat, Form::Nested, Form::Ping] {
-            let reply = reply(form, &answer, &Cluster { edition, ..full() }, ReleaseDigests::default());
+            let reply = reply(form, &answer, &Cluster { edition, ..full() }, ReleaseDigests::default(), None);
             prop_assert_eq!(&Directive::parse(&reply.body).unwrap().unwrap(), &expected);
         }
     }
