@@ -124,7 +124,7 @@ fn what_only_a_newer_server_knows_is_shown_as_it_is() {
 }
 
 /// The keys that every server has. An older server lacks those that came later: they have a default.
-const ALWAYS: [(&str, &str); 28] = [
+const ALWAYS: [(&str, &str); 29] = [
     ("Acted", "groups effects"),
     ("AuditEntry", "seq at who from action subject done detail before after previous hash"),
     ("AuditHead", "seq hash"),
@@ -133,6 +133,7 @@ const ALWAYS: [(&str, &str); 28] = [
     ("Changed", "kind name revision was_there takes"),
     ("CountOf", "group version count"),
     ("DecidedMany", "count hosts"),
+    ("DryRunResult", "plan code"),
     ("Effects", "lets_go goes_down halted_before"),
     ("History", "enrolled changes"),
     ("HoldsView", "all groups released"),

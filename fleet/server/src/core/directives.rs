@@ -6,14 +6,15 @@ use fleet_engine::promotion::{self, PlanStage, PromotionRefusal, digest};
 use fleet_engine::resource::{
     self, Directive, DirectivePlan, Draft, Faults, Kind, Resource, VersionControl, is_draft_name,
 };
-use fleet_engine::rollout_state::RolloutState;
 use fleet_wire::api::{
-    ApiError, ApplyPlan, AuditEntry, Code, DraftView, NewDraft, NewPlan, PlanState, PlanView, Review, Role, WriteResult,
+    ApiError, ApplyPlan, AuditEntry, BeginDryRun, Code, DraftView, NewDraft, NewPlan, PlanState, PlanView, Review,
+    Role, WriteResult,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::actor::own_id;
+use super::dry_runs::{as_plan, imagined};
 use super::resources::{self, MAX_TEXT, missing};
 use super::tx::{RequestedAction, Tx};
 use super::{Actor, CoreState, changes, dry_runs};
@@ -205,6 +206,45 @@ pub(crate) fn review(
     })
 }
 
+/// Begins the dry run of a plan, and ends that of another one which is pending.
+///
+/// # Errors
+/// Why not; that is on record as well.
+pub(crate) fn begin_dry_run(
+    tx: &mut Tx<'_>,
+    actor: &Actor,
+    id: &str,
+    begin: &BeginDryRun,
+) -> Result<PlanView, ApiError> {
+    let subject = format!("plan {id}");
+    let asked = RequestedAction { actor, action: "plan_dry_run", subject: &subject, is_dry: false };
+    tx.once(&asked, &begin.id, &(id, "dry-run"), |tx| {
+        let (state, now) = (tx.state(), tx.state().now());
+        let (resource, plan) = found(state, id)?;
+        let mut next = plan.clone();
+        next.begin_dry_run(now).map_err(not_promoted)?;
+        let imagined = imagined(state, resource).map_err(not_promoted)?;
+        let name = &resource.metadata().name;
+        let ended = |(other, plan): (&Resource, &DirectivePlan)| {
+            let goes_on = plan.is_open(now) && plan.dry_run.is_some() && other.metadata().name != *name;
+            let ended = DirectivePlan { dry_run: None, ..plan.clone() };
+            goes_on.then(|| remade(&other.metadata().name, &ended, other))
+        };
+        let mut written =
+            state.resources.all().filter_map(as_plan).filter_map(ended).collect::<Result<Vec<_>, ApiError>>()?;
+        let resource = remade(name, &next, resource)?;
+        written.push(resource.clone());
+        let plan = dry_runs::key(&resource, &next);
+        store(tx, &written.iter().collect::<Vec<_>>(), &[]);
+        if let Some(plan) = plan {
+            let (_, fleet) = tx.change();
+            fleet.keep_dry_runs_of(plan.0);
+            imagined.ask_for_dry_run(fleet, plan, now);
+        }
+        plan_view(tx.state(), &resource, true)
+    })
+}
+
 /// Makes a plan the active directive, as a write of it would; twice: once.
 ///
 /// # Errors
@@ -316,7 +356,7 @@ fn against(state: &CoreState, resource: &Resource, plan: &DirectivePlan) -> Vec<
     against.into_iter().map(not_promoted).collect()
 }
 
-pub(super) fn not_promoted(refusal: PromotionRefusal) -> ApiError {
+fn not_promoted(refusal: PromotionRefusal) -> ApiError {
     ApiError::named(refusal.code, refusal.message)
 }
 
@@ -349,7 +389,7 @@ fn made(kind: Kind, name: &str, spec: &Value, source: &Resource) -> Result<Resou
 }
 
 /// The plan as a resource, with what `source` says.
-pub(super) fn remade(id: &str, plan: &DirectivePlan, source: &Resource) -> Result<Resource, ApiError> {
+fn remade(id: &str, plan: &DirectivePlan, source: &Resource) -> Result<Resource, ApiError> {
     kept(plan.resource(id, source))
 }
 
@@ -365,7 +405,7 @@ fn kept(made: Result<Resource, Faults>) -> Result<Resource, ApiError> {
 }
 
 /// Keeps these, and removes the plans of these ids, in this transaction. Nothing that hosts are told depends on them.
-pub(super) fn store(tx: &mut Tx<'_>, written: &[&Resource], gone: &[String]) {
+fn store(tx: &mut Tx<'_>, written: &[&Resource], gone: &[String]) {
     let mut all = tx.draft.resources.take().unwrap_or_else(|| tx.state().resources.clone());
     for id in gone {
         all.drop_plan(id);
@@ -376,18 +416,11 @@ pub(super) fn store(tx: &mut Tx<'_>, written: &[&Resource], gone: &[String]) {
     tx.draft.resources = Some(all);
 }
 
-pub(super) fn as_plan(resource: &Resource) -> Option<(&Resource, &DirectivePlan)> {
-    match resource {
-        Resource::Plan(object) => Some((resource, &object.model)),
-        _ => None,
-    }
-}
-
 fn plan_of(resource: &Resource) -> Result<&DirectivePlan, ApiError> {
     as_plan(resource).map(|(_, plan)| plan).ok_or_else(|| missing(Kind::Plan, &resource.metadata().name))
 }
 
-pub(super) fn found<'a>(state: &'a CoreState, id: &str) -> Result<(&'a Resource, &'a DirectivePlan), ApiError> {
+fn found<'a>(state: &'a CoreState, id: &str) -> Result<(&'a Resource, &'a DirectivePlan), ApiError> {
     let id = own_id(id).map_err(|_| ApiError::new(Code::BadRequest, format!("{id:?} is no UUID of a plan")))?;
     let found = state.resources.get(Kind::Plan, &id.to_string()).and_then(as_plan);
     found.ok_or_else(|| missing(Kind::Plan, &id.to_string()))
@@ -415,7 +448,7 @@ fn draft_view(resource: &Resource, whole: bool) -> Option<DraftView> {
     })
 }
 
-pub(super) fn plan_view(state: &CoreState, resource: &Resource, with_effects: bool) -> Result<PlanView, ApiError> {
+fn plan_view(state: &CoreState, resource: &Resource, with_effects: bool) -> Result<PlanView, ApiError> {
     let plan = plan_of(resource)?;
     let is = state_of(plan, state.now());
     let effects = (with_effects && is != PlanState::Applied).then(|| effects(state, resource));
@@ -445,16 +478,7 @@ pub(super) fn plan_view(state: &CoreState, resource: &Resource, with_effects: bo
 
 /// What a plan would do if it were applied now.
 fn effects(state: &CoreState, plan: &Resource) -> Result<Planned, ApiError> {
-    Ok(imagined(state, plan)?.planned(&state.fleet, state.now()))
-}
-
-/// What is wanted if a plan were applied now.
-pub(super) fn imagined(state: &CoreState, plan: &Resource) -> Result<RolloutState, ApiError> {
-    let only = Kind::Directive.only_name().unwrap_or_default();
-    let directive = made(Kind::Directive, only, &Value::Null, plan)?;
-    let (mut all, mut rollouts) = (state.resources.clone(), state.rollouts.clone());
-    all.put_all_for(vec![directive], &mut rollouts, &state.fleet).map_err(|refused| resources::wrong(&refused))?;
-    Ok(rollouts)
+    Ok(imagined(state, plan).map_err(not_promoted)?.planned(&state.fleet, state.now()))
 }
 
 #[cfg(test)]

@@ -1,64 +1,29 @@
-//! The dry run of a plan (DIRECTIVES §3): begun by a person, done by hosts beside what they are told, counted beside the plan. One
+//! The dry run of a plan (DIRECTIVES §3): done by hosts beside what they are told, counted beside the plan. One
 //! goes on at a time, so what a host said of it is a word in its record, which a restart and other servers know.
 
 use fleet_engine::dry_run::{DryRunOrders, DryRunPlan, DryRunResults};
 use fleet_engine::host::HostId;
-use fleet_engine::resource::{DirectivePlan, Resource};
+use fleet_engine::promotion::{self, PromotionRefusal};
+use fleet_engine::resource::{DirectivePlan, Kind, Resource};
+use fleet_engine::resource_set::Refused;
+use fleet_engine::rollout_state::RolloutState;
 use fleet_wire::answers::ids;
-use fleet_wire::api::{ApiError, BeginDryRun, PlanView};
 use protocol::dry_run::DryRunResult;
+use serde_json::Value;
 
-use super::directives::{as_plan, found, imagined, not_promoted, plan_view, remade, store};
-use super::tx::{RequestedAction, Tx};
-use super::{Actor, CoreState};
+use super::CoreState;
 
-/// Begins the dry run of a plan, and ends that of another one which is pending.
-///
-/// # Errors
-/// Why not; that is on record as well.
-pub(crate) fn begin(tx: &mut Tx<'_>, actor: &Actor, id: &str, begin: &BeginDryRun) -> Result<PlanView, ApiError> {
-    let subject = format!("plan {id}");
-    let asked = RequestedAction { actor, action: "plan_dry_run", subject: &subject, is_dry: false };
-    tx.once(&asked, &begin.id, &(id, "dry-run"), |tx| {
-        let (state, now) = (tx.state(), tx.state().now());
-        let (resource, plan) = found(state, id)?;
-        let mut next = plan.clone();
-        next.begin_dry_run(now).map_err(not_promoted)?;
-        let imagined = imagined(state, resource)?;
-        let name = &resource.metadata().name;
-        let ended = |(other, plan): (&Resource, &DirectivePlan)| {
-            let goes_on = plan.is_open(now) && plan.dry_run.is_some() && other.metadata().name != *name;
-            let ended = DirectivePlan { dry_run: None, ..plan.clone() };
-            goes_on.then(|| remade(&other.metadata().name, &ended, other))
-        };
-        let mut written =
-            state.resources.all().filter_map(as_plan).filter_map(ended).collect::<Result<Vec<_>, ApiError>>()?;
-        let resource = remade(name, &next, resource)?;
-        written.push(resource.clone());
-        let plan = key(&resource, &next);
-        store(tx, &written.iter().collect::<Vec<_>>(), &[]);
-        if let Some(plan) = plan {
-            let (_, fleet) = tx.change();
-            fleet.keep_dry_runs_of(plan.0);
-            imagined.ask_for_dry_run(fleet, plan, now);
-        }
-        plan_view(tx.state(), &resource, true)
-    })
-}
-
-/// Asks the hosts whose turn it is.
-pub(super) fn ask(tx: &mut Tx<'_>) {
-    let (state, now) = (tx.state(), tx.state().now());
-    let Some((plan, resource)) = open(state) else { return };
+/// The plan whose dry run goes on, and what it would be: the hosts whose turn it is are to be asked.
+pub(super) fn due(state: &CoreState) -> Option<(RolloutState, DryRunPlan)> {
+    let (plan, resource) = open(state)?;
     // What cannot be applied now may be again.
-    let Ok(imagined) = imagined(state, resource) else { return };
-    imagined.ask_for_dry_run(tx.change().1, plan, now);
+    Some((imagined(state, resource).ok()?, plan))
 }
 
 /// What hosts are to try.
 pub(super) fn orders(state: &CoreState) -> Option<DryRunOrders> {
-    let (plan, resource) = open(state)?;
-    Some(imagined(state, resource).ok()?.dry_run_orders(&state.fleet, plan.0, state.now()))
+    let (imagined, plan) = due(state)?;
+    Some(imagined.dry_run_orders(&state.fleet, plan.0, state.now()))
 }
 
 /// Takes what a host says of its dry run.
@@ -80,6 +45,28 @@ fn open(state: &CoreState) -> Option<(DryRunPlan, &Resource)> {
     plans.filter_map(|(resource, plan)| Some((key(resource, plan)?, resource))).max_by_key(|((_, begun), _)| *begun)
 }
 
-fn key(resource: &Resource, plan: &DirectivePlan) -> Option<DryRunPlan> {
+pub(super) fn key(resource: &Resource, plan: &DirectivePlan) -> Option<DryRunPlan> {
     Some((ids::uuid(&resource.metadata().name)?, plan.dry_run?))
+}
+
+/// A resource that is a plan.
+pub(super) fn as_plan(resource: &Resource) -> Option<(&Resource, &DirectivePlan)> {
+    match resource {
+        Resource::Plan(object) => Some((resource, &object.model)),
+        _ => None,
+    }
+}
+
+/// What would rule if `plan` were applied now.
+///
+/// # Errors
+/// It cannot be.
+pub(super) fn imagined(state: &CoreState, plan: &Resource) -> Result<RolloutState, PromotionRefusal> {
+    let refused = |refused: Refused| PromotionRefusal { code: refused.code(), message: refused.to_string() };
+    let only = Kind::Directive.only_name().unwrap_or_default();
+    let made = promotion::made(Kind::Directive, only, &Value::Null, plan);
+    let directive = made.map_err(|faults| refused(Refused::Faults(faults.to_string())))?;
+    let (mut all, mut rollouts) = (state.resources.clone(), state.rollouts.clone());
+    all.put_all_for(vec![directive], &mut rollouts, &state.fleet).map_err(refused)?;
+    Ok(rollouts)
 }

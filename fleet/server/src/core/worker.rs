@@ -121,7 +121,10 @@ impl Worker {
         self.count_strangers();
         let mut tx = Tx::new(&mut self.ledger);
         tx.step(now);
-        dry_runs::ask(&mut tx);
+        if let Some((imagined, plan)) = dry_runs::due(tx.state()) {
+            let now = tx.state().now();
+            imagined.ask_for_dry_run(tx.change().1, plan, now);
+        }
         tx.draft.records = tx.ledger.repeats.due(false);
         let done = tx.commit();
         if done.is_ok() {

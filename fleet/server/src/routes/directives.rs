@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use super::request::{ApiBody, ApiPath, ApiResult, Drafter, Lister, MAX_BODY, Operator, Viewer};
 use crate::app::App;
+use crate::core::directives;
 use crate::core::resources::MAX_TEXT;
-use crate::core::{directives, dry_runs};
 
 /// The routes.
 pub(super) fn routes() -> Router<App> {
@@ -91,7 +91,7 @@ async fn dry_run(
     ApiPath(id): ApiPath<String>,
     ApiBody(begin): ApiBody<BeginDryRun>,
 ) -> impl IntoResponse {
-    app.answer(move |tx| dry_runs::begin(tx, &actor, &id, &begin)).await
+    app.answer(move |tx| directives::begin_dry_run(tx, &actor, &id, &begin)).await
 }
 
 async fn apply(
