@@ -9,7 +9,10 @@ use super::keys;
 use super::kind::Kind;
 use super::reader::ResourceReader;
 use super::shown::alternatives;
-use super::{Metadata, Object, Resource, channel, config, directive, maintenance, nearest, release, report, version};
+use super::{
+    Metadata, Object, Resource, channel, config, directive, installer, maintenance, nearest, plan, release, report,
+    version, version_control,
+};
 
 /// Reads a document. `None` only after a fault.
 pub(super) fn read(document: Node, found: &FaultList) -> Option<Resource> {
@@ -48,11 +51,11 @@ pub(super) fn read(document: Node, found: &FaultList) -> Option<Resource> {
             head.object(release, Some(name)).map(Resource::Release)
         }
         Kind::Directive => head.object(directive::directive(&spec)?, None).map(Resource::Directive),
-        Kind::VersionControl => head.object(directive::control(&spec)?, None).map(Resource::VersionControl),
-        Kind::Controller => head.object(directive::controller(&spec)?, None).map(Resource::Controller),
-        Kind::Installer => head.object(directive::installer(&spec)?, None).map(Resource::Installer),
-        Kind::Draft => head.object(directive::draft(&spec)?, None).map(Resource::Draft),
-        Kind::Plan => head.object(directive::plan(&spec)?, None).map(Resource::Plan),
+        Kind::VersionControl => head.object(version_control::control(&spec)?, None).map(Resource::VersionControl),
+        Kind::Controller => head.object(version_control::controller(&spec)?, None).map(Resource::Controller),
+        Kind::Installer => head.object(installer::installer(&spec)?, None).map(Resource::Installer),
+        Kind::Draft => head.object(plan::draft(&spec)?, None).map(Resource::Draft),
+        Kind::Plan => head.object(plan::plan(&spec)?, None).map(Resource::Plan),
         Kind::Rollout => None,
     }
 }
@@ -103,8 +106,8 @@ fn metadata(document: &ResourceFields<'_>, kind: Kind) -> (Option<String>, Optio
     let place = fields.place("name");
     let name = match kind {
         Kind::Channel => channel::name(&place),
-        Kind::Installer => directive::installer_name(&place),
-        Kind::Draft => directive::draft_name(&place),
+        Kind::Installer => installer::installer_name(&place),
+        Kind::Draft => plan::draft_name(&place),
         _ => fields.get("name"),
     };
     if let (Some(only), Some(name)) = (only, &name)

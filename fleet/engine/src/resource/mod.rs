@@ -14,22 +14,26 @@ mod fault;
 mod fields;
 mod group;
 mod hours;
+mod installer;
 mod key;
 mod keys;
 mod kind;
 mod maintenance;
 mod nearest;
+mod plan;
 mod reader;
 mod release;
 mod report;
 mod ruling;
 mod schema;
+mod selector;
 mod shown;
 #[cfg(test)]
 mod tests;
 mod url;
 mod value;
 mod version;
+mod version_control;
 
 use std::collections::HashMap;
 
@@ -40,16 +44,15 @@ use crate::policy::Policy;
 pub use channel::{Channel, ChannelSource};
 pub use config::Config;
 pub use dialect::PolicyDialect;
-pub use directive::{
-    BasicDirective, Controller, CriticalFloor, Directive, DirectivePlan, Draft, InstallerSpec, Promotion,
-    RollingInstall, VersionControl, VersionPattern, is_draft_name,
-};
+pub use directive::{CriticalFloor, Directive};
 pub use fault::{Faults, ResourceFault};
 pub use hours::{longest_chain, minimum_rollout_hours};
+pub use installer::InstallerSpec;
 pub use keys::{MOST_GROUPS, MOST_VERSIONS};
 pub use kind::Kind;
 pub(crate) use maintenance::default_group;
 pub use maintenance::{Maintenance, MaintenanceWindow};
+pub use plan::{DirectivePlan, Draft, is_draft_name};
 pub use release::{Phased, Release};
 pub use report::counts_are_good;
 pub use report::{AgentReport, Omitted, VersionCount};
@@ -57,6 +60,7 @@ pub(crate) use ruling::ruling;
 pub use schema::schema;
 pub use url::check as check_url;
 pub use version::{AgentVersions, VersionSpec};
+pub use version_control::{BasicDirective, Controller, Promotion, RollingInstall, VersionControl, VersionPattern};
 
 use fault::FaultList;
 

@@ -1,0 +1,96 @@
+//! Drafts and plans: what becomes a `version-directive` (DIRECTIVES §3).
+
+use jiff::Timestamp;
+
+use super::dialect::PolicyDialect;
+use super::directive::{Directive, read_directive};
+use super::keys;
+use super::reader::ResourceReader;
+use super::selector::words;
+
+/// A draft.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draft {
+    /// Who wrote it.
+    pub author: String,
+    /// When.
+    pub time: Timestamp,
+    /// What it would be.
+    pub directive: Directive,
+}
+
+/// A plan: a draft that does not change any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectivePlan {
+    /// The draft that it was made of; empty: a file.
+    pub draft: String,
+    /// Who made it.
+    pub author: String,
+    /// When.
+    pub time: Timestamp,
+    /// Until when it can be applied.
+    pub expires: Timestamp,
+    /// The nonce that was active then.
+    pub for_nonce: u32,
+    /// The digest of what it would be.
+    pub digest: String,
+    /// Who approved it: names.
+    pub approved: Vec<String>,
+    /// Who denied it, and why; empty: nobody did.
+    pub denied: String,
+    /// When a dry run was begun; `None`: none was.
+    pub dry_run: Option<Timestamp>,
+    /// It was applied.
+    pub applied: bool,
+    /// What it would be.
+    pub directive: Directive,
+}
+
+/// The name of a draft or a controller's draft: `KIND/NAME`.
+pub(super) fn draft_name(reader: &ResourceReader<'_>) -> Option<String> {
+    let name = reader.text()?;
+    if !is_draft_name(name) {
+        reader.wrong("a draft's name, KIND/NAME of letters, digits, `.`, `_` and `-`");
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+/// Whether a draft may be called so: `KIND/NAME`.
+pub fn is_draft_name(name: &str) -> bool {
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let is_part = |part: &str| (1..=64).contains(&part.len()) && !part.starts_with('.') && part.bytes().all(is_usual);
+    name.split_once('/').is_some_and(|(kind, name)| is_part(kind) && is_part(name))
+}
+
+/// Reads `spec` of a draft.
+pub(super) fn draft(spec: &ResourceReader<'_>) -> Option<Draft> {
+    let fields = spec.fields(&keys::DRAFT, PolicyDialect::Directive.column())?;
+    let directive = read_directive(&fields.fields("directive")?)?;
+    Some(Draft { author: fields.value("author"), time: fields.get("time")?, directive })
+}
+
+/// Reads `spec` of a plan.
+pub(super) fn plan(spec: &ResourceReader<'_>) -> Option<DirectivePlan> {
+    let fields = spec.fields(&keys::PLAN, PolicyDialect::Directive.column())?;
+    Some(DirectivePlan {
+        draft: fields.value("draft"),
+        author: fields.value("author"),
+        time: fields.get("time")?,
+        expires: fields.get("expires")?,
+        for_nonce: fields.value("for_nonce"),
+        digest: fields.value("digest"),
+        approved: words(&fields, "approved", "a name"),
+        denied: fields.value("denied"),
+        dry_run: fields.get("dry_run"),
+        applied: fields.value("applied"),
+        directive: read_directive(&fields.fields("directive")?)?,
+    })
+}
+
+impl DirectivePlan {
+    /// Whether people can still decide on it.
+    pub fn is_open(&self, now: Timestamp) -> bool {
+        !self.applied && self.denied.is_empty() && now < self.expires
+    }
+}
