@@ -110,7 +110,8 @@ impl Server {
             group.as_object_mut().unwrap().retain(|key, _| !of_the_step.contains(&key.as_str()));
         }
         for host in hosts.as_array_mut().unwrap() {
-            host.as_object_mut().unwrap().remove("last_seen");
+            // Both end with the time since a host last asked.
+            host.as_object_mut().unwrap().retain(|key, _| !["last_seen", "status"].contains(&key.as_str()));
         }
         json!([status, hosts])
     }
