@@ -201,38 +201,57 @@ fn effect(site: &Site<'_>, plan: &Plan, order: &InstallerOrder, served: bool) ->
         Error::new(Code::ScriptNoEffect, what).advise("see the script's output in the log of this run")
     };
     let (mut begun, mut is_reloaded, mut seen) = (Instant::now(), false, None);
-    let agent = loop {
-        let (pid, version) = running(site, &mut seen)?;
-        if let Some(pid) = pid.filter(|_| version.as_ref() == Some(&to.version)) {
-            break pid;
+    loop {
+        let agent = running(site, &mut seen)?;
+        let is_there = |agent: &Agent| agent.version.as_ref() == Some(&to.version) && agent.program.is_some();
+        if let Some(Agent { pid, program: Some(program), .. }) = agent.as_ref().filter(|agent| is_there(agent)) {
+            match service::health_verdict(site, program, served, false) {
+                Err(error) if matches!(error.code, Code::Unhealthy | Code::ServiceFailed | Code::Damaged) => {
+                    let now = running(site, &mut seen)?;
+                    let is_same = now.is_some_and(|now| now.pid == *pid && now.program.as_ref() == Some(program));
+                    // A reload that the script asked for may replace it late: then the next one is judged.
+                    if is_same || begun.elapsed() >= site.health.deadline {
+                        return Err(no_effect(error.what));
+                    }
+                }
+                verdict => return verdict,
+            }
         }
         if site.signals.cancelled() {
             return Err(Error::new(Code::Interrupted, "interrupted while waiting for the agent"));
         }
         if begun.elapsed() >= site.health.deadline {
-            let runs = version.map_or("an unknown version".to_owned(), |version| version.to_string());
-            let runs = pid.map_or("no agent runs".to_owned(), |_| format!("the agent runs {runs}"));
+            let runs = match &agent {
+                None => "no agent runs".to_owned(),
+                Some(Agent { program: None, .. }) => "the agent runs a program that is no longer there".to_owned(),
+                Some(Agent { version: None, .. }) => "the agent runs an unknown version".to_owned(),
+                Some(Agent { version: Some(version), .. }) => format!("the agent runs {version}"),
+            };
             return Err(no_effect(format!("{runs} after {} s, and not {}", begun.elapsed().as_secs(), to.version)));
         }
-        if begun.elapsed() >= SETTLE.min(site.health.deadline / 4) && pid.is_some() && !is_reloaded {
+        if begun.elapsed() >= SETTLE.min(site.health.deadline / 4) && agent.is_some() && !is_reloaded {
             (begun, is_reloaded) = (Instant::now(), true);
             reload(site).unwrap_or_else(|error| site.report.warn(&error.to_string()));
         }
         signal::pause(LOOK);
-    };
-    let program = PathBuf::from(format!("/proc/{agent}/exe"));
-    service::health_verdict(site, &program, served, false).map_err(|error| match error.code {
-        Code::Unhealthy | Code::ServiceFailed | Code::Damaged => no_effect(error.what),
-        _ => error,
-    })
+    }
 }
 
-/// The agent's process, and the version that its program tells; each program is asked once.
-fn running(site: &Site<'_>, seen: &mut Option<(FileId, Option<Version>)>) -> Result<(Option<u32>, Option<Version>)> {
+/// The agent's process.
+struct Agent {
+    pid: u32,
+    /// What it says that it is.
+    version: Option<Version>,
+    /// Its file; `None`: another one was put in its place.
+    program: Option<PathBuf>,
+}
+
+/// The agent; each program is asked once for its version.
+fn running(site: &Site<'_>, seen: &mut Option<(FileId, Option<Version>)>) -> Result<Option<Agent>> {
     let state = site.service.state(&site.stop_proof())?;
-    let Some(pid) = state.main_pid.or(state.unmanaged.first().copied()) else { return Ok((None, None)) };
+    let Some(pid) = state.main_pid.or(state.unmanaged.first().copied()) else { return Ok(None) };
     let program = PathBuf::from(format!("/proc/{pid}/exe"));
-    let Some(file) = FileId::of(&program) else { return Ok((None, None)) };
+    let Some(file) = FileId::of(&program) else { return Ok(None) };
     let version = match seen.take().filter(|(known, _)| *known == file) {
         Some((_, version)) => version,
         None => {
@@ -240,8 +259,9 @@ fn running(site: &Site<'_>, seen: &mut Option<(FileId, Option<Version>)>) -> Res
             told.ok().and_then(|output| check::told(&output.stdout_text())).map(|revision| revision.version)
         }
     };
+    let program = Some(site.layout.followed(&program)).filter(|program| FileId::of(program) == Some(file));
     *seen = Some((file, version.clone()));
-    Ok((Some(pid), version))
+    Ok(Some(Agent { pid, version, program }))
 }
 
 fn limit(order: &InstallerOrder) -> Duration {

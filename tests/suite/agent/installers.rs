@@ -8,7 +8,6 @@ cases_of! { "agent/installers.txt":
     r58_a_local_script_is_roots_alone_and_no_link;
     r58_a_local_script_that_fails_is_told_and_not_tried_each_time;
     r58_a_local_script_ends_with_the_run_that_is_told_to_end;
-    r58_a_run_of_a_script_that_is_killed_anywhere_leaves_nothing_behind;
     r17_a_dry_run_of_a_script_runs_what_stands_beside_it_and_not_the_script;
     r58_whom_the_settings_do_not_let_act_is_refused_and_changes_nothing;
     r58_a_variable_that_is_a_shells_is_refused;

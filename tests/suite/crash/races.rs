@@ -504,6 +504,7 @@ tests_of! { slice:
     a_slice_of_the_live_crash_suite_finds_nothing_in_updates_to_broken_versions(
         suite::kill, &["live-exits", "live-damages", "live-file", "live-dies", "live-never-ready"], 97);
     a_slice_of_the_live_crash_suite_finds_nothing_after_a_fall_in_the_watch(suite::kill, &["live-fall"], 67);
+    r58_a_run_of_a_script_that_is_killed_anywhere_leaves_nothing_behind(suite::kill, &["live-script"], 7);
     a_slice_of_recoveries_that_are_cut_short_under_a_living_agent_finds_nothing(suite::recovery, &["live-down"], 101);
     a_slice_of_runs_that_are_told_to_end_at_a_step_finds_nothing(suite::signal, &["live-up", "live-down"], 7);
     a_slice_of_runs_that_report_and_are_killed_finds_nothing(

@@ -71,6 +71,8 @@ pub struct Flow {
     pub restores: bool,
     /// Its server asks for reports, and in the end it has the last one.
     pub reports: bool,
+    /// The host's own script brings the new version. What it did stays when the run is cut short: settings tell the two states apart.
+    pub by_script: bool,
     /// In one of the two states another agent stands in the place of our link.
     pub theirs: Option<(Found, Theirs)>,
 }
@@ -385,6 +387,10 @@ impl Flow {
 
     /// The version that link and settings agree on.
     fn found(&self, cell: &Cell) -> Result<Found, String> {
+        if self.by_script {
+            let is_old = status(cell)?["agent_version_installed"] == self.old;
+            return Ok(if is_old { Found::Old } else { Found::New });
+        }
         let link = whole::link(cell);
         let is_theirs = cell.path(whole::AGENT).symlink_metadata().is_ok_and(|meta| meta.is_file());
         match (&self.theirs, link.as_deref()) {
@@ -403,6 +409,7 @@ impl Flow {
         };
         let fell = self.fallen && found == Found::Old;
         let status = match &self.theirs {
+            Some(_) if self.by_script && found == Found::Old => whole::check_between(cell, self.old)?,
             Some((theirs_when, theirs)) if *theirs_when == found => whole::check_theirs(cell, theirs)?,
             Some(_) if fell => whole::check_fallen(cell, version)?,
             _ => whole::check(cell, version, !fell)?,

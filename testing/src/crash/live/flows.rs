@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::cell::{Cell, PID_FILE, SOON, START, until};
@@ -18,7 +18,7 @@ use crate::crash::host::{Updater, scratch, words};
 use crate::crash::tree::tree;
 
 /// Every flow.
-pub const NAMES: [&str; 15] = [
+pub const NAMES: [&str; 16] = [
     "live-up",
     "live-down",
     "live-exits",
@@ -31,6 +31,7 @@ pub const NAMES: [&str; 15] = [
     "live-stranger",
     "live-rollback",
     "live-uninstall",
+    "live-script",
     "report-up",
     "report-down",
     "report-exits",
@@ -80,6 +81,10 @@ const FALL: &str = "4s";
 const WATCH: &str = "12h";
 /// What another agent says it is: newer than our 1.0.0.
 const THEIRS: &str = "1.5.0";
+
+/// A script that installs: another program in the place of the link, and the agent reloads.
+const COPY: &str = "#!/bin/sh\nset -e\ncp /opt/$VERSION /usr/local/bin/.new\nmv /usr/local/bin/.new /usr/local/bin/teleport\n\
+                    kill -HUP $(cat /run/teleport.pid)\n";
 
 /// Milliseconds between two rows of the agent.
 const PACE: u64 = 5;
@@ -148,6 +153,12 @@ pub fn flow(name: &str, updater: &Updater) -> Result<Flow, String> {
         "live-rollback" => {
             let flow = Scene::on_two(updater)?.flow(name, "rollback", "2.0.0", Some("1.0.0"), End::Either);
             Flow { restores: true, ..flow }
+        }
+        "live-script" => {
+            let mut scene = Scene::on_one(updater, &settings("10s", "0s"))?;
+            let theirs = scene.script()?;
+            let flow = scene.flow(name, "update --now", "1.0.0", Some("2.0.0"), End::New);
+            Flow { next: "update --now", by_script: true, theirs: Some((Found::New, theirs)), ..flow }
         }
         "report-up" | "report-down" | "report-exits" => reporting(name, updater)?,
         _ => {
@@ -277,10 +288,36 @@ impl Scene {
 
     /// The cluster is a rollout server from now on: it names `version` in a rollout, asks for reports, and takes them.
     pub fn ask_for_reports(&self, version: &str) {
-        let mut answer = Find::version(version).to_json(Dialect::Rfd);
-        answer["fleet"] = json!({ "rollout": 1, "attempt": 1, "report": { "epoch": 7, "interval_seconds": 86_400 } });
-        self.cluster.set_find_body(Some(answer.to_string().as_bytes()));
+        self.answer(
+            version,
+            json!({ "rollout": 1, "attempt": 1, "report": { "epoch": 7, "interval_seconds": 86_400 } }),
+        );
         self.cluster.set_page("/v1/webapi/agents/report", &[(200, "{}")]);
+    }
+
+    fn answer(&self, version: &str, fleet: Value) {
+        let mut answer = Find::version(version).to_json(Dialect::Rfd);
+        answer["fleet"] = fleet;
+        self.cluster.set_find_body(Some(answer.to_string().as_bytes()));
+    }
+
+    /// The host has a script that puts 2.0.0 in the place of our link, and the cluster has it run. What is there when it has.
+    fn script(&mut self) -> Result<Theirs, String> {
+        let root = self.files.path().join("root");
+        let scripts = root.join("etc/teleport-update/installers");
+        std::fs::create_dir_all(&scripts).map_err(text)?;
+        for (path, bytes) in [(scripts.join("copy"), COPY.as_bytes()), (root.join("opt/2.0.0"), &program("2.0.0", 2))] {
+            std::fs::write(&path, bytes).map_err(text)?;
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).map_err(text)?;
+        }
+        self.live(|cell| succeeds(cell, "enable --installers update,local-script/copy").map(|_| ()))?;
+        let order = json!({ "kind": "local-script", "name": "copy", "env": { "VERSION": "2.0.0" } });
+        self.answer("2.0.0", json!({ "installer": order }));
+        let cell = Cell::copy_of(self.files.path(), &self.updater).map_err(text)?;
+        cell.start_agent()?;
+        succeeds(&cell, "update --now")?;
+        let local = tree(&cell.path("/usr/local")).map_err(text)?;
+        Ok(Theirs { version: "2.0.0", active: Some("2.0.0"), local })
     }
 
     /// Does something in a cell; the agent is stopped after it, and the files are as that left them.
@@ -311,9 +348,7 @@ impl Scene {
     /// is our version by the settings.
     fn theirs(&mut self, active: Option<&'static str>) -> Result<Theirs, String> {
         let local = self.files.path().join("local");
-        let trailer =
-            format!(r#"{{"version":"{THEIRS}","behaviour":"healthy","schema":1,"writes":true,"pace_ms":{PACE}}}"#);
-        let program = [&*agent_program(), format!("\nTOYAGENT {trailer}\n").as_bytes()].concat();
+        let program = program(THEIRS, 1);
         let mut put: Vec<(&str, &[u8], u32)> = vec![("bin/teleport", &program, 0o755)];
         if active.is_none() {
             put.extend([
@@ -368,7 +403,7 @@ impl Scene {
         end: End,
     ) -> Flow {
         let (template, releases, cluster, updater) = (self.files, self.releases, self.cluster, self.updater);
-        let (fallen, restores, theirs) = (false, false, None);
+        let (fallen, restores, by_script, theirs) = (false, false, false, None);
         let reports = REPORTS.contains(&name);
         Flow {
             name,
@@ -384,9 +419,17 @@ impl Scene {
             fallen,
             restores,
             reports,
+            by_script,
             theirs,
         }
     }
+}
+
+/// An agent that no archive brings.
+fn program(version: &str, schema: u32) -> Vec<u8> {
+    let trailer =
+        format!(r#"{{"version":"{version}","behaviour":"healthy","schema":{schema},"writes":true,"pace_ms":{PACE}}}"#);
+    [&*agent_program(), format!("\nTOYAGENT {trailer}\n").as_bytes()].concat()
 }
 
 /// Waits until the agent has written some more rows.

@@ -9,17 +9,26 @@ const CELLS: usize = 6;
 /// First cuts of a flow whose recoveries are cut short as well.
 const FIRST_CUTS: usize = 6;
 /// Flows whose recoveries are cut short: one that keeps the database, two that restore one, two that lead back to an agent
-/// that is not ours, and one without a version.
-const TWICE: [&str; 7] =
-    ["live-up", "live-down", "live-damages", "live-way-back", "live-stranger", "live-uninstall", "report-down"];
+/// that is not ours, one without a version, and one whose script brings it.
+const TWICE: [&str; 8] = [
+    "live-up",
+    "live-down",
+    "live-damages",
+    "live-way-back",
+    "live-stranger",
+    "live-uninstall",
+    "live-script",
+    "report-down",
+];
 /// Flows that are asked to end.
-const ASKED: [&str; 9] = [
+const ASKED: [&str; 10] = [
     "live-up",
     "live-down",
     "live-exits",
     "live-fall",
     "live-rollback",
     "live-uninstall",
+    "live-script",
     "report-up",
     "report-down",
     "report-exits",
@@ -68,9 +77,9 @@ pub fn signal(options: &Options) -> Vec<Row> {
     })
 }
 
-/// Flows with reports in which each call that changes something fails, and the disk is full from each on.
+/// Flows with reports, and one with a script, in which each call that changes something fails, and the disk is full from each on.
 pub fn fault(options: &Options) -> Vec<Row> {
-    rows(options, &REPORTS, |flow, options| {
+    rows(options, &[&REPORTS[..], &["live-script"]].concat(), |flow, options| {
         let points = flow.faults()?;
         let each = |index: usize| [Fault::Io, Fault::NoSpace, Fault::Full].map(|fault| (index, fault));
         let faults: Vec<(usize, Fault)> = (0..points.len()).flat_map(each).collect();

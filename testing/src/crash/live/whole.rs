@@ -14,11 +14,12 @@ use crate::crash::tree::{difference, tree};
 /// For the end of a predecessor, which lives on for some milliseconds.
 const SHORTLY: Duration = Duration::from_secs(10);
 /// Parts of names that only a run in progress may have.
-const UNFINISHED: [&str; 8] = [
+const UNFINISHED: [&str; 9] = [
     ".staging-",
     ".retired-",
     ".teleport-update-tmp-",
     ".journal",
+    ".installer",
     ".updates.yaml.next",
     ".backup.",
     ".sqlite.db.teleport-update",
@@ -85,6 +86,19 @@ pub fn check_theirs(cell: &Cell, theirs: &Theirs) -> Result<Value, String> {
         return Err(format!("status says agent_running: {}", status["agent_running"]));
     }
     Ok(status)
+}
+
+/// The script that was to replace `active` ran in part, in whole or not at all: nothing is pending, and one agent lives. Its `status`.
+///
+/// # Errors
+/// A violation.
+pub fn check_between(cell: &Cell, active: &str) -> Result<Value, String> {
+    left_behind(cell, None)?;
+    let status = at_rest(cell, Some(active), link(cell).as_deref())?;
+    match cell.agents()[..] {
+        [_] => Ok(status),
+        ref others => Err(format!("agents: {others:?}")),
+    }
 }
 
 fn check_ours(cell: &Cell, version: Option<&str>, lives: bool) -> Result<Value, String> {
