@@ -20,7 +20,7 @@ fn directive(version: &str, more: &str) -> String {
 }
 
 /// An active directive, hosts of several versions, a draft, a plan that waits for two people and one that was denied; two people's tokens.
-fn waiting() -> (TempDir, Server, [String; 2], String) {
+pub(crate) fn waiting() -> (TempDir, Server, [String; 2], String) {
     let dir = dir();
     let server = Server::start(dir.path());
     server.create(&directive("2.0.0", ""));

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use crate::directives::waiting;
 use crate::driver::{Browser, DESK, Look, PHONE};
 use crate::host::{Host, epoch};
 use crate::support::{Server, dir};
@@ -90,19 +91,32 @@ pub(crate) fn fleet(server: &Server) -> Vec<Vec<Host>> {
     hosts
 }
 
+/// Writes a page as `token` sees it to `docs/pictures`.
+fn shoot(server: &Server, token: &str, (name, look, page, highest): (&str, Look, &str, u32)) {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
+    let browser = Browser::start(look).expect("Chromium");
+    browser.open(&format!("http://{}/login", server.addr));
+    browser.fill("#token", token);
+    browser.click("main button", "Log out");
+    browser.open(&format!("http://{}{page}", server.addr));
+    if name == "confirm" {
+        browser.click("main form:has(input[value='run']) button", "Of the fleet");
+    }
+    let picture = browser.picture(highest);
+    assert!(picture.len() < MOST, "{name}: {} bytes", picture.len());
+    std::fs::write(folder.join(format!("{name}.png")), picture).unwrap();
+}
+
 #[test]
 #[ignore = "it writes docs/pictures: make pictures"]
 fn pictures_of_the_pages() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
-    std::fs::create_dir_all(&folder).unwrap();
     let dir = dir();
     let server = Server::start(dir.path());
     let hosts = fleet(&server);
-    let told = server.ok(&["tokens", "create", "alice", "--role", "operator"]);
-    let token = told.split_whitespace().find(|word| word.starts_with("tfleet_")).unwrap().to_owned();
+    let token = server.token("alice", "operator");
     let (desk, host) = (Look { width: 1040, ..DESK }, format!("/hosts/{}", hosts[2][2].id));
     let simulated = "/simulate?to=&hosts=2000&bad=2%25&vanish=0.5%25&seed=1";
-    for (name, look, page, highest) in [
+    for shown in [
         ("rollout", desk, "/", HIGHEST),
         ("rollout-phone", PHONE, "/", PHONE_HIGHEST),
         ("confirm", desk, "/", HIGHEST),
@@ -112,16 +126,9 @@ fn pictures_of_the_pages() {
         ("audit", DESK, "/audit", PART),
         ("simulation", DESK, simulated, PART),
     ] {
-        let browser = Browser::start(look).expect("Chromium");
-        browser.open(&format!("http://{}/login", server.addr));
-        browser.fill("#token", &token);
-        browser.click("main button", "Log out");
-        browser.open(&format!("http://{}{page}", server.addr));
-        if name == "confirm" {
-            browser.click("main form:has(input[value='run']) button", "Of the fleet");
-        }
-        let picture = browser.picture(highest);
-        assert!(picture.len() < MOST, "{name}: {} bytes", picture.len());
-        std::fs::write(folder.join(format!("{name}.png")), picture).unwrap();
+        shoot(&server, &token, shown);
     }
+    let (_dir, server, [anna, _], id) = waiting();
+    shoot(&server, &anna, ("directives", desk, "/version-control", HIGHEST));
+    shoot(&server, &anna, ("plan", desk, &format!("/version-control/{id}"), HIGHEST));
 }
