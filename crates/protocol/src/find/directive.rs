@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::keys::{Keys, NESTED, Scalar};
+use super::keys::{Keys, NESTED, Value};
 use crate::error::{Kind, ParseError};
 use crate::{Edition, Version};
 
@@ -76,7 +76,7 @@ impl Directive {
         let jitter_seconds = match updates.get("agent_update_jitter_seconds") {
             None => 0,
             // In range by the clamp.
-            Some(Scalar::Number(seconds)) => seconds.clamp(0.0, f64::from(MAX_JITTER_SECONDS)) as u32,
+            Some(Value::Number(seconds)) => seconds.clamp(0.0, f64::from(MAX_JITTER_SECONDS)) as u32,
             Some(_) => return Err(wrong("agent_update_jitter_seconds is not a number")),
         };
         Ok(Self { version, edition: edition(top)?, in_window, jitter_seconds })
@@ -97,7 +97,7 @@ fn edition(top: &Keys) -> Result<Option<Edition>, ParseError> {
 fn flag(keys: &Keys, key: &str) -> Result<bool, ParseError> {
     match keys.get(key) {
         None => Ok(false),
-        Some(Scalar::Bool(value)) => Ok(*value),
+        Some(Value::Bool(value)) => Ok(*value),
         Some(_) => Err(ParseError::new(Kind::Answer, format!("{key} is not true or false"))),
     }
 }
@@ -106,7 +106,7 @@ fn flag(keys: &Keys, key: &str) -> Result<bool, ParseError> {
 fn text<'a>(keys: &'a Keys, key: &str) -> Result<Option<&'a str>, ParseError> {
     match keys.get(key) {
         None => Ok(None),
-        Some(Scalar::Text(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
+        Some(Value::Text(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
         Some(_) => Err(ParseError::new(Kind::Answer, format!("{key} is not a string"))),
     }
 }
