@@ -50,13 +50,6 @@ pub(crate) struct Next {
 /// The program that runs, whatever stands under its name now.
 pub(crate) const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// How an executed plan ended; an undone or broken one is an error.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    /// Something after the commit failed: the new version stays, the command fails.
-    pub after: Option<Error>,
-}
-
 /// A failure before the commit; everything is as it was, or `recovery` says that it is not yet.
 #[derive(Debug)]
 pub(crate) struct Undone {
@@ -75,6 +68,8 @@ pub(crate) struct Undone {
 /// Executes `plan`: `commit_settings` writes the configuration of the new state (called once, before the commit), `on_undone`
 /// that of a failure (called after the undo, while the journal is still open).
 ///
+/// Gives what failed after the commit, if anything did: the new version stays, and the command fails.
+///
 /// # Errors
 /// [`Undone`]: a step failed and everything before it was undone.
 pub(crate) fn run(
@@ -83,7 +78,7 @@ pub(crate) fn run(
     command: &str,
     commit_settings: &mut dyn FnMut(Option<SnapshotId>) -> Result<Next>,
     on_undone: &mut dyn FnMut(&Journal),
-) -> Result<Finished, Undone> {
+) -> Result<Option<Error>, Undone> {
     let plain = |error: Error| Undone { error, blame: false, begun: false, recorded: false, recovery: None };
     readiness::check(site, plan).map_err(plain)?;
     let opening = Opening {
@@ -140,11 +135,10 @@ pub(crate) fn run(
     let unfinished = |error: Error| {
         error.advise("the change is committed; the next run, or `teleport-update recover`, does the rest")
     };
-    let after = match finish(site, plan, journal) {
-        Ok(finished) => finished.after,
+    Ok(match finish(site, plan, journal) {
+        Ok(after) => after,
         Err(error) => Some(unfinished(error)),
-    };
-    Ok(Finished { after })
+    })
 }
 
 /// `error`, and why the agent that the undo has brought back does not run.
@@ -163,7 +157,7 @@ pub(crate) fn write_settings(site: &Site<'_>, command: &str, next: Next) -> Resu
     let mut next = Some(next);
     let run =
         run(site, &Plan::none(Direction::Same), command, &mut |_| Ok(next.take().unwrap_or_default()), &mut |_| {});
-    run.map_err(|undone| undone.error)?.after.map_or(Ok(()), Err)
+    run.map_err(|undone| undone.error)?.map_or(Ok(()), Err)
 }
 
 /// Makes what the commit puts in place durable under other names.
@@ -273,13 +267,13 @@ fn undo_steps(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool
 ///
 /// # Errors
 /// It is not finished, the journal stays.
-fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Finished> {
+fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Option<Error>> {
     adopt_config(site)?;
     let mut after: Option<Error> = None;
     for step in &plan.after {
         if site.boot && steps::needs_running_system(step) {
             site.report.info("the remaining steps will be done by the first run after the boot");
-            return Ok(Finished { after: None });
+            return Ok(None);
         }
         if let (Step::RemovePackage { name }, false, true) = (step, site.layout.is_image(), machine::is_confined()) {
             // Half done would be worse than not begun. The unit's last line recovers outside of its confinement.
@@ -306,7 +300,7 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Finished> {
     if let Err(error) = clean(site, plan).and_then(|()| journal.close()) {
         site.report.warn(&format!("{error}; the next run tries again"));
     }
-    Ok(Finished { after })
+    Ok(after)
 }
 
 /// What the run kept for its undo, and for `uninstall` everything of ours but the lock.

@@ -1,6 +1,6 @@
 //! What a plan is made from. Gathered by `inspect`, and again under the lock.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -236,7 +236,7 @@ impl Facts {
     pub(crate) fn is_foreign(&self, node: &Node) -> bool {
         match node {
             Node::Absent | Node::Text(_) => false,
-            Node::Link(target) => self.dir_of_link(target).is_none(),
+            Node::Link(_) => self.dir_of(node).is_none(),
             Node::Kept(_) => true,
         }
     }
@@ -274,16 +274,13 @@ impl Facts {
     }
 
     /// The directory name that a link of ours leads to.
-    pub(crate) fn dir_of_link(&self, target: &Path) -> Option<VersionDir> {
-        VersionDir::of_path(target, &self.versions)
+    pub(crate) fn dir_of(&self, node: &Node) -> Option<VersionDir> {
+        if let Node::Link(target) = node { VersionDir::of_path(target, &self.versions) } else { None }
     }
 
     /// The directory that the `teleport` link leads to.
     pub(crate) fn linked_dir(&self) -> Option<VersionDir> {
-        match self.node("teleport") {
-            Node::Link(target) => self.dir_of_link(&target),
-            _ => None,
-        }
+        self.dir_of(&self.node("teleport"))
     }
 }
 

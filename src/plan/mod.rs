@@ -221,23 +221,24 @@ impl Plan {
 
     /// True if something has to be downloaded first.
     pub fn fetches(&self) -> bool {
-        self.prepare.iter().any(|step| matches!(step, Step::Fetch { .. }))
+        self.download().is_some()
     }
 
     /// True if the target's own snapshot must outlive a failure: it is restored by this run, or (the links are put
     /// right without a move) was taken by it.
     pub fn needs_snapshot_of_target(&self) -> bool {
-        self.database == Database::Restore
-            || self.switch.iter().any(|step| match step {
-                Step::Snapshot { dir, .. } => self.to_dir.as_ref() == Some(dir),
-                _ => false,
-            })
+        self.database == Database::Restore || self.snapshots().any(|(dir, _)| self.to_dir.as_ref() == Some(dir))
     }
 
     /// Where the database that is left is saved.
     pub fn snapshot_dir(&self) -> Option<&VersionDir> {
-        self.switch.iter().find_map(|step| match step {
-            Step::Snapshot { dir, .. } => Some(dir),
+        self.snapshots().next().map(|(dir, _)| dir)
+    }
+
+    /// Where databases are saved, and whether each is that of a version that failed.
+    pub fn snapshots(&self) -> impl Iterator<Item = (&VersionDir, bool)> {
+        self.switch.iter().filter_map(|step| match step {
+            Step::Snapshot { dir, failed, .. } => Some((dir, *failed)),
             _ => None,
         })
     }

@@ -5,7 +5,7 @@ use crate::run::environment::GUARD;
 use crate::run::writes;
 use protocol::Digest;
 use protocol::handover::{FAILED, PROTOCOL};
-use std::os::unix::fs::MetadataExt;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::config::Updates;
 use crate::context::Context;
 use crate::execute::digest_of;
 use crate::host::command::{Command as Program, Output};
+use crate::host::process::FileId;
 use crate::host::trust;
 use crate::inspect;
 use crate::report::Result;
@@ -135,7 +136,8 @@ fn active_updater(cli: &Cli, context: &Context) -> Option<PathBuf> {
     let path = dir.join(updater.path);
     // What others may have put there is not for us to run, nor what they may exchange when we have looked.
     let is_safe = trust::check_way(&context.layout, &context.layout.path_inside(&path)).is_ok();
-    if !is_safe || is_same_file(&path, &context.host.exe) || !path.exists() {
+    let file = FileId::of(&path);
+    if !is_safe || file.is_none() || file == FileId::of(&context.host.exe) {
         return None;
     }
     let (is_about_tuf, is_about_installers) = match &cli.command {
@@ -165,11 +167,4 @@ fn active_updater(cli: &Cli, context: &Context) -> Option<PathBuf> {
         return None;
     }
     Some(path)
-}
-
-fn is_same_file(a: &Path, b: &Path) -> bool {
-    match (std::fs::metadata(a), std::fs::metadata(b)) {
-        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
-        _ => false,
-    }
 }

@@ -241,7 +241,7 @@ fn without_snapshot(site: &Site<'_>, journal: &Journal, from: PathBuf) -> Result
 }
 
 /// Whether the agent's link leads to the new version.
-fn leads_to_new(plan: &Plan) -> bool {
+pub(in crate::execute) fn leads_to_new(plan: &Plan) -> bool {
     plan.switch.iter().any(|step| match step {
         // What cannot be looked at may.
         Step::LinkAgent { place, .. } => look(&place.path).map_or(true, |node| node == place.now),

@@ -251,12 +251,12 @@ fn execute(context: &Context, request: &RunRequest<'_>, plan: &Plan) -> Result<O
         &mut |journal| recovery::write_failure(context, journal),
     );
     match finished {
-        Ok(finished) => {
+        Ok(after) => {
             say_done(context, plan);
             if request.command == PIN {
                 context.report.notice(&pinned_to(&request.target));
             }
-            match finished.after {
+            match after {
                 Some(error) => Err(error),
                 None if plan.is_watched() => Ok(Updates::read(&context.layout.config_file())?.status().watch.clone()),
                 None => Ok(None),
