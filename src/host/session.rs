@@ -61,7 +61,7 @@ pub(crate) fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<
     // Tried with a program that does nothing: systemd-run's own failure has the status of a failing command.
     let tried = scope_command(&format!("{name}-try"), &["true".into()]).run();
     tried.and_then(|output| output.or_fail(Code::ServiceFailed)).map_err(stay)?;
-    scope_command(&name, argv).run_apart(signals).map_err(stay)
+    scope_command(&name, argv).run_attached(None, signals).map_err(stay)
 }
 
 /// The same where there is no systemd: a session of its own is all that there is.
@@ -69,7 +69,7 @@ pub(crate) fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<
 /// Errors ([`Code::Io`]): it cannot be started.
 pub(crate) fn go_apart(argv: &[OsString], signals: &Signals) -> Result<Option<ExitStatus>> {
     let (program, args) = argv.split_first().ok_or_else(|| Error::new(Code::Io, "nothing to be run again"))?;
-    Command::new(program).args(args).run_apart(signals)
+    Command::new(program).args(args).run_attached(None, signals)
 }
 
 /// The logind session (`session-….scope`) in `cgroup_text`, if a process is in one: pam_systemd puts it there.

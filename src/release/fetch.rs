@@ -35,8 +35,6 @@ pub(super) struct Shared {
     pub(super) received: AtomicU64,
     /// Raw bytes expected, 0 when unknown.
     pub(super) total: AtomicU64,
-    /// Unpacked bytes written.
-    pub(super) written: AtomicU64,
 }
 
 impl Shared {

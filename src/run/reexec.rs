@@ -49,7 +49,7 @@ pub(crate) fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> 
     };
     let program = Program::new(&updater).args(context.host.args.iter().skip(1)).env(GUARD, "1");
     let limit = limit(&cli.command);
-    let ran = program.run_attached(limit, STOP, &context.signals);
+    let ran = program.run_attached(Some((limit, STOP)), &context.signals);
     let is_stopped = context.signals.cancelled();
     let broke = match &ran {
         Err(error) => format!("could not be started ({error})"),

@@ -53,8 +53,7 @@ pub struct AgentState {
     pub failed: bool,
     /// Somebody has stopped it.
     pub stopped: bool,
-    /// The service manager knows the service.
-    pub known: bool,
+
     /// Agents of this installation that run outside the service.
     pub unmanaged: Vec<u32>,
 }
@@ -264,15 +263,6 @@ impl Service {
             Self::Systemd(systemd) => systemd.reload(),
             Self::Commands(commands) => commands.reload(),
             Self::None => Err(no_service("reload")),
-        }
-    }
-
-    /// Stops and starts the agent, without proof in between.
-    pub fn restart(&self) -> Result<()> {
-        match self {
-            Self::Systemd(systemd) => systemd.restart(),
-            Self::Commands(commands) => commands.restart(),
-            Self::None => Err(no_service("restart")),
         }
     }
 

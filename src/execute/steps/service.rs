@@ -204,7 +204,7 @@ pub(in crate::execute) fn new_version_runs(site: &Site<'_>) -> Error {
 }
 
 pub(in crate::execute) fn enable_unit(site: &Site<'_>, unit: &str) -> Result<()> {
-    site.systemctl().enable(unit)?;
+    site.systemctl().tell("enable", unit)?;
     let starts = unit.ends_with(".timer") && !site.layout.is_image() && !site.boot;
     if starts { site.systemctl().start(unit) } else { Ok(()) }
 }
@@ -213,11 +213,11 @@ pub(in crate::execute) fn disable_unit(site: &Site<'_>, unit: &str) -> Result<()
     if !site.layout.is_image() {
         site.systemctl().stop(unit, Some(Duration::ZERO))?;
     }
-    site.systemctl().disable(unit)
+    site.systemctl().tell("disable", unit)
 }
 
 impl Site<'_> {
     pub(super) fn systemctl(&self) -> Systemctl {
-        if self.layout.is_image() { Systemctl::image(&self.layout.root) } else { Systemctl::host() }
+        Systemctl { root: self.layout.is_image().then(|| self.layout.root.clone()) }
     }
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::rc::Rc;
-use std::sync::atomic::AtomicU64;
 
 use tar::EntryType;
 
@@ -39,20 +38,20 @@ pub(super) struct Rules {
     pub(super) limits: Limits,
 }
 
-/// Unpacks `raw` into `tree` and reads it to its very end. `written` counts the bytes of files as they land.
+/// Unpacks `raw` into `tree` and reads it to its very end.
 ///
 /// Errors: [`Code::ArchiveHostile`], [`Code::ArchiveInvalid`], those of writing, and an [`Error`] that `raw` itself
 /// carries in an `io::Error`.
-pub(super) fn unpack(raw: impl BufRead, tree: Tree, rules: &Rules, written: &AtomicU64) -> Result<Vec<FileEntry>> {
+pub(super) fn unpack(raw: impl BufRead, tree: Tree, rules: &Rules) -> Result<Vec<FileEntry>> {
     let consumed = Rc::new(Cell::new(0));
     let raw = Counted { inner: raw, consumed: consumed.clone() };
     let (inner, most) = (Gunzip::new(raw), rules.limits.max_total);
     let inflated = Guard { inner, consumed, inflated: 0, most };
     let mut run = Run { rules, tree, entries: 0, seen: BTreeMap::new(), places: BTreeMap::new(), landed: Vec::new() };
-    let mut files = run.write(written, |run, writer| run.entries(inflated, writer))?;
+    let mut files = run.write(|run, writer| run.entries(inflated, writer))?;
     let links = run.links(&files)?;
     if !links.is_empty() {
-        files.extend(run.write(written, |run, writer| run.copies(links, writer))?);
+        files.extend(run.write(|run, writer| run.copies(links, writer))?);
     }
     if !files.iter().any(|file| file.path == AGENT_FILE) {
         return Err(Error::new(Code::ArchiveInvalid, "the archive contains no executable teleport"));
@@ -91,13 +90,9 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Has `work` write files: with their digests, and synced.
-    fn write(
-        &mut self,
-        written: &AtomicU64,
-        work: impl FnOnce(&mut Self, &Writer<'_>) -> Result<()>,
-    ) -> Result<Vec<FileEntry>> {
+    fn write(&mut self, work: impl FnOnce(&mut Self, &Writer<'_>) -> Result<()>) -> Result<Vec<FileEntry>> {
         std::thread::scope(|scope| {
-            let writer = Writer::start(scope, written, self.rules.limits.reserve)?;
+            let writer = Writer::start(scope, self.rules.limits.reserve)?;
             let outcome = work(self, &writer);
             // A failure to write is why nothing more could be unpacked.
             let digests = writer.finish()?;
