@@ -376,20 +376,13 @@ fn proxy(context: &Context, args: &Install, kept: Option<String>) -> Result<Opti
     let agent_proxy = context.agent_config()?.and_then(|config| config.proxy);
     if let Some(proxy) = args.proxy.as_deref().filter(|proxy| !proxy.is_empty()) {
         let given: ProxyAddr = proxy.parse()?;
-        let differs = match &agent_proxy {
-            Some(known) => known.parse::<ProxyAddr>().is_ok_and(|known| known != given),
-            None => false,
-        };
-        if differs && !args.allow_proxy_conflict {
-            return Err(Error::new(
-                Code::ProxyConflict,
-                format!(
-                    "--proxy {given} differs from the address {} in {}",
-                    agent_proxy.unwrap_or_default(),
-                    context.layout.agent_config.display()
-                ),
-            )
-            .advise("correct one of them, or add --allow-proxy-conflict"));
+        let differs = |known: &&String| known.parse::<ProxyAddr>().is_ok_and(|known| known != given);
+        if let Some(known) = agent_proxy.as_ref().filter(|_| !args.allow_proxy_conflict).filter(differs) {
+            let file = context.layout.agent_config.display();
+            let what = format!("--proxy {given} differs from the address {known} in {file}");
+            return Err(
+                Error::new(Code::ProxyConflict, what).advise("correct one of them, or add --allow-proxy-conflict")
+            );
         }
         return Ok(Some(given.to_string()));
     }

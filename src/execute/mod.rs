@@ -332,7 +332,9 @@ fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
     if plan.unmanaged && plan.is_watched() {
         return unmanaged::remember(versions, plan);
     }
-    steps::database::keep_homeless(site, plan)?;
+    if let Some(place) = unmanaged::keep_rows(versions, plan)? {
+        steps::database::tell_kept(site, &place);
+    }
     // A repair does not end the watch over an earlier run.
     if plan.direction != Direction::Same || plan.keeps_unmanaged() { unmanaged::forget(versions) } else { Ok(()) }
 }

@@ -162,11 +162,8 @@ impl Client {
         for _ in 0..=MAX_REDIRECTS {
             let (response, uri) = self.call(ask, &url, is_at_home, end)?;
             let status = response.status().as_u16();
-            if ask.is_alone || ask.json.is_some() {
-                let (parts, body) = response.into_parts();
-                return Ok(Stream { status, headers: parts.headers, body: Box::new(body.into_reader()) });
-            }
-            if status == 429 || status >= 500 {
+            let is_any_answer_one = ask.is_alone || ask.json.is_some();
+            if !is_any_answer_one && (status == 429 || status >= 500) {
                 let retry_after = retry_after(response.headers());
                 let why =
                     said_by(response.into_body().into_reader()).map_or_else(String::new, |why| format!(": {why}"));
@@ -174,7 +171,8 @@ impl Client {
                 return Err(Failure { error: error.advise("try again later"), may_pass: true, retry_after });
             }
             let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
-            let Some(location) = location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)) else {
+            let leads_on = !is_any_answer_one && matches!(status, 301 | 302 | 303 | 307 | 308);
+            let Some(location) = location.filter(|_| leads_on) else {
                 let (parts, body) = response.into_parts();
                 return Ok(Stream { status, headers: parts.headers, body: Box::new(body.into_reader()) });
             };

@@ -38,7 +38,7 @@ pub struct Found {
 
 /// Where `proxy` is asked: `https://HOST:PORT`.
 pub fn origin(proxy: &ProxyAddr) -> String {
-    format!("https://{}:{}", bracketed(proxy), proxy.port())
+    format!("https://{}:{}", proxy.bracketed(), proxy.port())
 }
 
 /// Asks the cluster at `origin` which version its agents should run.
@@ -98,10 +98,6 @@ fn unclear(error: ParseError) -> Error {
 fn no_answer(what: &str, has_said: bool) -> Error {
     let error = Error::new(Code::ClusterAnswer, what);
     if has_said { error } else { error.advise("check that this is the address of a Teleport proxy") }
-}
-
-fn bracketed(proxy: &ProxyAddr) -> String {
-    if proxy.host().contains(':') { format!("[{}]", proxy.host()) } else { proxy.host().to_owned() }
 }
 
 /// The beginning of what somebody else wrote, for an error.

@@ -69,13 +69,9 @@ fn said(view: &View<'_>, zone_of: Zones<'_>) -> Result<Word> {
     let version: Version = version.needed("a version", version.parsed("a version")?)?;
     let length = view.at("window_length")?.window_length()?.unwrap_or(HOUR);
     let window = view.at("window")?;
-    let window = match window.text()? {
-        Some(text) => Some(
-            Window::parse(&text, length, zone_of)
-                .map_err(|why| window.wrong(&format!("a calendar expression such as Tue 03:00 UTC ({why})")))?,
-        ),
-        None => None,
-    };
+    let wrong = |why| window.wrong(&format!("a calendar expression such as Tue 03:00 UTC ({why})"));
+    let read = |text: String| Window::parse(&text, length, zone_of).map_err(wrong);
+    let window = window.text()?.map(read).transpose()?;
     Ok(Word::Version(Box::new(Said {
         edition: view.at("edition")?.parsed("an edition")?,
         critical: view.at("critical")?.boolean()?.unwrap_or_default(),

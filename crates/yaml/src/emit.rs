@@ -10,24 +10,16 @@ const LONG_KEY: usize = 120;
 impl Node {
     /// The document as text, ending in a newline; [`Node::parse`] reads an equal tree from it.
     pub fn emit(&self) -> String {
-        document(self)
-    }
-}
-
-/// The whole document, ending in a newline.
-fn document(root: &Node) -> String {
-    let mut out = String::new();
-    if let Some(tag) = &root.tag {
-        out = format!("--- {tag}\n");
-    }
-    match root.pairs() {
-        Some(pairs) if !pairs.is_empty() => block(&mut out, root, 0),
-        _ => {
-            comments(&mut out, &root.foot, 0);
-            out.push_str("{}\n");
+        let mut out = self.tag.as_ref().map_or_else(String::new, |tag| format!("--- {tag}\n"));
+        match self.pairs() {
+            Some(pairs) if !pairs.is_empty() => block(&mut out, self, 0),
+            _ => {
+                comments(&mut out, &self.foot, 0);
+                out.push_str("{}\n");
+            }
         }
+        out
     }
-    out
 }
 
 fn mapping(out: &mut String, pairs: &[(Node, Node)], indent: usize) {

@@ -107,8 +107,7 @@ pub(in crate::execute) fn replace(site: &Site<'_>, plan: &Plan, dir: &VersionDir
         nobody_came(site)?;
         database::check_left(&db, downtime.left, &taken)
     };
-    let swap = if is_absent { restore::swap_absent } else { restore::swap };
-    if swap(&db, &look)? {
+    if restore::swap(&db, is_absent, &look)? {
         Ok(())
     } else {
         let what = format!("the copy that was prepared next to {} has disappeared", db.display());
@@ -395,24 +394,7 @@ pub(in crate::execute) fn keep_returned(site: &Site<'_>, plan: &Plan) -> Result<
     asides.iter().try_for_each(|aside| directory::set_aside(&site.version_dir(left), aside).map(|_| ()))
 }
 
-/// After a commit: the database of a version that has no directory of its own (any more) goes where it stays. Where the
-/// live one was kept only a damaged one: it will be written to, and what there was may be all there is to recover from.
-pub(in crate::execute) fn keep_homeless(site: &Site<'_>, plan: &Plan) -> Result<()> {
-    let taken = directory::of(&site.version_dir(&VersionDir::unmanaged()));
-    let Some(to) = &plan.to_dir else { return Ok(()) };
-    // The way back restores what is kept there.
-    if to.is_unmanaged() || !durable::exists(&taken.join(DATABASE_FILE))? {
-        return Ok(());
-    }
-    if plan.database != Database::Restore && !Backup::is_failed(&taken)? {
-        return Ok(());
-    }
-    let place = directory::set_aside(&site.version_dir(to), &taken)?;
-    tell_kept(site, &place);
-    Ok(())
-}
-
-fn tell_kept(site: &Site<'_>, place: &Path) {
+pub(in crate::execute) fn tell_kept(site: &Site<'_>, place: &Path) {
     site.report.warn(&format!(
         "the database of the replaced version is kept in {}; it will not be restored automatically",
         place.display()

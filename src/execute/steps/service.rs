@@ -102,10 +102,7 @@ pub(in crate::execute) fn old_must_not_run(site: &Site<'_>, plan: &Plan) -> Resu
         _ => None,
     });
     let new = judged.or_else(|| Some(site.version_dir(plan.to_dir.as_ref()?).join(AGENT_FILE)));
-    let new = match new {
-        Some(program) => FileId::find(program)?,
-        None => None,
-    };
+    let new = new.map_or(Ok(None), FileId::find)?;
     let mut is_old = false;
     for agent in site.service.agents(&site.stop_proof())? {
         is_old |= agent.exe_id()?.is_some_and(|program| Some(program) != new);
