@@ -215,8 +215,7 @@ fn target(
     let client = network::client(context, spec)?;
     // The version that a person names is installed, whatever the cluster says: it is asked for the edition.
     let purpose = if forced.is_some() || spec.notify_only { Purpose::Show } else { Purpose::Act };
-    let asking = Asking { spec, updates, active, client: &client, purpose, force: false, deadline: None };
-    let mut answer = wanted::ask(context, &asking)?;
+    let mut answer = wanted::ask(context, &Asking { spec, ..Asking::new(updates, active, &client, purpose) })?;
     if let Some(reason) = &answer.terms.reason {
         context.report.info(&format!("{}: {reason}", source::named(spec)?));
     }

@@ -76,20 +76,12 @@ fn ask(context: &Context, updates: &Updates, args: &Update) -> Result<Option<Wan
 
 /// Tells what is to be installed, and installs nothing.
 fn notify(context: &Context, updates: &Updates) -> Result<Option<u8>> {
-    let (spec, active) = (updates.spec(), wanted::active(context, updates)?);
-    let client = network::client(context, spec)?;
-    let asking = Asking {
-        spec,
-        updates,
-        active: active.as_ref(),
-        client: &client,
-        purpose: Purpose::Tell,
-        force: false,
-        deadline: None,
-    };
+    let active = wanted::active(context, updates)?;
+    let client = network::client(context, updates.spec())?;
+    let asking = Asking::new(updates, active.as_ref(), &client, Purpose::Tell);
     let answer = wanted::ask(context, &asking).map_err(|error| noted(context, error.of_settings()))?;
     let told = match (&answer.directive, active) {
-        (None, _) => format!("nothing to do: {}", answer.reason()),
+        (None, _) => format!("nothing to do: {}", answer.terms.reason.as_deref().unwrap_or_default()),
         (Some(directive), Some(active)) if directive.version == active.version => {
             format!("{active} is active, nothing to do")
         }

@@ -84,16 +84,8 @@ fn answer(context: &Context, updates: &Updates) -> Option<Answer> {
     spec.proxy.as_ref().or(spec.source.as_ref())?;
     let asked = network::client(context, spec).and_then(|client| {
         let active = wanted::active(context, updates)?;
-        let asking = Asking {
-            spec,
-            updates,
-            active: active.as_ref(),
-            client: &client,
-            purpose: Purpose::Show,
-            force: false,
-            deadline: Some(PATIENCE),
-        };
-        wanted::ask(context, &asking)
+        let asking = Asking::new(updates, active.as_ref(), &client, Purpose::Show);
+        wanted::ask(context, &Asking { deadline: Some(PATIENCE), ..asking })
     });
     match asked {
         Ok(answer) => Some(answer),

@@ -53,9 +53,7 @@ pub(in crate::execute) fn snapshot(site: &Site<'_>, plan: &Plan, dir: &VersionDi
     let subject = subject(site, plan.owner(), failed)?;
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
     let taken = database::snapshot_online(&site.database(), &new, &subject, site.busy_too_long, &pace);
-    let taken = taken.inspect_err(|_| {
-        let _ = durable::remove_tree(&new);
-    })?;
+    let taken = taken.inspect_err(|_| drop(durable::remove_tree(&new)))?;
     match &taken.damage {
         Some(damage) if taken.raw => warn_of_damage(site, damage),
         Some(busy) => site.report.warn(&format!(
@@ -205,9 +203,7 @@ fn make_ready(site: &Site<'_>, journal: &Journal) -> Result<Option<(PathBuf, Bac
         })?,
     };
     if id == SnapshotId::Linked {
-        check_whole(&from, &prepared, left_file(journal)?).inspect_err(|_| {
-            let _ = restore::discard(&db);
-        })?;
+        check_whole(&from, &prepared, left_file(journal)?).inspect_err(|_| drop(restore::discard(&db)))?;
     }
     Ok(Some((from, Back::Ready(prepared))))
 }

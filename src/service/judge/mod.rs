@@ -206,11 +206,8 @@ impl Judge {
             _ => {}
         }
         let restarts = sample.unit.as_ref().and_then(|unit| unit.restarts);
-        self.first_restarts = match (self.first_restarts, restarts) {
-            // A start by hand sets the counter back.
-            (Some(first), Some(now)) => Some(first.min(now)),
-            (first, now) => first.or(now),
-        };
+        // A start by hand sets the counter back.
+        self.first_restarts = self.first_restarts.into_iter().chain(restarts).min();
     }
 
     fn failure(&self, sample: &Sample) -> Option<String> {
