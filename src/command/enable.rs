@@ -509,11 +509,8 @@ fn adopt_go_updater(context: &mut Context, spec: &mut Spec) -> Result<Option<Rev
     };
     let its_lock = context.layout.behind(&file.with_file_name("update.lock"));
     if lock::holder(&its_lock).at("cannot see who holds", &its_lock)?.is_some() {
-        return Err(Error::new(
-            Code::LockHeld,
-            format!("the Go updater (configured in {}) is running", file.display()),
-        )
-        .advise("try again when it is done"));
+        let what = format!("the Go updater (configured in {}) is running", file.display());
+        return Err(Error::new(Code::LockHeld, what).advise("try again when it is done"));
     }
     context.report.notice("migrating this host from the Go updater");
     spec.proxy = spec.proxy.take().or(known.proxy);

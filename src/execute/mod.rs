@@ -246,10 +246,8 @@ fn undo_steps(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool
     let plan = journal.opening()?.plan.clone();
     for index in journal.to_undo() {
         let Some(step) = plan.switch.get(index) else {
-            return Err(Error::new(
-                Code::JournalUnknown,
-                format!("versions/.journal refers to step {index}, but its plan has no such step"),
-            ));
+            let what = format!("versions/.journal refers to step {index}, but its plan has no such step");
+            return Err(Error::new(Code::JournalUnknown, what));
         };
         let undone = steps::undo(site, step, journal);
         undone.map_err(|error| error.during(format!("while undoing the step \"{}\"", step.describe())))?;
@@ -277,11 +275,10 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Option<Error
         }
         if let (Step::RemovePackage { name }, false, true) = (step, site.layout.is_image(), machine::is_confined()) {
             // Half done would be worse than not begun. The unit's last line recovers outside of its confinement.
-            return Err(Error::new(
-                Code::RecoveryFailed,
-                format!("this unit must not write to /usr: its last ExecStopPost= line removes the package {name}"),
-            )
-            .advise("no action needed; or run `teleport-update recover` by hand now"));
+            let what =
+                format!("this unit must not write to /usr: its last ExecStopPost= line removes the package {name}");
+            return Err(Error::new(Code::RecoveryFailed, what)
+                .advise("no action needed; or run `teleport-update recover` by hand now"));
         }
         let begun = Instant::now();
         match steps::perform(site, plan, step) {

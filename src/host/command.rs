@@ -168,10 +168,8 @@ impl Command {
             Some(status) => status,
             None => {
                 end_group(&mut child, &mut streams);
-                return Ok(Err(Error::new(
-                    Code::Io,
-                    format!("`{line}` did not end within {} s and was stopped", self.timeout.as_secs()),
-                )));
+                let what = format!("`{line}` did not end within {} s and was stopped", self.timeout.as_secs());
+                return Ok(Err(Error::new(Code::Io, what)));
             }
         };
         let [stdout, stderr] = streams;

@@ -45,14 +45,10 @@ pub(crate) fn unit_of(cgroup_text: &str) -> Option<&str> {
 /// Errors ([`Code::ServiceFailed`]): no transient scope can be made here.
 pub(crate) fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<Option<ExitStatus>> {
     let stay = |error: Error| {
-        Error::new(
-            Code::ServiceFailed,
-            format!(
-                "this command runs inside of {unit}, which it must stop, and cannot move to its own scope: {}",
-                error.what
-            ),
-        )
-        .advise(
+        let why = error.what;
+        let what =
+            format!("this command runs inside of {unit}, which it must stop, and cannot move to its own scope: {why}");
+        Error::new(Code::ServiceFailed, what).advise(
             "run the command from a session that does not go through the agent (console, another SSH server), \
              or let the timer do it",
         )

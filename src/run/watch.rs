@@ -167,11 +167,9 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
     if overtaken.get() {
         return Ok(0);
     }
-    Err(Error::new(
-        Code::Unhealthy,
-        format!("{} failed while it was being watched ({reason}); rolled back to {previous}", watch.revision),
-    )
-    .advise("see `journalctl -u teleport`"))
+    let fell = &watch.revision;
+    let what = format!("{fell} failed while it was being watched ({reason}); rolled back to {previous}");
+    Err(Error::new(Code::Unhealthy, what).advise("see `journalctl -u teleport`"))
 }
 
 /// Writes the fall down, so that a run back that fails is tried again. `None`: the watch is over by another run.

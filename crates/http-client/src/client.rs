@@ -134,10 +134,9 @@ impl Client {
             match receiver.recv_timeout(SLICE.min(left)) {
                 Ok(result) => return result,
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    return Err(Failure::lasting(Error::new(
-                        Code::Io,
-                        format!("internal error: the thread for the request to {} ended unexpectedly", shown(&ask.url)),
-                    )));
+                    let url = shown(&ask.url);
+                    let what = format!("internal error: the thread for the request to {url} ended unexpectedly");
+                    return Err(Failure::lasting(Error::new(Code::Io, what)));
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) if cancelled() => return Err(Failure::lasting(interrupted())),
                 Err(mpsc::RecvTimeoutError::Timeout) if end.is_some_and(|end| Instant::now() >= end) => {

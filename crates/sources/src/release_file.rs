@@ -51,12 +51,9 @@ fn read(file: &Path, text: &[u8]) -> Result<Node> {
     if let Some((key, _)) =
         root.pairs().into_iter().flatten().find(|(key, _)| !key.as_str().is_some_and(|key| KEYS.contains(&key)))
     {
-        let name = key.as_str().unwrap_or_default();
-        return Err(Error::new(
-            Code::ConfigInvalid,
-            format!("{} line {}: unknown key {name:?}", file.display(), key.line),
-        )
-        .advise(format!("the keys are {}", KEYS.join(", "))));
+        let (name, line) = (key.as_str().unwrap_or_default(), key.line);
+        let what = format!("{} line {line}: unknown key {name:?}", file.display());
+        return Err(Error::new(Code::ConfigInvalid, what).advise(format!("the keys are {}", KEYS.join(", "))));
     }
     Ok(root)
 }

@@ -109,11 +109,10 @@ pub(in crate::execute) fn old_must_not_run(site: &Site<'_>, plan: &Plan) -> Resu
     }
     // By then the link leads to the new version, on its own database.
     if is_old {
-        return Err(Error::new(
-            Code::AgentNotStopped,
-            "the old version was started by something else while it was stopped for the update",
-        )
-        .advise("find what starts it (a supervisor, Upholds= of another unit), stop that and run the command again"));
+        let what = "the old version was started by something else while it was stopped for the update";
+        return Err(Error::new(Code::AgentNotStopped, what).advise(
+            "find what starts it (a supervisor, Upholds= of another unit), stop that and run the command again",
+        ));
     }
     Ok(())
 }

@@ -162,15 +162,10 @@ fn refuse_shared_data(package: &Package, files: &[PathBuf], keep: Keep<'_>, root
         if !durable::exists(&path)? || path.symlink_metadata().at("cannot look at", &path)?.is_dir() {
             continue;
         }
-        return Err(Error::new(
-            Code::PackageFailed,
-            format!(
-                "cannot purge {}: {}, in the agent's data directory, belongs to the package and would be deleted",
-                package.name,
-                path.display()
-            ),
-        )
-        .advise("move that file, or remove the package by hand"));
+        let (name, path) = (&package.name, path.display());
+        let why = "in the agent's data directory, belongs to the package and would be deleted";
+        return Err(Error::new(Code::PackageFailed, format!("cannot purge {name}: {path}, {why}"))
+            .advise("move that file, or remove the package by hand"));
     }
     Ok(())
 }

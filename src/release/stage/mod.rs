@@ -255,11 +255,9 @@ fn transfer(
             return Err(interrupted());
         }
         if began.elapsed() > request.limits.run {
-            return Err(Error::new(
-                Code::DownloadStalled,
-                format!("the download of {} took more than {} s", origin.shown(), request.limits.run.as_secs()),
-            )
-            .advise("check the network, or use a nearer mirror"));
+            let (shown, limit) = (origin.shown(), request.limits.run.as_secs());
+            let what = format!("the download of {shown} took more than {limit} s");
+            return Err(Error::new(Code::DownloadStalled, what).advise("check the network, or use a nearer mirror"));
         }
         told();
     }
@@ -310,11 +308,9 @@ fn mismatch(origin: &Origin, announced: Digest, fetched: &Fetched) -> Error {
         _ => "run the command again; if the error persists, the archive or the .sha256 file on the mirror is damaged"
             .to_owned(),
     };
-    Error::new(
-        Code::ChecksumMismatch,
-        format!("{} ({} bytes) has SHA-256 {}, expected {announced}", origin.shown(), fetched.length, fetched.digest),
-    )
-    .advise(advice)
+    let (shown, Fetched { length, digest, .. }) = (origin.shown(), fetched);
+    let what = format!("{shown} ({length} bytes) has SHA-256 {digest}, expected {announced}");
+    Error::new(Code::ChecksumMismatch, what).advise(advice)
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {

@@ -147,16 +147,12 @@ impl Run<'_> {
             return Err(hostile(path.as_str(), &why));
         }
         let Some(inside) = below(path.as_str(), self.prefix(), kind == EntryType::Directory) else {
-            return Err(Error::new(
-                Code::ArchiveInvalid,
-                format!(
-                    "the archive contains {:?}, but in an archive of edition {} everything is below {}/",
-                    path.as_str(),
-                    self.rules.edition,
-                    self.prefix()
-                ),
-            )
-            .advise("check that the mirror serves the right edition under this name"));
+            let (path, edition, top) = (path.as_str(), self.rules.edition, self.prefix());
+            let what = format!(
+                "the archive contains {path:?}, but in an archive of edition {edition} everything is below {top}/"
+            );
+            return Err(Error::new(Code::ArchiveInvalid, what)
+                .advise("check that the mirror serves the right edition under this name"));
         };
         let node = match kind {
             EntryType::Regular | EntryType::Continuous if name.ends_with(b"/") => {

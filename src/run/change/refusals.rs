@@ -42,16 +42,12 @@ pub(super) fn refuse_moved(context: &Context, updates: &Updates, facts: &Facts) 
         )));
     }
     match inspect::starts_elsewhere(context)?.first() {
-        Some((file, program)) if moved.is_some() => Err(Error::new(
-            Code::PathTaken,
-            format!(
-                "{} starts {}, but this run would move that link to {}",
-                file.display(),
-                program.display(),
-                to.display()
-            ),
-        )
-        .advise(format!("first change the program that it starts to {}", to.join("teleport").display()))),
+        Some((file, program)) if moved.is_some() => {
+            let (file, program, dir) = (file.display(), program.display(), to.display());
+            let what = format!("{file} starts {program}, but this run would move that link to {dir}");
+            let how = format!("first change the program that it starts to {}", to.join("teleport").display());
+            Err(Error::new(Code::PathTaken, what).advise(how))
+        }
         _ => Ok(()),
     }
 }
