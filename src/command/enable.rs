@@ -1,6 +1,6 @@
 //! `enable`: installs now what the cluster names, then keeps it up to date (RFD 0169, 16 steps).
 
-use crate::run::record;
+use crate::run::{apply, identity, network, record, source, tuf};
 use std::path::Path;
 
 use http_client::{only_certificates, redact};
@@ -21,12 +21,7 @@ use crate::plan::Over;
 use crate::plan::decide::{self, Terms};
 use crate::release::{BaseUrl, PublicKey};
 use crate::report::{Code, Error, IoContext, Result};
-use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
-use crate::run::identity;
-use crate::run::network;
-use crate::run::source;
-use crate::run::tuf;
 use crate::run::wanted::{self, Asking, Purpose};
 
 /// Longest name of a group, bytes.

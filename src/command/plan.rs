@@ -1,6 +1,7 @@
 //! `plan`: what `update` would do now; changes nothing.
 
 use crate::inspect;
+use crate::release;
 use serde_json::{Value, json};
 
 use crate::cli::{OutputFormat, Plan as Args};
@@ -8,15 +9,10 @@ use crate::command::version;
 use crate::config::Spec;
 use crate::context::Context;
 use crate::plan::{Database, Plan, ServiceAction, Step};
-use crate::release;
 use crate::report::{Code, Error, Result, megabytes};
 use crate::run::change::{self, Planned, RunRequest};
-use crate::run::fleet;
-use crate::run::network;
-use crate::run::recovery;
-use crate::run::source;
-use crate::run::tuf;
 use crate::run::wanted::{Purpose, Wanted};
+use crate::run::{fleet, network, recovery, source, tuf};
 
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {

@@ -1,8 +1,8 @@
 //! `status` of `updates.yaml`: what happened on this host, for `status`, refusals and the watch (SPEC §2, §6, §9).
 
 use crate::database::SnapshotId;
-use protocol::Digest;
 use protocol::installer::Installer;
+use protocol::{Digest, Revision};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -15,7 +15,6 @@ use yaml::view::View;
 use crate::config::record::{Field, record, scalars};
 use crate::plan::facts::Refusal;
 use crate::report::Result;
-use protocol::Revision;
 
 /// What happened on this host. Times have whole seconds in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

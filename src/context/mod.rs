@@ -3,21 +3,18 @@
 pub(crate) mod awaited;
 pub(crate) mod heard;
 
-use crate::config::Status;
-use crate::execute::recovery;
-use crate::host::fingerprint;
+use crate::execute::{Site, recovery};
 use jiff::{SignedDuration, Timestamp};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
 use crate::cli::Global;
 use crate::config::agent::AgentConfig;
-use crate::config::{Credentials, Updates};
-use crate::execute::Site;
+use crate::config::{Credentials, Status, Updates};
 use crate::host::layout::DEFAULT_DATA_DIR;
 use crate::host::lock::{self, Lock};
 use crate::host::signal::Signals;
-use crate::host::{Host, Layout, command, durable, ownership, selinux, trust};
+use crate::host::{Host, Layout, command, durable, fingerprint, ownership, selinux, trust};
 use crate::report::{Code, Error, Report, Result};
 use crate::service::{Service, StopProof};
 use crate::store::publish;

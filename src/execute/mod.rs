@@ -13,7 +13,7 @@ mod steps;
 mod tests;
 pub(crate) mod unmanaged;
 
-use crate::database::SnapshotId;
+use crate::database::{SnapshotId, evidence};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
@@ -21,7 +21,6 @@ use std::time::Instant;
 use protocol::Digest;
 
 use crate::config::fleet_host::FleetHost;
-use crate::database::evidence;
 use crate::host::layout::CREDENTIALS;
 use crate::host::{Host, durable, machine};
 use crate::plan::{Direction, Plan, Step, TAKEN_OVER};

@@ -1,22 +1,20 @@
 //! What is written down about a run: in `updates.yaml`, for the next run and for `status`.
 
 use crate::context::Context;
-use crate::database::SnapshotId;
-use protocol::Digest;
 use protocol::installer::Installer;
+use protocol::{Digest, Revision};
 use std::path::Path;
 
 use jiff::Timestamp;
 
 use crate::config::status::{Attempt, Busy, FailedUpdater, KeptDatabase, LastResult, Left, Outcome, Watch};
 use crate::config::{Spec, Status, Updates};
-use crate::database::{Backup, directory, evidence};
+use crate::database::{Backup, SnapshotId, directory, evidence};
 use crate::execute::journal::{Journal, Record};
 use crate::host::machine;
 use crate::plan::facts::Refusal;
 use crate::plan::{Plan, Step, decide};
 use crate::report::{Code, Error, Result};
-use protocol::Revision;
 
 /// Interruptions of one target before it is refused: a version that takes the host down with it must not do so for
 /// ever (SPEC §8, loop guard).

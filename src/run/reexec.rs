@@ -2,7 +2,7 @@
 //! deadline. If it breaks, hangs or cannot be started, this one recovers and does the work itself.
 
 use crate::run::environment::GUARD;
-use crate::run::writes;
+use crate::run::{record, recovery, writes};
 use protocol::Digest;
 use protocol::handover::{FAILED, PROTOCOL};
 
@@ -18,8 +18,6 @@ use crate::host::process::FileId;
 use crate::host::trust;
 use crate::inspect;
 use crate::report::Result;
-use crate::run::record;
-use crate::run::recovery;
 use crate::store::VersionDir;
 use crate::store::manifest::Manifest;
 

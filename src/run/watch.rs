@@ -3,7 +3,7 @@
 //! It belongs to one commit, which the record in `updates.yaml` names. Everything that it does is done under the lock and only
 //! if that record still stands: what another run did since is not its to judge.
 
-use crate::run::record;
+use crate::run::{record, recovery, way_back};
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,11 +19,8 @@ use crate::inspect::{self, FactsFor};
 use crate::plan::retention;
 use crate::report::{Code, Error, Result};
 use crate::run::change::{self, RunRequest};
-use crate::run::recovery;
-use crate::run::way_back;
-use crate::service::Verdict;
-use crate::service::health;
 use crate::service::sampler::Probe;
+use crate::service::{Verdict, health};
 use crate::store::contents::AGENT_FILE;
 use crate::store::publish;
 use protocol::Revision;

@@ -18,8 +18,7 @@ pub(crate) struct Probe<'a> {
 }
 
 use super::judge::{Main, Sample, UnitSample};
-use super::readiness;
-use super::{MainHint, Service, stopped, systemd};
+use super::{MainHint, Service, readiness, stopped, systemd};
 use crate::host::durable;
 use crate::host::layout::DATABASE;
 use crate::host::process::{self, FileId, Process, ProcessId, Reaper};

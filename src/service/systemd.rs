@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use super::judge::UnitSample;
 use super::{AgentState, MainHint, Reloaded};
-use crate::host::process;
-use crate::host::session;
 use crate::host::systemctl::{StartLine, Systemctl, UnitState, longest_stop};
+use crate::host::{process, session};
 use crate::report::{Code, Error, Result};
 
 /// This many automatic restarts make a loop: one or two are bad luck.

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use super::Service;
 use super::judge::{HealthSettings, Judge, Sample, Verdict};
-use super::sampler::Probe;
-use super::sampler::Sampler;
+use super::sampler::{Probe, Sampler};
 use super::watch::Watcher;
 use crate::host::signal::{self, Cancelled};
 use crate::report::{Code, Error, Result};
