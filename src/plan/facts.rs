@@ -208,10 +208,7 @@ const LINKED: [&str; 5] = ["teleport", "tsh", "tctl", "tbot", "fdpass-teleport"]
 /// Whether the executable `name` of an archive is to be linked, under the selection `components` (the known ones if empty);
 /// an updater's link has rules of its own (SPEC §5).
 pub(crate) fn is_linked(components: &[String], name: &str) -> bool {
-    match components {
-        [] => LINKED.contains(&name),
-        _ => components.iter().any(|component| component == name),
-    }
+    if components.is_empty() { LINKED.contains(&name) } else { components.iter().any(|component| component == name) }
 }
 
 /// Whether a version that was unpacked with the selection `has` (`None`: all) lacks something of `wanted` (all if empty).

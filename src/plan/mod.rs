@@ -170,10 +170,7 @@ impl Plan {
 
     /// The order of the host's own script, where that installs.
     pub fn script(&self) -> Option<&InstallerOrder> {
-        self.switch.iter().find_map(|step| match step {
-            Step::Script { order } => Some(order),
-            _ => None,
-        })
+        self.switch.iter().find_map(|step| if let Step::Script { order } = step { Some(order) } else { None })
     }
 
     /// Everything that the steps name.
@@ -254,9 +251,6 @@ impl Plan {
 
     /// Bytes to be downloaded, where known.
     pub fn download_bytes(&self) -> Option<u64> {
-        self.prepare.iter().find_map(|step| match step {
-            Step::Fetch { bytes, .. } => *bytes,
-            _ => None,
-        })
+        self.prepare.iter().find_map(|step| if let Step::Fetch { bytes, .. } = step { *bytes } else { None })
     }
 }

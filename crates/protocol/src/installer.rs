@@ -62,10 +62,7 @@ impl Installer {
 
 impl fmt::Display for Installer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LocalScript(name) => write!(f, "local-script/{name}"),
-            _ => f.write_str(self.kind()),
-        }
+        if let Self::LocalScript(name) = self { write!(f, "local-script/{name}") } else { f.write_str(self.kind()) }
     }
 }
 

@@ -36,9 +36,10 @@ fn mapping(out: &mut String, pairs: &[(Node, Node)], indent: usize) {
             out.push_str(tag);
             out.push(' ');
         }
-        match &key.value {
-            Value::Scalar { plain: true, .. } => out.push_str(text),
-            _ => quoted(out, text),
+        if let Value::Scalar { plain: true, .. } = &key.value {
+            out.push_str(text)
+        } else {
+            quoted(out, text)
         }
         if explicit {
             // Behind what is not written a comment would have no key to belong to.

@@ -130,10 +130,8 @@ pub(in crate::execute) fn bring_back_snapshot(
 ) -> Result<()> {
     // What only we have and can be told by its digest is made ready while the agent still works. The file that was the
     // database somebody may still write to.
-    let early = match journal.snapshot() {
-        Some(SnapshotId::Linked) => None,
-        _ => make_ready(site, journal)?,
-    };
+    let is_linked = journal.snapshot() == Some(SnapshotId::Linked);
+    let early = if is_linked { None } else { make_ready(site, journal)? };
     if let Some(from) = snapshot_dir(site, journal)?
         && stays(site, journal, &from)?
     {
@@ -141,10 +139,7 @@ pub(in crate::execute) fn bring_back_snapshot(
         site.downtime.take();
     }
     stop_for_undo(site, journal)?;
-    let ready = match journal.snapshot() {
-        Some(SnapshotId::Linked) => make_ready(site, journal)?,
-        _ => early,
-    };
+    let ready = if is_linked { make_ready(site, journal)? } else { early };
     match ready {
         None => return Ok(()),
         Some((from, Back::InPlace)) => restore::return_log(&from, &site.database(), left_file(journal)?)?,

@@ -65,10 +65,7 @@ impl Directive {
     fn of(answer: Option<&Keys>) -> Result<Self, ParseError> {
         let wrong = |what: &str| ParseError::new(Kind::Answer, what);
         let top = answer.ok_or_else(|| wrong("the answer is not a JSON object"))?;
-        let updates = match (text(top, "agent_version")?, top.nested()) {
-            (None, Some(nested)) => nested,
-            _ => top,
-        };
+        let updates = if let (None, Some(nested)) = (text(top, "agent_version")?, top.nested()) { nested } else { top };
         let version = text(updates, "agent_version")?
             .ok_or_else(|| wrong("the answer names no agent_version").advise("enable agent updates in the cluster"))?;
         let version = version.parse().map_err(|error: ParseError| wrong(&format!("agent_version: {}", error.what)))?;
