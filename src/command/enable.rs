@@ -226,10 +226,7 @@ fn target(
         (Some(directive), None, _) => {
             let revision = wanted::revision(&directive, active, edition)?;
             refuse_other_edition(spec, edition, revision.edition)?;
-            match decide::too_low(active, &revision, &terms, None) {
-                Some(error) => Err(error),
-                None => Ok(Some((revision, terms))),
-            }
+            decide::too_low(active, &revision, &terms, None).map_or(Ok(Some((revision, terms))), Err)
         }
         // No update: what is there stays.
         (None, None, Some(active)) => Ok(Some((active.clone(), Terms::default()))),
@@ -380,10 +377,8 @@ fn proxy(context: &Context, args: &Install, kept: Option<String>) -> Result<Opti
         }
         return Ok(Some(given.to_string()));
     }
-    match kept {
-        Some(kept) => Ok(Some(kept)),
-        None => agent_proxy.map(|proxy| proxy.parse::<ProxyAddr>().map(|proxy| proxy.to_string())).transpose(),
-    }
+    let of_agent = |proxy: String| proxy.parse::<ProxyAddr>().map(|proxy| proxy.to_string());
+    kept.map_or_else(|| agent_proxy.map(of_agent).transpose(), |kept| Ok(Some(kept)))
 }
 
 /// Whom the settings trust: certificate authorities and the key of archives.

@@ -226,7 +226,6 @@ pub fn validity(backup: &Backup, expect: &Expect<'_>) -> Result<()> {
              otherwise update to a newer version",
         ));
     }
-
     Ok(())
 }
 
@@ -304,7 +303,6 @@ mod tests {
             now: "2020-12-10T16:09:53Z".parse().unwrap(),
             max_age: Duration::from_secs(2 * 86_400),
             host: Some("11111111-2222-4333-8444-555555555555"),
-
             trusted: None,
         }
     }

@@ -323,10 +323,10 @@ fn wanted(snapshot_dir: &Path, trusted: Option<SnapshotId>) -> Result<Content> {
         Some(SnapshotId::Absent) => Ok(Content::Absent),
         Some(SnapshotId::Linked) => Ok(Content::Database { size: None, sha256: None }),
         Some(SnapshotId::Sha256(digest)) => Ok(Content::Database { size: None, sha256: Some(digest) }),
-        None => match Backup::read(snapshot_dir)? {
-            Some(backup) => Ok(backup.content),
-            None => Err(missing(&snapshot_dir.join(DESCRIPTION_FILE))),
-        },
+        None => {
+            let content = Backup::read(snapshot_dir)?.map(|backup| backup.content);
+            content.ok_or_else(|| missing(&snapshot_dir.join(DESCRIPTION_FILE)))
+        }
     }
 }
 

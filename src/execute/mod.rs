@@ -134,10 +134,7 @@ pub(crate) fn run(
     let unfinished = |error: Error| {
         error.advise("the change is committed; the next run, or `teleport-update recover`, does the rest")
     };
-    Ok(match finish(site, plan, journal) {
-        Ok(after) => after,
-        Err(error) => Some(unfinished(error)),
-    })
+    Ok(finish(site, plan, journal).unwrap_or_else(|error| Some(unfinished(error))))
 }
 
 /// `error`, and why the agent that the undo has brought back does not run.

@@ -256,10 +256,8 @@ impl Command {
         let drop_to_nobody = self.unprivileged && rustix::process::geteuid().is_root() && has_nobody();
         let program = tool(&self.program, &TOOLS);
         let file = if drop_to_nobody { Some(File::open(&program).at("cannot run", &program)?) } else { None };
-        let program = match &file {
-            Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
-            None => program,
-        };
+        let by_handle = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let program = file.as_ref().map_or(program, by_handle);
         #[expect(clippy::disallowed_methods, reason = "this is the wrapper")]
         let mut command = std::process::Command::new(program);
         command.args(&self.args);

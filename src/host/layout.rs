@@ -85,9 +85,9 @@ impl Layout {
         let unit = format!("{name}.service");
         let versions = Path::new("/var/lib").join(&name).join("versions");
         let link_dir = link_dir.unwrap_or(Path::new(&links));
-        let name_inside = |inside: &Path| match path::name(&root, inside).strip_prefix(&root) {
-            Ok(rest) => Path::new("/").join(rest),
-            Err(_) => PathBuf::from(NOWHERE),
+        let name_inside = |inside: &Path| {
+            let name = path::name(&root, inside);
+            name.strip_prefix(&root).map_or_else(|_| NOWHERE.into(), |rest| Path::new("/").join(rest))
         };
         Ok(Self {
             versions: path::followed(&root, &versions),
@@ -146,10 +146,8 @@ impl Layout {
 
     /// The real path of what the real path `real` leads to, if that is a link.
     pub fn behind(&self, real: &Path) -> PathBuf {
-        match real.strip_prefix(&self.root) {
-            Ok(rest) => self.followed(&Path::new("/").join(rest)),
-            Err(_) => PathBuf::from(NOWHERE),
-        }
+        let inside = real.strip_prefix(&self.root);
+        inside.map_or_else(|_| NOWHERE.into(), |rest| self.followed(&Path::new("/").join(rest)))
     }
 
     /// What a program in the image calls `real`.
@@ -161,10 +159,7 @@ impl Layout {
                 Err(_) => {}
             }
         }
-        match real.strip_prefix(&self.root) {
-            Ok(rest) => Path::new("/").join(rest),
-            Err(_) => real.to_owned(),
-        }
+        real.strip_prefix(&self.root).map_or_else(|_| real.to_owned(), |rest| Path::new("/").join(rest))
     }
 
     /// The versions directory as everybody calls it, before any link in its path is followed.
@@ -195,10 +190,8 @@ impl Layout {
 
     /// The same as it is called.
     pub fn default_data_dir_name(&self) -> PathBuf {
-        match &self.suffix {
-            None => DEFAULT_DATA_DIR.into(),
-            Some(suffix) => format!("{DEFAULT_DATA_DIR}_{suffix}").into(),
-        }
+        let suffix = self.suffix.as_ref();
+        suffix.map_or(DEFAULT_DATA_DIR.into(), |suffix| format!("{DEFAULT_DATA_DIR}_{suffix}").into())
     }
 }
 

@@ -10,10 +10,8 @@ use crate::report::Result;
 
 /// What the Go updater's timer for this installation is called, and ours.
 pub(super) fn foreign(context: &Context) -> String {
-    match &context.layout.suffix {
-        Some(suffix) => TIMER_UNIT.replace('.', &format!("_{suffix}.")),
-        None => TIMER_UNIT.to_owned(),
-    }
+    let suffix = context.layout.suffix.as_ref();
+    suffix.map_or(TIMER_UNIT.to_owned(), |suffix| TIMER_UNIT.replace('.', &format!("_{suffix}.")))
 }
 
 /// `unit`, where systemd runs it.

@@ -16,10 +16,8 @@ pub(super) fn placements(facts: &Facts, to_dir: &VersionDir, installed: Option<&
     // Before the download the damaged copy's names, or the active version's, are the best guess.
     let guess = facts.installed.iter().find(|known| known.dir == *to_dir && !known.binaries.is_empty());
     let guess = guess.or_else(|| facts.find(facts.active.as_ref()?)).map(|known| known.binaries.clone());
-    let binaries = match installed {
-        Some(installed) => installed.binaries.clone(),
-        None => guess.unwrap_or_else(|| USUAL_BINARIES.map(str::to_owned).to_vec()),
-    };
+    let binaries = installed.map(|installed| installed.binaries.clone()).or(guess);
+    let binaries = binaries.unwrap_or_else(|| USUAL_BINARIES.map(str::to_owned).to_vec());
     let mut wanted: Vec<(String, Node)> = binaries
         .iter()
         .filter(|name| name.as_str() != "teleport" && !is_updater_name(name) && is_linked(&facts.components, name))

@@ -57,10 +57,8 @@ impl Client {
         let ask = ask.clone().within(ask.deadline.or(Some(self.agents.settings.timeouts.question)));
         self.with_retries(&ask, cancelled, |stream, ask| {
             let (status, has_end) = (stream.status, stream.length().is_some() || stream.is_chunked());
-            let body = match ask.cut {
-                Some(most) => whole(stream.body.take(most), most, &ask.url)?,
-                None => whole(stream.body, SMALL_BODY, &ask.url)?,
-            };
+            let body = stream.body.take(ask.cut.unwrap_or(u64::MAX));
+            let body = whole(body, ask.cut.unwrap_or(SMALL_BODY), &ask.url)?;
             if status == 200 && !has_end && !is_closed(&body) {
                 let what = format!(
                     "the answer of {} may be cut: it has no Content-Length, and its last line no end",

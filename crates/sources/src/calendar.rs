@@ -170,10 +170,7 @@ fn parts(word: &str, mark: char, bounds: [(i16, i16); 3]) -> Result<[Part; 3], S
     let mut texts = word.split(mark);
     let mut next = |bounds: (i16, i16)| texts.next().and_then(|text| part(text, bounds)).ok_or_else(wrong);
     let found = [next(bounds[0])?, next(bounds[1])?, next(bounds[2])?];
-    match texts.next() {
-        None => Ok(found),
-        Some(_) => Err(wrong()),
-    }
+    if texts.next().is_none() { Ok(found) } else { Err(wrong()) }
 }
 
 /// A list of `*`, `N`, `N..M`, each perhaps with `/STEP` behind it.

@@ -172,10 +172,7 @@ fn refuse_shared_data(package: &Package, files: &[PathBuf], keep: Keep<'_>, root
 
 fn below(root: Option<&Path>, inside: impl AsRef<Path>) -> PathBuf {
     let inside = inside.as_ref();
-    match root {
-        None => inside.to_owned(),
-        Some(root) => path::followed(root, inside),
-    }
+    root.map_or_else(|| inside.to_owned(), |root| path::followed(root, inside))
 }
 
 fn start(command: &Command) -> Result<Output> {

@@ -321,10 +321,8 @@ fn whole(read: u64, size: u64) -> Result<()> {
 
 /// An error of reading: our own one that came through `io::Error`, or a damaged archive.
 fn damaged(error: io::Error) -> Error {
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
-        Some(own) => own.clone(),
-        None => Error::new(Code::ArchiveInvalid, format!("the archive is damaged: {error}")),
-    }
+    let own = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()).cloned();
+    own.unwrap_or_else(|| Error::new(Code::ArchiveInvalid, format!("the archive is damaged: {error}")))
 }
 
 /// Counts what is read.

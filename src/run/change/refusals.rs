@@ -32,10 +32,8 @@ pub(super) fn refuse_moved(context: &Context, updates: &Updates, facts: &Facts) 
         let from =
             moved.map_or_else(|| "another directory".to_owned(), |dir| layout.path_inside(dir).display().to_string());
         let what = format!("the running agent was started from {from}, but its links are to be in {}", to.display());
-        let how = match updates.spec().service {
-            None => format!(" (`systemctl stop {unit}`)"),
-            Some(_) => String::new(),
-        };
+        let is_units = updates.spec().service.is_none();
+        let how = if is_units { format!(" (`systemctl stop {unit}`)") } else { String::new() };
         return Err(Error::new(Code::AgentNotStopped, what).advise(format!(
             "stop the agent{how}, run this command again, then start the agent; \
              if your session goes through the agent, run all of this with one `systemd-run sh -c '…'`"
