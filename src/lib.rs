@@ -33,4 +33,4 @@ pub mod testing;
 pub use command::run;
 pub use context::Context;
 pub use host::{Host, signal};
-pub use report::{Format, Report};
+pub use report::Report;

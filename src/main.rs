@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use protocol::handover::{FAILED, GUARD};
-use teleport_update::cli::{Cli, LogFormat};
-use teleport_update::{Context, Format, Host, Report, signal};
+use teleport_update::cli::Cli;
+use teleport_update::{Context, Host, Report, signal};
 
 fn main() -> ExitCode {
     signal::begin_anew();
@@ -20,12 +20,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(said) => return tell(&said),
     };
-    let format = match cli.global.log_format {
-        LogFormat::Text => Format::Text,
-        LogFormat::Json => Format::Json,
-    };
-    let voice = Report::new(|name| host.var(name), format, cli.global.debug)
-        .of(cli.global.root.as_deref(), cli.global.install_suffix.as_deref());
+
+    let voice = Report::new(|name| host.var(name), &cli.global);
     let is_child = host.var(GUARD).is_some();
     let ran = Context::new(host, &cli.global).and_then(|mut context| teleport_update::run(&cli, &mut context));
     let status = ran.unwrap_or_else(|error| {

@@ -1,6 +1,6 @@
 //! `enable`: installs now what the cluster names, then keeps it up to date (RFD 0169, 16 steps).
 
-use crate::run::record;
+use crate::run::{apply, identity, network, record, source, tuf};
 use std::path::Path;
 
 use http_client::{only_certificates, redact};
@@ -21,12 +21,7 @@ use crate::plan::Over;
 use crate::plan::decide::{self, Terms};
 use crate::release::{BaseUrl, PublicKey};
 use crate::report::{Code, Error, IoContext, Result};
-use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
-use crate::run::identity;
-use crate::run::network;
-use crate::run::source;
-use crate::run::tuf;
 use crate::run::wanted::{self, Asking, Purpose};
 
 /// Longest name of a group, bytes.
@@ -215,8 +210,7 @@ fn target(
     let client = network::client(context, spec)?;
     // The version that a person names is installed, whatever the cluster says: it is asked for the edition.
     let purpose = if forced.is_some() || spec.notify_only { Purpose::Show } else { Purpose::Act };
-    let asking = Asking { spec, updates, active, client: &client, purpose, force: false, deadline: None };
-    let mut answer = wanted::ask(context, &asking)?;
+    let mut answer = wanted::ask(context, &Asking { spec, ..Asking::new(updates, active, &client, purpose) })?;
     if let Some(reason) = &answer.terms.reason {
         context.report.info(&format!("{}: {reason}", source::named(spec)?));
     }
@@ -232,10 +226,7 @@ fn target(
         (Some(directive), None, _) => {
             let revision = wanted::revision(&directive, active, edition)?;
             refuse_other_edition(spec, edition, revision.edition)?;
-            match decide::too_low(active, &revision, &terms, None) {
-                Some(error) => Err(error),
-                None => Ok(Some((revision, terms))),
-            }
+            decide::too_low(active, &revision, &terms, None).map_or(Ok(Some((revision, terms))), Err)
         }
         // No update: what is there stays.
         (None, None, Some(active)) => Ok(Some((active.clone(), Terms::default()))),
@@ -376,27 +367,18 @@ fn proxy(context: &Context, args: &Install, kept: Option<String>) -> Result<Opti
     let agent_proxy = context.agent_config()?.and_then(|config| config.proxy);
     if let Some(proxy) = args.proxy.as_deref().filter(|proxy| !proxy.is_empty()) {
         let given: ProxyAddr = proxy.parse()?;
-        let differs = match &agent_proxy {
-            Some(known) => known.parse::<ProxyAddr>().is_ok_and(|known| known != given),
-            None => false,
-        };
-        if differs && !args.allow_proxy_conflict {
-            return Err(Error::new(
-                Code::ProxyConflict,
-                format!(
-                    "--proxy {given} differs from the address {} in {}",
-                    agent_proxy.unwrap_or_default(),
-                    context.layout.agent_config.display()
-                ),
-            )
-            .advise("correct one of them, or add --allow-proxy-conflict"));
+        let differs = |known: &&String| known.parse::<ProxyAddr>().is_ok_and(|known| known != given);
+        if let Some(known) = agent_proxy.as_ref().filter(|_| !args.allow_proxy_conflict).filter(differs) {
+            let file = context.layout.agent_config.display();
+            let what = format!("--proxy {given} differs from the address {known} in {file}");
+            return Err(
+                Error::new(Code::ProxyConflict, what).advise("correct one of them, or add --allow-proxy-conflict")
+            );
         }
         return Ok(Some(given.to_string()));
     }
-    match kept {
-        Some(kept) => Ok(Some(kept)),
-        None => agent_proxy.map(|proxy| proxy.parse::<ProxyAddr>().map(|proxy| proxy.to_string())).transpose(),
-    }
+    let of_agent = |proxy: String| proxy.parse::<ProxyAddr>().map(|proxy| proxy.to_string());
+    kept.map_or_else(|| agent_proxy.map(of_agent).transpose(), |kept| Ok(Some(kept)))
 }
 
 /// Whom the settings trust: certificate authorities and the key of archives.
@@ -517,11 +499,8 @@ fn adopt_go_updater(context: &mut Context, spec: &mut Spec) -> Result<Option<Rev
     };
     let its_lock = context.layout.behind(&file.with_file_name("update.lock"));
     if lock::holder(&its_lock).at("cannot see who holds", &its_lock)?.is_some() {
-        return Err(Error::new(
-            Code::LockHeld,
-            format!("the Go updater (configured in {}) is running", file.display()),
-        )
-        .advise("try again when it is done"));
+        let what = format!("the Go updater (configured in {}) is running", file.display());
+        return Err(Error::new(Code::LockHeld, what).advise("try again when it is done"));
     }
     context.report.notice("migrating this host from the Go updater");
     spec.proxy = spec.proxy.take().or(known.proxy);

@@ -70,7 +70,7 @@ fn carry_out(cli: &Cli, context: &mut Context) -> Result<u8> {
         Command::Enable(args) => enable::run(context, args),
         Command::Disable => disable::run(context),
         Command::Update(args) => update::run(context, args),
-        Command::Pin(args) => pin::run(context, args),
+        Command::Pin(args) => enable::install(context, args, enable::Kind::Pin),
         Command::Unpin => pin::unpin(context),
         Command::Status(args) => status::run(context, args),
         Command::Plan(args) => plan::run(context, args),

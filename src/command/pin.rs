@@ -1,16 +1,9 @@
 //! `pin` and `unpin`: stay on one version, or follow the cluster again.
 
-use crate::cli::Install;
-use crate::command::enable;
 use crate::context::Context;
 use crate::inspect;
 use crate::report::Result;
 use crate::run::recovery;
-
-/// Runs `pin`: installs the version now and stays on it.
-pub(crate) fn run(context: &mut Context, args: &Install) -> Result<u8> {
-    enable::install(context, args, enable::Kind::Pin)
-}
 
 /// Runs `unpin`.
 pub(crate) fn unpin(context: &mut Context) -> Result<u8> {

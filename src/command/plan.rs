@@ -1,6 +1,7 @@
 //! `plan`: what `update` would do now; changes nothing.
 
 use crate::inspect;
+use crate::release;
 use serde_json::{Value, json};
 
 use crate::cli::{OutputFormat, Plan as Args};
@@ -8,15 +9,10 @@ use crate::command::version;
 use crate::config::Spec;
 use crate::context::Context;
 use crate::plan::{Database, Plan, ServiceAction, Step};
-use crate::release;
 use crate::report::{Code, Error, Result, megabytes};
 use crate::run::change::{self, Planned, RunRequest};
-use crate::run::fleet;
-use crate::run::network;
-use crate::run::recovery;
-use crate::run::source;
-use crate::run::tuf;
 use crate::run::wanted::{Purpose, Wanted};
+use crate::run::{fleet, network, recovery, source, tuf};
 
 /// Runs the command.
 pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
@@ -40,23 +36,16 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
         terms: wanted.terms.clone(),
         ..RunRequest::new("update", wanted.revision)
     };
-    let planned = change::planned(context, &updates, &request)?;
-    let mut plan = match planned {
-        Planned::Wait(why) => {
-            return show_none(args, &why);
-        }
+    let mut plan = match change::planned(context, &updates, &request)? {
+        Planned::Wait(why) => return show_none(args, &why),
         Planned::Proceed(plan, _) => *plan,
     };
     for step in &mut plan.prepare {
         if let Step::Fetch { bytes, .. } = step {
-            *bytes = release::archive_size(
-                &client,
-                &network::base_url(context, spec)?,
-                &request.target,
-                network::arch(context),
-                &|| context.signals.cancelled(),
-            )
-            .unwrap_or_default();
+            let (base, arch) = (network::base_url(context, spec)?, network::arch(context));
+            let cancelled = || context.signals.cancelled();
+            let size = release::archive_size(&client, &base, &request.target, arch, &cancelled);
+            *bytes = size.unwrap_or_default();
         }
     }
     if plan.is_empty() {
@@ -78,15 +67,12 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
 
 /// Why `update` asks nobody.
 fn rests(spec: &Spec) -> Option<&'static str> {
-    if !spec.enabled {
-        Some("updates are disabled")
-    } else if spec.pinned {
-        Some("a version is pinned")
-    } else if spec.notify_only {
-        Some("notify_only is set: updates are told by `status`, and not installed")
-    } else {
-        None
-    }
+    let reasons = [
+        (!spec.enabled, "updates are disabled"),
+        (spec.pinned, "a version is pinned"),
+        (spec.notify_only, "notify_only is set: updates are told by `status`, and not installed"),
+    ];
+    reasons.into_iter().find_map(|(is_so, why)| is_so.then_some(why))
 }
 
 fn show_none(args: &Args, why: &str) -> Result<u8> {

@@ -52,7 +52,6 @@ pub(crate) fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
             Some(recovery) => undone.error.advise(format!("the rollback failed as well: {recovery}")),
             None => undone.error,
         })?
-        .after
         .map_or(Ok(()), Err)?;
     let config = context.layout.path_inside(&context.layout.agent_config);
     context.report.notice(&format!("uninstalled; {} and the agent's data are still there", config.display()));
@@ -78,9 +77,8 @@ fn spare_foreign_units(context: &Context, facts: &mut Facts) -> Result<()> {
 
 /// Anything that [`plan::uninstall`] would remove or put back.
 fn is_anything_there(context: &Context, facts: &Facts, taken: &Path) -> Result<bool> {
-    let ours = |node: &Node| matches!(node, Node::Link(target) if facts.dir_of_link(target).is_some());
     Ok(!facts.installed.is_empty()
-        || facts.links().any(ours)
+        || facts.links().any(|node| facts.dir_of(node).is_some())
         || facts.own_units.iter().any(|(_, _, was)| matches!(was, Node::Text(_)))
         || durable::exists(taken)?
         || durable::exists(&context.layout.config_file())?

@@ -1,6 +1,6 @@
 //! `update`: what the timer runs (RFD 0169, 15 steps). When there is nothing to do it is one HTTPS exchange.
 
-use crate::run::record;
+use crate::run::{apply, fleet, identity, network, record, recovery, source, watch};
 use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,15 +13,8 @@ use crate::context::Context;
 use crate::inspect;
 use crate::plan::facts::{is_linked, is_updater_name, lacks};
 use crate::report::{Code, Error, Result};
-use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
-use crate::run::fleet;
-use crate::run::identity;
-use crate::run::network;
-use crate::run::recovery;
-use crate::run::source;
 use crate::run::wanted::{self, Asking, Purpose, Wanted};
-use crate::run::watch;
 use crate::store::VersionDir;
 use crate::store::contents::{AGENT_FILE, UNIT, UPDATER};
 use crate::store::manifest::{self, Manifest};
@@ -76,20 +69,12 @@ fn ask(context: &Context, updates: &Updates, args: &Update) -> Result<Option<Wan
 
 /// Tells what is to be installed, and installs nothing.
 fn notify(context: &Context, updates: &Updates) -> Result<Option<u8>> {
-    let (spec, active) = (updates.spec(), wanted::active(context, updates)?);
-    let client = network::client(context, spec)?;
-    let asking = Asking {
-        spec,
-        updates,
-        active: active.as_ref(),
-        client: &client,
-        purpose: Purpose::Tell,
-        force: false,
-        deadline: None,
-    };
+    let active = wanted::active(context, updates)?;
+    let client = network::client(context, updates.spec())?;
+    let asking = Asking::new(updates, active.as_ref(), &client, Purpose::Tell);
     let answer = wanted::ask(context, &asking).map_err(|error| noted(context, error.of_settings()))?;
     let told = match (&answer.directive, active) {
-        (None, _) => format!("nothing to do: {}", answer.reason()),
+        (None, _) => format!("nothing to do: {}", answer.terms.reason.as_deref().unwrap_or_default()),
         (Some(directive), Some(active)) if directive.version == active.version => {
             format!("{active} is active, nothing to do")
         }

@@ -10,14 +10,11 @@ use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::host::{durable, trust};
 use crate::inspect::{self, FactsFor, places};
-use crate::plan::Step;
 use crate::plan::facts::{Facts, lacks};
-use crate::plan::{self, Node, Over, Placement, Target};
+use crate::plan::{self, Node, Over, Placement, Step, Target};
 use crate::report::{Code, Error, Result};
-use crate::run::apply;
 use crate::run::change::{self, Basis, Fetched, RunRequest};
-use crate::run::recovery;
-use crate::run::tuf;
+use crate::run::{apply, recovery, tuf};
 use crate::store::manifest::{self, Manifest};
 use protocol::Revision;
 

@@ -126,6 +126,8 @@ macro_rules! scalars {
     };
 }
 
+pub(crate) use scalars;
+
 scalars! {
     bool: View::boolean, Node::plain;
     u32: View::integer, Node::plain;

@@ -1,8 +1,8 @@
 //! `status` of `updates.yaml`: what happened on this host, for `status`, refusals and the watch (SPEC §2, §6, §9).
 
 use crate::database::SnapshotId;
-use protocol::Digest;
 use protocol::installer::Installer;
+use protocol::{Digest, Revision};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -12,10 +12,9 @@ use serde::{Serialize, Serializer};
 use yaml::Node;
 use yaml::view::View;
 
-use crate::config::record::{Field, record};
+use crate::config::record::{Field, record, scalars};
 use crate::plan::facts::Refusal;
 use crate::report::Result;
-use protocol::Revision;
 
 /// What happened on this host. Times have whole seconds in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -203,25 +202,10 @@ fn version_of<S: Serializer>(revision: &Option<Revision>, to: S) -> std::result:
     revision.as_ref().map(|revision| &revision.version).serialize(to)
 }
 
-impl Field for Outcome {
-    fn read(view: &View<'_>) -> Result<Option<Self>> {
-        view.parsed("a text")
-    }
-
-    fn node(&self) -> Option<Node> {
-        Some(Node::text(self.to_string()))
-    }
-}
-
-impl Field for SnapshotId {
-    fn read(view: &View<'_>) -> Result<Option<Self>> {
-        // One that no updater wrote fits no backup: it must not keep a host from its updates.
-        Ok(view.text()?.and_then(|text| text.parse().ok()))
-    }
-
-    fn node(&self) -> Option<Node> {
-        Some(Node::text(self.to_string()))
-    }
+scalars! {
+    Outcome: |view: &View<'_>| view.parsed("a text"), |outcome: &Self| Node::text(outcome.to_string());
+    // One that no updater wrote fits no backup: it must not keep a host from its updates.
+    SnapshotId: |view: &View<'_>| Ok(view.text()?.and_then(|text| text.parse().ok())), |id: &Self| Node::text(id.to_string());
 }
 
 impl Field for FailedUpdater {

@@ -3,22 +3,19 @@
 pub(crate) mod awaited;
 pub(crate) mod heard;
 
-use crate::config::Status;
-use crate::execute::recovery;
-use crate::host::fingerprint;
+use crate::execute::{Site, recovery};
 use jiff::{SignedDuration, Timestamp};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
-use crate::cli::{Global, LogFormat};
+use crate::cli::Global;
 use crate::config::agent::AgentConfig;
-use crate::config::{Credentials, Updates};
-use crate::execute::Site;
+use crate::config::{Credentials, Status, Updates};
 use crate::host::layout::DEFAULT_DATA_DIR;
 use crate::host::lock::{self, Lock};
 use crate::host::signal::Signals;
-use crate::host::{Host, Layout, command, durable, ownership, selinux, trust};
-use crate::report::{Code, Error, Format, Report, Result};
+use crate::host::{Host, Layout, command, durable, fingerprint, ownership, selinux, trust};
+use crate::report::{Code, Error, Report, Result};
 use crate::service::{Service, StopProof};
 use crate::store::publish;
 
@@ -58,12 +55,7 @@ pub struct Context {
 impl Context {
     /// The context of this process.
     pub fn new(host: Host, global: &Global) -> Result<Self> {
-        let format = match global.log_format {
-            LogFormat::Text => Format::Text,
-            LogFormat::Json => Format::Json,
-        };
-        let report = Report::new(|name| host.var(name), format, global.debug)
-            .of(global.root.as_deref(), global.install_suffix.as_deref());
+        let report = Report::new(|name| host.var(name), global);
         let root = global.root.clone().unwrap_or_else(|| PathBuf::from("/"));
         check_root(&root)?;
         let layout = Layout::new(&root, global.install_suffix.as_deref(), None)?;

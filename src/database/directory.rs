@@ -59,10 +59,8 @@ pub(crate) fn set_aside(version_dir: &Path, dir: &Path) -> Result<PathBuf> {
     let earlier = numbered(version_dir)?;
     // Of a run that was cut short while it described the snapshot: nobody looks into it again.
     let _ = durable::sweep_temps(dir);
-    let place = version_dir.join(match earlier.last() {
-        None => ASIDE_NAME.to_owned(),
-        Some((number, _)) => format!("{ASIDE_NAME}-{}", number.saturating_add(1)),
-    });
+    let next = |(number, _): &(u32, PathBuf)| format!("{ASIDE_NAME}-{}", number.saturating_add(1));
+    let place = version_dir.join(earlier.last().map_or(ASIDE_NAME.to_owned(), next));
     durable::rename(dir, &place)?;
     let file = |dir: &Path| FileId::of(dir.join(DATABASE_FILE));
     let same = file(&place);

@@ -46,14 +46,8 @@ pub fn snapshot_online(
     match sqlite::twice(|| copy_online(&db, dir, &clock)) {
         Ok(()) => {
             let copy = dir.join(DATABASE_FILE);
-            let damage = match sqlite::check_at_rest(&copy) {
-                Ok(()) => None,
-                Err(error) if error.code == Code::DatabaseInvalid => {
-                    let what = error.what.replace(&copy.display().to_string(), &db.display().to_string());
-                    Some(Error { what, ..error })
-                }
-                Err(error) => return Err(error),
-            };
+            let of_original = |what: String| what.replace(&copy.display().to_string(), &db.display().to_string());
+            let damage = sqlite::damage(&copy)?.map(|error| Error { what: of_original(error.what), ..error });
             owner.give(&copy)?;
             durable::sync_file(&copy)?;
             let backup = describe(dir, subject, subject.failed || damage.is_some())?;

@@ -126,29 +126,22 @@ pub(crate) fn commit(prepared: &Prepared, look: &dyn Fn() -> Result<()>) -> Resu
         return Err(missing(&prepared.file));
     }
     replace(&prepared.db, &prepared.file, look)?;
-    for suffix in sqlite::LOGS {
-        let log = sqlite::beside(&prepared.file, suffix);
-        if durable::exists(&log)? {
-            rename(&log, &sqlite::beside(&prepared.db, suffix))?;
-        }
+    for (log, suffix) in logs_of(&prepared.file)? {
+        rename(&log, &sqlite::beside(&prepared.db, suffix))?;
     }
     Ok(())
 }
 
-/// Swaps in what [`prepare`] left beside `db` for a restore; true if there was something. As [`commit`].
-pub(crate) fn swap(db: &Path, look: &dyn Fn() -> Result<()>) -> Result<bool> {
-    let db = sqlite::live_path(db)?;
-    let file = prepared_path(&db);
-    if durable::exists(&file)? { replace(&db, &file, look).map(|()| true) } else { Ok(false) }
-}
-
-/// Removes the live database, of which `prepare` has left an empty file: the restore of "no database". As [`swap`].
-pub(crate) fn swap_absent(db: &Path, look: &dyn Fn() -> Result<()>) -> Result<bool> {
+/// Swaps in what [`prepare`] left beside `db` for a restore; true if there was something. Of no database that is an empty
+/// file, and the live one is removed (`absent`). As [`commit`].
+pub(crate) fn swap(db: &Path, absent: bool, look: &dyn Fn() -> Result<()>) -> Result<bool> {
     let db = sqlite::live_path(db)?;
     let file = prepared_path(&db);
     let is_there = durable::exists(&file)?;
-    if is_there {
-        commit(&Prepared { db, file, absent: true }, look)?;
+    if is_there && absent {
+        commit(&Prepared { db, file, absent }, look)?;
+    } else if is_there {
+        replace(&db, &file, look)?;
     }
     Ok(is_there)
 }
@@ -330,10 +323,10 @@ fn wanted(snapshot_dir: &Path, trusted: Option<SnapshotId>) -> Result<Content> {
         Some(SnapshotId::Absent) => Ok(Content::Absent),
         Some(SnapshotId::Linked) => Ok(Content::Database { size: None, sha256: None }),
         Some(SnapshotId::Sha256(digest)) => Ok(Content::Database { size: None, sha256: Some(digest) }),
-        None => match Backup::read(snapshot_dir)? {
-            Some(backup) => Ok(backup.content),
-            None => Err(missing(&snapshot_dir.join(DESCRIPTION_FILE))),
-        },
+        None => {
+            let content = Backup::read(snapshot_dir)?.map(|backup| backup.content);
+            content.ok_or_else(|| missing(&snapshot_dir.join(DESCRIPTION_FILE)))
+        }
     }
 }
 

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use protocol::Digest;
-use serde::{Deserialize, Serialize};
+use protocol::{Digest, serde_as_text};
 
 /// What there is instead of a database.
 pub(super) const ABSENT: &str = "absent";
@@ -12,8 +11,7 @@ pub(super) const ABSENT: &str = "absent";
 const LINKED: &str = "linked";
 
 /// What a snapshot holds. As text `absent`, `linked`, or 64 hex digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotId {
     /// The host had no database.
     Absent,
@@ -45,16 +43,4 @@ impl FromStr for SnapshotId {
     }
 }
 
-impl TryFrom<String> for SnapshotId {
-    type Error = protocol::ParseError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<SnapshotId> for String {
-    fn from(id: SnapshotId) -> Self {
-        id.to_string()
-    }
-}
+serde_as_text!(SnapshotId);

@@ -194,6 +194,14 @@ pub(super) fn check_at_rest(db: &Path) -> Result<()> {
     twice(|| quick_check(&open_at_rest(db)?, db))
 }
 
+/// What is wrong with the rows, by the same check; an error that is not theirs is one.
+pub(super) fn damage(db: &Path) -> Result<Option<Error>> {
+    match check_at_rest(db) {
+        Err(error) if error.code == Code::DatabaseInvalid => Ok(Some(error)),
+        checked => checked.map(|()| None),
+    }
+}
+
 /// Does `work` again where it met damage or an I/O error: to SQLite a read that failed with EIO is damage
 /// (`SQLITE_IOERR_CORRUPTFS` ends as `SQLITE_CORRUPT`), and what goes by is not there a second time. Errors: the first.
 pub(super) fn twice<T>(work: impl Fn() -> Result<T>) -> Result<T> {

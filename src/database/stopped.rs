@@ -131,11 +131,7 @@ pub(crate) fn describe_taken(dir: &Path, subject: &Subject<'_>) -> Result<(Backu
     for suffix in sqlite::SIDECARS {
         raw |= durable::exists(&sqlite::beside(&copy, suffix))?;
     }
-    let damage = match sqlite::check_at_rest(&copy) {
-        Ok(()) => None,
-        Err(error) if error.code == Code::DatabaseInvalid => Some(error),
-        Err(error) => return Err(error),
-    };
+    let damage = sqlite::damage(&copy)?;
     let backup = describe(dir, subject, subject.failed || raw || damage.is_some())?;
     // That it could not be opened was told when it was taken.
     Ok((backup, damage.filter(|_| !raw)))

@@ -13,7 +13,7 @@ mod steps;
 mod tests;
 pub(crate) mod unmanaged;
 
-use crate::database::SnapshotId;
+use crate::database::{SnapshotId, evidence};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
@@ -21,7 +21,6 @@ use std::time::Instant;
 use protocol::Digest;
 
 use crate::config::fleet_host::FleetHost;
-use crate::database::evidence;
 use crate::host::layout::CREDENTIALS;
 use crate::host::{Host, durable, machine};
 use crate::plan::{Direction, Plan, Step, TAKEN_OVER};
@@ -50,13 +49,6 @@ pub(crate) struct Next {
 /// The program that runs, whatever stands under its name now.
 pub(crate) const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// How an executed plan ended; an undone or broken one is an error.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    /// Something after the commit failed: the new version stays, the command fails.
-    pub after: Option<Error>,
-}
-
 /// A failure before the commit; everything is as it was, or `recovery` says that it is not yet.
 #[derive(Debug)]
 pub(crate) struct Undone {
@@ -75,6 +67,8 @@ pub(crate) struct Undone {
 /// Executes `plan`: `commit_settings` writes the configuration of the new state (called once, before the commit), `on_undone`
 /// that of a failure (called after the undo, while the journal is still open).
 ///
+/// Gives what failed after the commit, if anything did: the new version stays, and the command fails.
+///
 /// # Errors
 /// [`Undone`]: a step failed and everything before it was undone.
 pub(crate) fn run(
@@ -83,7 +77,7 @@ pub(crate) fn run(
     command: &str,
     commit_settings: &mut dyn FnMut(Option<SnapshotId>) -> Result<Next>,
     on_undone: &mut dyn FnMut(&Journal),
-) -> Result<Finished, Undone> {
+) -> Result<Option<Error>, Undone> {
     let plain = |error: Error| Undone { error, blame: false, begun: false, recorded: false, recovery: None };
     readiness::check(site, plan).map_err(plain)?;
     let opening = Opening {
@@ -140,11 +134,7 @@ pub(crate) fn run(
     let unfinished = |error: Error| {
         error.advise("the change is committed; the next run, or `teleport-update recover`, does the rest")
     };
-    let after = match finish(site, plan, journal) {
-        Ok(finished) => finished.after,
-        Err(error) => Some(unfinished(error)),
-    };
-    Ok(Finished { after })
+    Ok(finish(site, plan, journal).unwrap_or_else(|error| Some(unfinished(error))))
 }
 
 /// `error`, and why the agent that the undo has brought back does not run.
@@ -163,7 +153,7 @@ pub(crate) fn write_settings(site: &Site<'_>, command: &str, next: Next) -> Resu
     let mut next = Some(next);
     let run =
         run(site, &Plan::none(Direction::Same), command, &mut |_| Ok(next.take().unwrap_or_default()), &mut |_| {});
-    run.map_err(|undone| undone.error)?.after.map_or(Ok(()), Err)
+    run.map_err(|undone| undone.error)?.map_or(Ok(()), Err)
 }
 
 /// Makes what the commit puts in place durable under other names.
@@ -252,10 +242,8 @@ fn undo_steps(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool
     let plan = journal.opening()?.plan.clone();
     for index in journal.to_undo() {
         let Some(step) = plan.switch.get(index) else {
-            return Err(Error::new(
-                Code::JournalUnknown,
-                format!("versions/.journal refers to step {index}, but its plan has no such step"),
-            ));
+            let what = format!("versions/.journal refers to step {index}, but its plan has no such step");
+            return Err(Error::new(Code::JournalUnknown, what));
         };
         let undone = steps::undo(site, step, journal);
         undone.map_err(|error| error.during(format!("while undoing the step \"{}\"", step.describe())))?;
@@ -273,21 +261,20 @@ fn undo_steps(site: &Site<'_>, journal: &mut Journal, error: &Error, blame: bool
 ///
 /// # Errors
 /// It is not finished, the journal stays.
-fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Finished> {
+fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Option<Error>> {
     adopt_config(site)?;
     let mut after: Option<Error> = None;
     for step in &plan.after {
         if site.boot && steps::needs_running_system(step) {
             site.report.info("the remaining steps will be done by the first run after the boot");
-            return Ok(Finished { after: None });
+            return Ok(None);
         }
         if let (Step::RemovePackage { name }, false, true) = (step, site.layout.is_image(), machine::is_confined()) {
             // Half done would be worse than not begun. The unit's last line recovers outside of its confinement.
-            return Err(Error::new(
-                Code::RecoveryFailed,
-                format!("this unit must not write to /usr: its last ExecStopPost= line removes the package {name}"),
-            )
-            .advise("no action needed; or run `teleport-update recover` by hand now"));
+            let what =
+                format!("this unit must not write to /usr: its last ExecStopPost= line removes the package {name}");
+            return Err(Error::new(Code::RecoveryFailed, what)
+                .advise("no action needed; or run `teleport-update recover` by hand now"));
         }
         let begun = Instant::now();
         match steps::perform(site, plan, step) {
@@ -306,7 +293,7 @@ fn finish(site: &Site<'_>, plan: &Plan, journal: Journal) -> Result<Finished> {
     if let Err(error) = clean(site, plan).and_then(|()| journal.close()) {
         site.report.warn(&format!("{error}; the next run tries again"));
     }
-    Ok(Finished { after })
+    Ok(after)
 }
 
 /// What the run kept for its undo, and for `uninstall` everything of ours but the lock.
@@ -338,7 +325,9 @@ fn clean(site: &Site<'_>, plan: &Plan) -> Result<()> {
     if plan.unmanaged && plan.is_watched() {
         return unmanaged::remember(versions, plan);
     }
-    steps::database::keep_homeless(site, plan)?;
+    if let Some(place) = unmanaged::keep_rows(versions, plan)? {
+        steps::database::tell_kept(site, &place);
+    }
     // A repair does not end the watch over an earlier run.
     if plan.direction != Direction::Same || plan.keeps_unmanaged() { unmanaged::forget(versions) } else { Ok(()) }
 }

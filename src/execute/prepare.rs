@@ -7,15 +7,14 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use http_client::Client;
-use protocol::{Arch, Digest, Revision};
+use protocol::Revision;
 
 use super::{Site, room};
 use crate::host::command::{Command, Output};
 use crate::host::{durable, elf};
 use crate::plan::{Plan, seconds};
-use crate::release::tuf::{Look, Tuf};
-use crate::release::{self, BaseUrl, PublicKey};
+use crate::release::tuf::Look;
+use crate::release::{self, Supply};
 use crate::report::{Code, Error, Result, megabytes};
 use crate::store::contents::{AGENT_FILE, UPDATERS};
 use crate::store::manifest::{Manifest, UpdaterInfo};
@@ -23,30 +22,6 @@ use crate::store::{VersionDir, publish};
 
 /// What to do about a release that could not be asked.
 const HOSTS_FAULT: &str = "the cause is this host, not the release; the next run tries again";
-
-/// What the preparation needs besides the site.
-pub(crate) struct Supply<'a> {
-    /// For the archive; made only if something is to be downloaded.
-    pub client: &'a Client,
-    /// Where archives are.
-    pub base: &'a BaseUrl,
-    /// Which machine they are for.
-    pub arch: Arch,
-    /// The key that must have signed them.
-    pub public_key: Option<PublicKey>,
-    /// The TUF repository whose signers must mean the archive.
-    pub tuf: Option<Tuf>,
-    /// The digest that the archive must have, where the source names it.
-    pub digest: Option<Digest>,
-    /// The binaries wanted; all if empty.
-    pub components: &'a [String],
-    /// Bounds of the download.
-    pub limits: release::Limits,
-    /// A binary that has not told its version by then hangs.
-    pub version_wait: Duration,
-    /// Unpacked size of the active version, bytes; a first guess at the new one's.
-    pub active_size: Option<u64>,
-}
 
 /// A version that was downloaded and checked, and is not installed yet; removed when it is dropped.
 #[derive(Debug)]
@@ -143,31 +118,19 @@ fn stage(
     staging: &Path,
     bytes: &Cell<u64>,
 ) -> Result<Manifest> {
-    let components = (!supply.components.is_empty()).then_some(supply.components);
     let name = revision.archive_name(supply.arch);
     let cancelled = || site.signals.cancelled();
     let warn = |what: &str| site.report.warn(what);
     let look = Look { client: supply.client, now: site.host.now(), cancelled: &cancelled, warn: &warn };
     let proven = supply.tuf.as_ref().map(|tuf| tuf.proven(&look, &name)).transpose()?;
     let limits = release::Limits { signed: proven.as_ref().map(|proven| proven.length), ..limits };
-    let request = release::StageRequest {
-        client: supply.client,
-        base: supply.base,
-        revision,
-        arch: supply.arch,
-        staging_dir: staging,
-        public_key: supply.public_key.as_ref(),
-        digest: supply.digest,
-        proven,
-        components,
-        now: site.host.now(),
-        limits,
-    };
+    let request =
+        release::StageRequest { supply, revision, staging_dir: staging, proven, now: site.host.now(), limits };
     let staged = release::stage(
         &request,
-        &mut |progress| {
-            bytes.set(progress.bytes_done);
-            site.report.progress(progress.bytes_done, progress.bytes_total);
+        &mut |done, total| {
+            bytes.set(done);
+            site.report.progress(done, total);
         },
         &cancelled,
     )?;

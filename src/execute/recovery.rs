@@ -85,7 +85,7 @@ pub(crate) fn run(site: &Site<'_>, mut journal: Journal, on_undone: &mut dyn FnM
     site.report.notice(&format!("a run of `{command}` was interrupted; recovering"));
     if journal.is_committed() {
         // It stays as it is, and the command that recovers goes on with its own work.
-        if let Some(error) = super::finish(site, &plan, journal)?.after {
+        if let Some(error) = super::finish(site, &plan, journal)? {
             site.report.warn(&error.to_string());
         }
         return Ok(Recovered::Finished);

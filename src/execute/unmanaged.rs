@@ -1,6 +1,6 @@
 //! What a run has replaced of others: kept in `.unmanaged` as long as there is a way back to it (SPEC §5).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::steps::packages::PACKAGE_COPIES;
 use crate::database::backup::{Backup, DATABASE_FILE};
@@ -39,7 +39,9 @@ pub(crate) fn forget(versions: &Path) -> Result<()> {
     if !durable::exists(&kept)? {
         return Ok(());
     }
-    keep_rows(versions)?;
+    if let Some(plan) = noted(versions)? {
+        keep_rows(versions, &plan)?;
+    }
     if !durable::exists(&kept.join(PACKAGE_COPIES))? {
         return durable::remove_tree(&kept);
     }
@@ -53,17 +55,15 @@ pub(crate) fn forget(versions: &Path) -> Result<()> {
 }
 
 /// Rows that a restore has replaced are in no version's snapshot, nor is a damaged database: they stay with the version that
-/// was gone to.
-fn keep_rows(versions: &Path) -> Result<()> {
-    let Some((database, Some(to))) = noted(versions)?.map(|plan| (plan.database, plan.to_dir)) else {
-        return Ok(());
-    };
-    let taken = directory::of(&versions.join(UNMANAGED));
-    if database != Database::Restore && !Backup::is_failed(&taken)? {
-        return Ok(());
+/// was gone to. Where the live database was kept only a damaged one: it will be written to, and what there was may be all
+/// there is to recover from. Gives their place.
+pub(super) fn keep_rows(versions: &Path, plan: &Plan) -> Result<Option<PathBuf>> {
+    // The way back restores what is kept there.
+    let Some(to) = plan.to_dir.as_ref().filter(|to| !to.is_unmanaged()) else { return Ok(None) };
+    let (taken, to) = (directory::of(&versions.join(UNMANAGED)), versions.join(to));
+    if plan.database != Database::Restore && !Backup::is_failed(&taken)? {
+        return Ok(None);
     }
-    if !durable::exists(&taken.join(DATABASE_FILE))? || !durable::exists(&versions.join(&to))? {
-        return Ok(());
-    }
-    directory::set_aside(&versions.join(to), &taken).map(|_| ())
+    let is_there = durable::exists(&taken.join(DATABASE_FILE))? && durable::exists(&to)?;
+    is_there.then(|| directory::set_aside(&to, &taken)).transpose()
 }

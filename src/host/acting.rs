@@ -123,10 +123,8 @@ impl Acting {
     ///
     /// Errors: those of `work`; `permission` if the rights cannot be taken on.
     pub(crate) fn act<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let _acting = match &self.0 {
-            None => None,
-            Some(theirs) => Some(Rights::lent(theirs).at("cannot act as the owner of", "the agent's files")?),
-        };
+        let lent = self.0.as_ref().map(Rights::lent).transpose();
+        let _acting = lent.at("cannot act as the owner of", "the agent's files")?;
         work().map_err(|error| self.named(error))
     }
 

@@ -168,10 +168,8 @@ impl Command {
             Some(status) => status,
             None => {
                 end_group(&mut child, &mut streams);
-                return Ok(Err(Error::new(
-                    Code::Io,
-                    format!("`{line}` did not end within {} s and was stopped", self.timeout.as_secs()),
-                )));
+                let what = format!("`{line}` did not end within {} s and was stopped", self.timeout.as_secs());
+                return Ok(Err(Error::new(Code::Io, what)));
             }
         };
         let [stdout, stderr] = streams;
@@ -206,25 +204,15 @@ impl Command {
     }
 
     /// Runs the program in our place: our terminal, environment and directory. SIGINT and SIGTERM that we receive are passed on.
-    /// After `limit`, or `stop` after a signal, it is told to end, and ended: the answer is `None` then.
+    /// After one of the `limits` (in all, after a signal) it is told to end, and ended: the answer is `None` then. Without
+    /// `limits` SIGTERM and SIGHUP are ours alone: the program goes on without us, and the answer is `None`.
     ///
     /// Errors ([`Code::Io`]): it cannot be started.
     pub(crate) fn run_attached(
         &self,
-        limit: Duration,
-        stop: Duration,
+        limits: Option<(Duration, Duration)>,
         signals: &Signals,
     ) -> Result<Option<ExitStatus>> {
-        self.supervise(signals, Some((limit, stop)))
-    }
-
-    /// The same without a limit, but SIGTERM and SIGHUP are ours alone: the program goes on without us, and the answer is `None`.
-    pub(crate) fn run_apart(&self, signals: &Signals) -> Result<Option<ExitStatus>> {
-        self.supervise(signals, None)
-    }
-
-    /// `None`: it was ended after one of the `limits` (in all, after a signal); without them, a signal was for us alone.
-    fn supervise(&self, signals: &Signals, limits: Option<(Duration, Duration)>) -> Result<Option<ExitStatus>> {
         let line = self.line();
         let (mut command, _kept_open) = self.prepare()?;
         command.envs(&self.env);
@@ -268,10 +256,8 @@ impl Command {
         let drop_to_nobody = self.unprivileged && rustix::process::geteuid().is_root() && has_nobody();
         let program = tool(&self.program, &TOOLS);
         let file = if drop_to_nobody { Some(File::open(&program).at("cannot run", &program)?) } else { None };
-        let program = match &file {
-            Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
-            None => program,
-        };
+        let by_handle = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let program = file.as_ref().map_or(program, by_handle);
         #[expect(clippy::disallowed_methods, reason = "this is the wrapper")]
         let mut command = std::process::Command::new(program);
         command.args(&self.args);
@@ -642,6 +628,6 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     fn attached(script: &str, limit: Duration, stop: Duration, signals: &Signals) -> Option<ExitStatus> {
-        shell(script).run_attached(limit, stop, signals).unwrap()
+        shell(script).run_attached(Some((limit, stop)), signals).unwrap()
     }
 }

@@ -55,9 +55,7 @@ pub(crate) fn temp_beside(path: &Path) -> PathBuf {
 pub(crate) fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let temp = temp_beside(path);
     write_synced(&temp, bytes, mode)?;
-    rename(&temp, path).inspect_err(|_| {
-        let _ = std::fs::remove_file(&temp);
-    })
+    rename(&temp, path).inspect_err(|_| drop(std::fs::remove_file(&temp)))
 }
 
 /// Writes and syncs `path` itself, replacing a left-over of the same name; its name is durable only after
@@ -68,9 +66,7 @@ pub(crate) fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
         file.write_all(bytes)?;
         file.sync_all()
     });
-    written.at("cannot write", path).inspect_err(|_| {
-        let _ = std::fs::remove_file(path);
-    })
+    written.at("cannot write", path).inspect_err(|_| drop(std::fs::remove_file(path)))
 }
 
 /// Creates a new file for writing with exactly `mode`; fails if the name is taken, and follows no link.
@@ -156,9 +152,7 @@ pub(crate) fn symlink(target: &Path, link: &Path) -> Result<()> {
     let temp = temp_beside(link);
     let made = remove_if_there(&temp).and_then(|()| std::os::unix::fs::symlink(target, &temp));
     made.at("cannot make link", link)?;
-    rename(&temp, link).inspect_err(|_| {
-        let _ = std::fs::remove_file(&temp);
-    })
+    rename(&temp, link).inspect_err(|_| drop(std::fs::remove_file(&temp)))
 }
 
 /// Whether [`symlink`] could make `link` now: the same error, and nothing is left.
@@ -304,9 +298,7 @@ pub(crate) fn copy_synced(from: &Path, to: &Path, mode: u32) -> Result<u64> {
         file.sync_all()?;
         Ok(bytes)
     });
-    copied.at("cannot write", to).inspect_err(|_| {
-        let _ = std::fs::remove_file(to);
-    })
+    copied.at("cannot write", to).inspect_err(|_| drop(std::fs::remove_file(to)))
 }
 
 /// Copies a file or link, replacing `to`, with all that belongs to it: owner, mode, times and extended attributes (file
@@ -324,9 +316,10 @@ pub(crate) fn copy_exact(from: &Path, to: &Path) -> Result<()> {
     } else {
         copy_synced(from, &temp, meta.mode() & 0o7777).map(|_| ())
     };
-    copied.and_then(|()| copy_attributes(from, &meta, &temp)).and_then(|()| rename(&temp, to)).inspect_err(|_| {
-        let _ = std::fs::remove_file(&temp);
-    })
+    copied
+        .and_then(|()| copy_attributes(from, &meta, &temp))
+        .and_then(|()| rename(&temp, to))
+        .inspect_err(|_| drop(std::fs::remove_file(&temp)))
 }
 
 /// Gives `to` what belongs to `from` beside its bytes, and syncs it. In this order: a new owner clears capabilities, and a new

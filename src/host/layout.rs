@@ -75,34 +75,19 @@ impl Layout {
         }
         let root = std::path::absolute(root)
             .map_err(|error| Error::new(Code::Usage, format!("--root {}: {error}", root.display())))?;
-        let (state, config, links, unit_file, unit) = match suffix {
-            None => (
-                "/var/lib/teleport".to_owned(),
-                "/etc/teleport.yaml".to_owned(),
-                USUAL_LINK_DIR.to_owned(),
-                "/usr/local/lib/systemd/system/teleport.service".to_owned(),
-                "teleport.service".to_owned(),
-            ),
-            Some(suffix) => (
-                format!("/var/lib/teleport_{suffix}"),
-                format!("/etc/teleport_{suffix}.yaml"),
-                format!("/opt/teleport/{suffix}/bin"),
-                format!("/etc/systemd/system/teleport_{suffix}.service"),
-                format!("teleport_{suffix}.service"),
-            ),
-        };
+        let name = suffix.map_or("teleport".to_owned(), |suffix| format!("teleport_{suffix}"));
+        let links = suffix.map_or(USUAL_LINK_DIR.to_owned(), |suffix| format!("/opt/teleport/{suffix}/bin"));
         // An image whose /usr is sealed, /usr/local included: a unit with another path is a file of its own anyway.
-        let unit_dir = || path::followed(&root, super::durable::parent(Path::new(&unit_file)));
-        let is_sealed = || machine::mount(&unit_dir()).map(|mount| mount.read_only);
-        let unit_file = match suffix {
-            None if link_dir.is_some() && is_sealed()? => "/etc/systemd/system/teleport.service".to_owned(),
-            _ => unit_file,
-        };
-        let versions = Path::new(&state).join("versions");
+        let usual = Path::new("/usr/local/lib/systemd/system");
+        let is_sealed = || machine::mount(&path::followed(&root, usual)).map(|mount| mount.read_only);
+        let is_in_etc = suffix.is_some() || (link_dir.is_some() && is_sealed()?);
+        let unit_dir = if is_in_etc { Path::new("/etc/systemd/system") } else { usual };
+        let unit = format!("{name}.service");
+        let versions = Path::new("/var/lib").join(&name).join("versions");
         let link_dir = link_dir.unwrap_or(Path::new(&links));
-        let name_inside = |inside: &Path| match path::name(&root, inside).strip_prefix(&root) {
-            Ok(rest) => Path::new("/").join(rest),
-            Err(_) => PathBuf::from(NOWHERE),
+        let name_inside = |inside: &Path| {
+            let name = path::name(&root, inside);
+            name.strip_prefix(&root).map_or_else(|_| NOWHERE.into(), |rest| Path::new("/").join(rest))
         };
         Ok(Self {
             versions: path::followed(&root, &versions),
@@ -110,8 +95,8 @@ impl Layout {
             versions_inside: versions,
             link_dir: path::followed(&root, link_dir),
             link_dir_name: name_inside(link_dir),
-            unit_file: path::name(&root, Path::new(&unit_file)),
-            agent_config: path::name(&root, Path::new(&config)),
+            unit_file: path::name(&root, &unit_dir.join(&unit)),
+            agent_config: path::name(&root, &Path::new("/etc").join(format!("{name}.yaml"))),
             root,
             suffix: suffix.map(str::to_owned),
             unit,
@@ -128,17 +113,13 @@ impl Layout {
     pub(crate) fn reserved(&self, data_dir: &Path) -> Option<&'static str> {
         let (dir, state) = (&self.link_dir, super::durable::parent(&self.versions));
         let is_for_units = |place: &&str| dir.starts_with(self.followed(Path::new(place)));
-        if *dir == self.root {
-            Some("the root directory")
-        } else if dir.starts_with(&self.versions) {
-            Some("in the versions directory")
-        } else if dir == state || dir == data_dir {
-            Some("the agent's data directory")
-        } else if UNIT_DIRS.iter().any(is_for_units) {
-            Some("a directory of systemd's units")
-        } else {
-            None
-        }
+        let reserved = [
+            (*dir == self.root, "the root directory"),
+            (dir.starts_with(&self.versions), "in the versions directory"),
+            (dir == state || dir == data_dir, "the agent's data directory"),
+            (UNIT_DIRS.iter().any(is_for_units), "a directory of systemd's units"),
+        ];
+        reserved.into_iter().find_map(|(is_it, what)| is_it.then_some(what))
     }
 
     /// Whether `real` is behind links that lead in a circle.
@@ -165,10 +146,8 @@ impl Layout {
 
     /// The real path of what the real path `real` leads to, if that is a link.
     pub fn behind(&self, real: &Path) -> PathBuf {
-        match real.strip_prefix(&self.root) {
-            Ok(rest) => self.followed(&Path::new("/").join(rest)),
-            Err(_) => PathBuf::from(NOWHERE),
-        }
+        let inside = real.strip_prefix(&self.root);
+        inside.map_or_else(|_| NOWHERE.into(), |rest| self.followed(&Path::new("/").join(rest)))
     }
 
     /// What a program in the image calls `real`.
@@ -180,10 +159,7 @@ impl Layout {
                 Err(_) => {}
             }
         }
-        match real.strip_prefix(&self.root) {
-            Ok(rest) => Path::new("/").join(rest),
-            Err(_) => real.to_owned(),
-        }
+        real.strip_prefix(&self.root).map_or_else(|_| real.to_owned(), |rest| Path::new("/").join(rest))
     }
 
     /// The versions directory as everybody calls it, before any link in its path is followed.
@@ -214,10 +190,8 @@ impl Layout {
 
     /// The same as it is called.
     pub fn default_data_dir_name(&self) -> PathBuf {
-        match &self.suffix {
-            None => DEFAULT_DATA_DIR.into(),
-            Some(suffix) => format!("{DEFAULT_DATA_DIR}_{suffix}").into(),
-        }
+        let suffix = self.suffix.as_ref();
+        suffix.map_or(DEFAULT_DATA_DIR.into(), |suffix| format!("{DEFAULT_DATA_DIR}_{suffix}").into())
     }
 }
 

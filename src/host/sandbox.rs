@@ -15,35 +15,19 @@ use landlock::{
 /// The newest rights that are known here; older kernels enforce those that they have.
 const RIGHTS: ABI = ABI::V6;
 
-/// What of the sandbox holds.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Sandbox {
-    /// Why Landlock is not (wholly) in force; `None`: it is.
-    pub landlock: Option<String>,
-    /// Why seccomp is not in force; `None`: it is.
-    pub seccomp: Option<String>,
-}
-
-impl Sandbox {
-    /// For the debug log: a line for each part that does not hold.
-    pub(crate) fn gaps(&self) -> impl Iterator<Item = String> {
-        let gap = |part: &str, why: &Option<String>| {
-            why.as_ref().map(|why| format!("{part} does not fully restrict the unpacking thread: {why}"))
-        };
-        [gap("Landlock", &self.landlock), gap("seccomp", &self.seccomp)].into_iter().flatten()
-    }
-}
-
 /// Shuts the calling thread in: from now on it can read and write files and folders below `dir` alone, by any path and
-/// any handle that it has yet to open, and can start threads but no program.
-pub(crate) fn enter(dir: impl AsFd) -> Sandbox {
+/// any handle that it has yet to open, and can start threads but no program. Gives a line for the debug log for each part
+/// that does not hold.
+pub(crate) fn enter(dir: impl AsFd) -> Vec<String> {
     let landlock = match restrict_files(dir) {
         Ok(RulesetStatus::FullyEnforced) => None,
         Ok(RulesetStatus::PartiallyEnforced) => Some("this kernel supports only an older version".to_owned()),
         Ok(RulesetStatus::NotEnforced) => Some("this kernel does not support it".to_owned()),
         Err(error) => Some(error.to_string()),
     };
-    Sandbox { landlock, seccomp: restrict_calls().err() }
+    let gaps = [("Landlock", landlock), ("seccomp", restrict_calls().err())];
+    let told = |(part, why)| Some(format!("{part} does not fully restrict the unpacking thread: {}", why?));
+    gaps.into_iter().filter_map(told).collect()
 }
 
 fn restrict_files(dir: impl AsFd) -> Result<RulesetStatus, landlock::RulesetError> {
@@ -166,8 +150,7 @@ mod tests {
     fn sandboxed<T: Send>(dir: &Path, work: impl FnOnce() -> T + Send) -> Option<T> {
         std::thread::scope(|scope| {
             let inside = scope.spawn(|| {
-                let sandbox = enter(File::open(dir).unwrap());
-                let gaps: Vec<String> = sandbox.gaps().collect();
+                let gaps = enter(File::open(dir).unwrap());
                 if gaps.iter().any(|gap| gap.contains("does not support it") || gap.contains("seccomp")) {
                     eprintln!("skipped: {gaps:?}");
                     return None;

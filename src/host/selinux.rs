@@ -76,10 +76,10 @@ pub(crate) fn copy_label(from: &Path, to: &Path, file: &File) -> Result<()> {
     let Some(label) = label(from)? else { return Ok(()) };
     match rustix::fs::fsetxattr(file, LABEL, &label, XattrFlags::empty()) {
         Ok(()) | Err(Errno::NOTSUP) => Ok(()),
-        Err(error) => Err(Error::new(
-            code_of_io(&error.into()),
-            format!("cannot set the SELinux label of {}: {error}", to.display()),
-        )),
+        Err(error) => {
+            let what = format!("cannot set the SELinux label of {}: {error}", to.display());
+            Err(Error::new(code_of_io(&error.into()), what))
+        }
     }
 }
 

@@ -45,14 +45,10 @@ pub(crate) fn unit_of(cgroup_text: &str) -> Option<&str> {
 /// Errors ([`Code::ServiceFailed`]): no transient scope can be made here.
 pub(crate) fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<Option<ExitStatus>> {
     let stay = |error: Error| {
-        Error::new(
-            Code::ServiceFailed,
-            format!(
-                "this command runs inside of {unit}, which it must stop, and cannot move to its own scope: {}",
-                error.what
-            ),
-        )
-        .advise(
+        let why = error.what;
+        let what =
+            format!("this command runs inside of {unit}, which it must stop, and cannot move to its own scope: {why}");
+        Error::new(Code::ServiceFailed, what).advise(
             "run the command from a session that does not go through the agent (console, another SSH server), \
              or let the timer do it",
         )
@@ -61,7 +57,7 @@ pub(crate) fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<
     // Tried with a program that does nothing: systemd-run's own failure has the status of a failing command.
     let tried = scope_command(&format!("{name}-try"), &["true".into()]).run();
     tried.and_then(|output| output.or_fail(Code::ServiceFailed)).map_err(stay)?;
-    scope_command(&name, argv).run_apart(signals).map_err(stay)
+    scope_command(&name, argv).run_attached(None, signals).map_err(stay)
 }
 
 /// The same where there is no systemd: a session of its own is all that there is.
@@ -69,7 +65,7 @@ pub(crate) fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<
 /// Errors ([`Code::Io`]): it cannot be started.
 pub(crate) fn go_apart(argv: &[OsString], signals: &Signals) -> Result<Option<ExitStatus>> {
     let (program, args) = argv.split_first().ok_or_else(|| Error::new(Code::Io, "nothing to be run again"))?;
-    Command::new(program).args(args).run_apart(signals)
+    Command::new(program).args(args).run_attached(None, signals)
 }
 
 /// The logind session (`session-….scope`) in `cgroup_text`, if a process is in one: pam_systemd puts it there.

@@ -1,6 +1,6 @@
 //! `systemctl`, with what systemd 219 (RHEL 7) already understood: `show -p`, no `--now`, no `--value`, no JSON.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::command::{Command, Output};
@@ -72,11 +72,6 @@ pub struct StartLine {
 }
 
 impl UnitState {
-    /// The manager knows the unit.
-    pub fn is_loaded(&self) -> bool {
-        self.load_state == "loaded"
-    }
-
     /// Something of it runs.
     pub fn is_active(&self) -> bool {
         matches!(self.active_state.as_str(), "active" | "reloading" | "deactivating")
@@ -124,16 +119,6 @@ impl UnitState {
 }
 
 impl Systemctl {
-    /// The running host's manager.
-    pub(crate) fn host() -> Self {
-        Self::default()
-    }
-
-    /// The unit files of the image at `root`.
-    pub(crate) fn image(root: &Path) -> Self {
-        Self { root: Some(root.to_owned()) }
-    }
-
     /// The unit's present state. A unit that is not there has `load_state` `not-found`.
     pub(crate) fn show(&self, unit: &str) -> Result<UnitState> {
         let properties = PROPERTIES.iter().flat_map(|(property, _)| ["-p", *property]);
@@ -159,9 +144,10 @@ impl Systemctl {
         run(self.command("stop").arg(unit).timeout(longest_stop(stop_timeout))).map(drop)
     }
 
-    /// Runs the unit's ExecReload= and waits.
-    pub(crate) fn reload(&self, unit: &str) -> Result<()> {
-        run(self.command("reload").arg(unit)).map(drop)
+    /// Runs the unit's ExecReload= and waits (`reload`); enables or disables the unit for the next boot (`enable`, `disable`),
+    /// neither starting nor stopping it; forgets its failures and start limit, of which it need not have any (`reset-failed`).
+    pub(crate) fn tell(&self, verb: &str, unit: &str) -> Result<()> {
+        run(self.command(verb).arg(unit)).map(drop)
     }
 
     /// Queues a restart and returns, for the reasons of [`Systemctl::start`].
@@ -172,21 +158,6 @@ impl Systemctl {
     /// Has the manager read all unit files again.
     pub(crate) fn daemon_reload(&self) -> Result<()> {
         run(self.command("daemon-reload")).map(drop)
-    }
-
-    /// Enables the unit for the next boot; does not start it.
-    pub(crate) fn enable(&self, unit: &str) -> Result<()> {
-        run(self.command("enable").arg(unit)).map(drop)
-    }
-
-    /// Disables the unit for the next boot; does not stop it.
-    pub(crate) fn disable(&self, unit: &str) -> Result<()> {
-        run(self.command("disable").arg(unit)).map(drop)
-    }
-
-    /// Forgets failures and the start limit of the unit; a unit without any is fine.
-    pub(crate) fn reset_failed(&self, unit: &str) -> Result<()> {
-        run(self.command("reset-failed").arg(unit)).map(drop)
     }
 
     fn command(&self, verb: &str) -> Command {
@@ -287,6 +258,8 @@ fn parse_span(text: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -295,7 +268,7 @@ mod tests {
             "PIDFile=/run/teleport.pid\nNRestarts=2\nMainPID=4711\nResult=success\nLoadState=loaded\n\
              ActiveState=active\nSubState=running\nUnitFileState=enabled\nCanReload=yes\n",
         );
-        assert!(state.is_loaded() && state.is_active() && state.is_enabled() && state.can_reload);
+        assert!(state.load_state == "loaded" && state.is_active() && state.is_enabled() && state.can_reload);
         assert_eq!((state.main_pid, state.n_restarts), (Some(4711), Some(2)));
         assert_eq!(state.pid_file.as_deref(), Some(Path::new("/run/teleport.pid")));
     }
@@ -327,7 +300,7 @@ mod tests {
     #[test]
     fn a_unit_that_is_not_there_and_a_systemd_without_restart_counter_are_read() {
         let state = parse_show("MainPID=0\nLoadState=not-found\nActiveState=inactive\nSubState=dead\nPIDFile=\n");
-        assert!(!state.is_loaded() && state.is_inactive() && !state.is_enabled());
+        assert!(state.load_state != "loaded" && state.is_inactive() && !state.is_enabled());
         assert_eq!((state.main_pid, state.n_restarts, state.pid_file), (None, None, None));
     }
 
@@ -350,11 +323,12 @@ mod tests {
         let unit = b"[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
         crate::host::durable::write(&dir.join("teleport.service"), unit, 0o644).unwrap();
         let wants = root.path().join("etc/systemd/system/multi-user.target.wants/teleport.service");
-        Systemctl::image(root.path()).enable("teleport.service").unwrap();
+        let of_image = Systemctl { root: Some(root.path().to_owned()) };
+        of_image.tell("enable", "teleport.service").unwrap();
         assert!(wants.symlink_metadata().is_ok());
-        Systemctl::image(root.path()).disable("teleport.service").unwrap();
+        of_image.tell("disable", "teleport.service").unwrap();
         assert!(wants.symlink_metadata().is_err());
-        let error = Systemctl::image(root.path()).enable("no-such.service").unwrap_err();
+        let error = of_image.tell("enable", "no-such.service").unwrap_err();
         assert_eq!(error.code, Code::ServiceFailed);
         assert!(error.what.contains("no-such.service"), "{error}");
     }

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use crate::host::layout::DATABASE;
-use crate::host::process;
-use crate::host::{durable, machine};
+use crate::host::{durable, machine, process};
 use crate::plan::facts::Installed;
 use crate::report::Result;
 use crate::store::VersionDir;

@@ -65,14 +65,9 @@ fn reserved_link_dir(layout: &Layout, data_dir: &Path, neighbours: &[Neighbour])
         Some(what) => what.to_owned(),
         None => format!("a directory of {}", neighbours.iter().find(|other| is_others(other))?.told()),
     };
-    let shown = layout.path_inside(dir);
-    Some(
-        Error::new(
-            Code::PathTaken,
-            format!("the links to the binaries cannot be in {}: it is {what}", shown.display()),
-        )
-        .advise("choose a directory for them alone: `teleport-update enable --path DIR`"),
-    )
+    let what = format!("the links to the binaries cannot be in {}: it is {what}", layout.path_inside(dir).display());
+    let how = "choose a directory for them alone: `teleport-update enable --path DIR`";
+    Some(Error::new(Code::PathTaken, what).advise(how))
 }
 
 /// The link directory, or the one of the unit, cannot be made: something else stands in its place or on its way.
@@ -84,10 +79,8 @@ fn no_link_dir(context: &Context) -> Option<Error> {
         Some(path) if dir == layout.link_dir => path.clone(),
         _ => layout.path_inside(&dir),
     };
-    Some(
-        Error::new(Code::PathTaken, format!("no link can be made in {}: {why}", shown.display()))
-            .advise("move away what is in its place, or choose another directory: `teleport-update enable --path DIR`"),
-    )
+    let how = "move away what is in its place, or choose another directory: `teleport-update enable --path DIR`";
+    Some(Error::new(Code::PathTaken, format!("no link can be made in {}: {why}", shown.display())).advise(how))
 }
 
 /// Others can change what is in the link directory that was chosen, from where root starts the agent.

@@ -28,10 +28,7 @@ pub(crate) fn strangers(
 ) -> Result<Vec<Stranger>> {
     let agent = names.iter().find(|name| name.name == "teleport");
     let in_place = agent.and_then(|name| in_place(context, name, wait));
-    let main = match main_pid {
-        Some(pid) => Process::by_pid(pid)?.map(Process::behind_emulator).transpose()?,
-        None => None,
-    };
+    let main = main_pid.map_or(Ok(None), Process::by_pid)?.map(Process::behind_emulator).transpose()?;
     let running = match main {
         Some(process) => running(context, &process, wait)?,
         None => agent.map(|name| gone(context, name, active)).transpose()?.flatten(),

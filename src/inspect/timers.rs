@@ -10,10 +10,8 @@ use crate::report::Result;
 
 /// What the Go updater's timer for this installation is called, and ours.
 pub(super) fn foreign(context: &Context) -> String {
-    match &context.layout.suffix {
-        Some(suffix) => TIMER_UNIT.replace('.', &format!("_{suffix}.")),
-        None => TIMER_UNIT.to_owned(),
-    }
+    let suffix = context.layout.suffix.as_ref();
+    suffix.map_or(TIMER_UNIT.to_owned(), |suffix| TIMER_UNIT.replace('.', &format!("_{suffix}.")))
 }
 
 /// `unit`, where systemd runs it.
@@ -21,7 +19,7 @@ pub(super) fn active(layout: &Layout, unit: String) -> Result<Option<String>> {
     if layout.is_image() || !machine::is_systemd_booted() {
         return Ok(None);
     }
-    Ok(Systemctl::host().show(&unit)?.is_active().then_some(unit))
+    Ok(Systemctl::default().show(&unit)?.is_active().then_some(unit))
 }
 
 /// Why updates do not come by themselves on this running host, and what to do; none where the timer is as it should be,
@@ -31,7 +29,7 @@ pub(crate) fn silent_timer(context: &Context) -> Option<String> {
         return None;
     }
     let timer = foreign(context);
-    let shown = Systemctl::host().show(&timer).ok()?;
+    let shown = Systemctl::default().show(&timer).ok()?;
     let (state, unmask) = match shown.unit_file_state.as_str() {
         masked @ ("masked" | "masked-runtime") => (masked, format!("systemctl unmask {timer}; ")),
         _ if shown.load_state == "not-found" => {

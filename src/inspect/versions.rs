@@ -101,10 +101,8 @@ fn snapshot(
     let backup = match Backup::read(&directory::of(version_dir)) {
         Ok(Some(backup)) => backup,
         Ok(None) => {
-            let what = format!("there is no database backup for {revision}");
-            return Ok(Snapshot::Unusable(
-                Error::new(Code::BackupMissing, what).advise("update to a newer version instead"),
-            ));
+            let missing = Error::new(Code::BackupMissing, format!("there is no database backup for {revision}"));
+            return Ok(Snapshot::Unusable(missing.advise("update to a newer version instead")));
         }
         // Snapshots are root's alone: what a reader plans is then without them.
         Err(error) if error.code == Code::Permission && !machine::is_root() => {
@@ -114,21 +112,19 @@ fn snapshot(
         Err(error) if matches!(error.code, Code::Io | Code::Permission) => return Err(error),
         Err(error) => return Ok(Snapshot::Unusable(error)),
     };
-    let is_absent = backup.content == Content::Absent;
     let expect = Expect {
         version: &revision.version,
         edition: Some(revision.edition),
         proxy: updates.spec().proxy.as_deref(),
         now,
         max_age: updates.spec().backup_max_age,
-        // Whether an absent database still fits is the plan's own question.
         host,
-        database_exists: !is_absent,
-        trusted: trusted.filter(|&trusted| backup.id() == Some(trusted)),
+        trusted,
     };
     Ok(match backup::validity(&backup, &expect) {
         Err(error) => Snapshot::Unusable(error),
-        Ok(()) if is_absent => Snapshot::NoDatabase,
+        // Whether an absent database still fits is the plan's own question.
+        Ok(()) if backup.content == Content::Absent => Snapshot::NoDatabase,
         Ok(()) => Snapshot::Valid,
     })
 }

@@ -112,8 +112,7 @@ impl Host {
             now: self.now,
             max_age: spec.backup_max_age,
             host: None,
-            database_exists: !absent,
-            trusted: trusted.filter(|&trusted| kept.backup.id() == Some(trusted)),
+            trusted,
         };
         match backup::validity(&kept.backup, &expect) {
             Err(error) => Snapshot::Unusable(error),

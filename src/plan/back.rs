@@ -14,10 +14,7 @@ pub(crate) fn back(facts: &Facts, done: &Plan) -> Option<Plan> {
         _ => None,
     })?;
     let is_back = |place: &&Placement| place.was != Node::Absent || place.part == Part::Helper;
-    let places = done.switch.iter().filter_map(|step| match step {
-        Step::Place(place) => Some(place),
-        _ => None,
-    });
+    let places = done.switch.iter().filter_map(|step| if let Step::Place(place) = step { Some(place) } else { None });
     let service = service_action(facts, Database::Restore);
     let mut switch = vec![record_agent(facts), Step::PrepareRestore { dir: from.clone() }];
     switch.extend(places.filter(is_back).map(turned).map(Step::Place));

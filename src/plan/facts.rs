@@ -1,6 +1,6 @@
 //! What a plan is made from. Gathered by `inspect`, and again under the lock.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -208,10 +208,7 @@ const LINKED: [&str; 5] = ["teleport", "tsh", "tctl", "tbot", "fdpass-teleport"]
 /// Whether the executable `name` of an archive is to be linked, under the selection `components` (the known ones if empty);
 /// an updater's link has rules of its own (SPEC §5).
 pub(crate) fn is_linked(components: &[String], name: &str) -> bool {
-    match components {
-        [] => LINKED.contains(&name),
-        _ => components.iter().any(|component| component == name),
-    }
+    if components.is_empty() { LINKED.contains(&name) } else { components.iter().any(|component| component == name) }
 }
 
 /// Whether a version that was unpacked with the selection `has` (`None`: all) lacks something of `wanted` (all if empty).
@@ -236,7 +233,7 @@ impl Facts {
     pub(crate) fn is_foreign(&self, node: &Node) -> bool {
         match node {
             Node::Absent | Node::Text(_) => false,
-            Node::Link(target) => self.dir_of_link(target).is_none(),
+            Node::Link(_) => self.dir_of(node).is_none(),
             Node::Kept(_) => true,
         }
     }
@@ -274,16 +271,13 @@ impl Facts {
     }
 
     /// The directory name that a link of ours leads to.
-    pub(crate) fn dir_of_link(&self, target: &Path) -> Option<VersionDir> {
-        VersionDir::of_path(target, &self.versions)
+    pub(crate) fn dir_of(&self, node: &Node) -> Option<VersionDir> {
+        if let Node::Link(target) = node { VersionDir::of_path(target, &self.versions) } else { None }
     }
 
     /// The directory that the `teleport` link leads to.
     pub(crate) fn linked_dir(&self) -> Option<VersionDir> {
-        match self.node("teleport") {
-            Node::Link(target) => self.dir_of_link(&target),
-            _ => None,
-        }
+        self.dir_of(&self.node("teleport"))
     }
 }
 

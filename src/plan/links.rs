@@ -16,10 +16,8 @@ pub(super) fn placements(facts: &Facts, to_dir: &VersionDir, installed: Option<&
     // Before the download the damaged copy's names, or the active version's, are the best guess.
     let guess = facts.installed.iter().find(|known| known.dir == *to_dir && !known.binaries.is_empty());
     let guess = guess.or_else(|| facts.find(facts.active.as_ref()?)).map(|known| known.binaries.clone());
-    let binaries = match installed {
-        Some(installed) => installed.binaries.clone(),
-        None => guess.unwrap_or_else(|| USUAL_BINARIES.map(str::to_owned).to_vec()),
-    };
+    let binaries = installed.map(|installed| installed.binaries.clone()).or(guess);
+    let binaries = binaries.unwrap_or_else(|| USUAL_BINARIES.map(str::to_owned).to_vec());
     let mut wanted: Vec<(String, Node)> = binaries
         .iter()
         .filter(|name| name.as_str() != "teleport" && !is_updater_name(name) && is_linked(&facts.components, name))
@@ -28,11 +26,10 @@ pub(super) fn placements(facts: &Facts, to_dir: &VersionDir, installed: Option<&
     if installed.is_some() {
         wanted.extend(updater_links(facts, installed));
     }
-    let mut placements: Vec<Placement> = Vec::new();
-    for (name, now) in &wanted {
-        let path = facts.link_dir.join(name);
-        placements.push(Placement { path, was: facts.node(name), now: now.clone(), part: part_of(name) });
-    }
+    let place =
+        |name: &str, was: Node, now: Node| Placement { path: facts.link_dir.join(name), was, now, part: part_of(name) };
+    let mut placements: Vec<Placement> =
+        wanted.iter().map(|(name, now)| place(name, facts.node(name), now.clone())).collect();
     let is_foreign = |name: &Name| facts.foreign_links.iter().any(|(path, _)| path.ends_with(&name.name));
     let is_left = |name: &&Name| {
         (name.ours || is_foreign(name))
@@ -40,14 +37,8 @@ pub(super) fn placements(facts: &Facts, to_dir: &VersionDir, installed: Option<&
             && !wanted.iter().any(|(wanted, _)| *wanted == name.name)
     };
     if installed.is_some() {
-        for name in facts.names.iter().filter(is_left) {
-            placements.push(Placement {
-                path: facts.link_dir.join(&name.name),
-                was: name.node.clone(),
-                now: Node::Absent,
-                part: part_of(&name.name),
-            });
-        }
+        let left = facts.names.iter().filter(is_left);
+        placements.extend(left.map(|name| place(&name.name, name.node.clone(), Node::Absent)));
     }
     placements
 }
@@ -56,9 +47,8 @@ pub(super) fn placements(facts: &Facts, to_dir: &VersionDir, installed: Option<&
 /// was only unpacked, or failed, has not proven itself.
 pub(super) fn updater_links(facts: &Facts, to: Option<&Installed>) -> Vec<(String, Node)> {
     let in_use = |installed: &Installed| {
-        let linked = matches!(facts.node(UPDATER), Node::Link(target) if facts.dir_of_link(&target).as_ref() == Some(&installed.dir));
-        let working = [&facts.active, &facts.previous].into_iter().flatten();
-        linked || working.into_iter().any(|revision| *revision == installed.revision)
+        let linked = facts.dir_of(&facts.node(UPDATER)).as_ref() == Some(&installed.dir);
+        linked || [&facts.active, &facts.previous].into_iter().flatten().any(|revision| *revision == installed.revision)
     };
     let newest = || {
         facts
@@ -108,8 +98,7 @@ pub(super) fn enablement_placements<'a>(
     };
     let has_unit = installed.is_none_or(|installed| installed.unit.is_some());
     // One that leads to the unit's own place stays right.
-    let leads_to_version = |node: &Node| matches!(node, Node::Link(target) if facts.dir_of_link(target).is_some());
-    let moves = facts.enablement.iter().filter(move |(_, was)| has_unit && leads_to_version(was));
+    let moves = facts.enablement.iter().filter(move |(_, was)| has_unit && facts.dir_of(was).is_some());
     moves.map(move |(path, was)| Placement {
         path: path.clone(),
         was: was.clone(),
@@ -126,12 +115,8 @@ pub(super) fn is_unit_itself(path: &Path) -> bool {
 
 /// Links to a version's own unit that systemd would load in place of the file with the paths of this installation.
 pub(crate) fn masking_links(facts: &Facts) -> impl Iterator<Item = &PathBuf> {
-    let leads_to_version = |node: &Node| matches!(node, Node::Link(target) if facts.dir_of_link(target).is_some());
-    facts
-        .enablement
-        .iter()
-        .filter(move |(path, was)| !facts.unit.linked && is_unit_itself(path) && leads_to_version(was))
-        .map(|(path, _)| path)
+    let masks = |(path, was): &&(PathBuf, Node)| is_unit_itself(path) && facts.dir_of(was).is_some();
+    facts.enablement.iter().filter(move |link| !facts.unit.linked && masks(link)).map(|(path, _)| path)
 }
 
 /// A link of ours in another link directory goes.

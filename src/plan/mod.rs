@@ -170,10 +170,7 @@ impl Plan {
 
     /// The order of the host's own script, where that installs.
     pub fn script(&self) -> Option<&InstallerOrder> {
-        self.switch.iter().find_map(|step| match step {
-            Step::Script { order } => Some(order),
-            _ => None,
-        })
+        self.switch.iter().find_map(|step| if let Step::Script { order } = step { Some(order) } else { None })
     }
 
     /// Everything that the steps name.
@@ -221,23 +218,24 @@ impl Plan {
 
     /// True if something has to be downloaded first.
     pub fn fetches(&self) -> bool {
-        self.prepare.iter().any(|step| matches!(step, Step::Fetch { .. }))
+        self.download().is_some()
     }
 
     /// True if the target's own snapshot must outlive a failure: it is restored by this run, or (the links are put
     /// right without a move) was taken by it.
     pub fn needs_snapshot_of_target(&self) -> bool {
-        self.database == Database::Restore
-            || self.switch.iter().any(|step| match step {
-                Step::Snapshot { dir, .. } => self.to_dir.as_ref() == Some(dir),
-                _ => false,
-            })
+        self.database == Database::Restore || self.snapshots().any(|(dir, _)| self.to_dir.as_ref() == Some(dir))
     }
 
     /// Where the database that is left is saved.
     pub fn snapshot_dir(&self) -> Option<&VersionDir> {
-        self.switch.iter().find_map(|step| match step {
-            Step::Snapshot { dir, .. } => Some(dir),
+        self.snapshots().next().map(|(dir, _)| dir)
+    }
+
+    /// Where databases are saved, and whether each is that of a version that failed.
+    pub fn snapshots(&self) -> impl Iterator<Item = (&VersionDir, bool)> {
+        self.switch.iter().filter_map(|step| match step {
+            Step::Snapshot { dir, failed, .. } => Some((dir, *failed)),
             _ => None,
         })
     }
@@ -253,9 +251,6 @@ impl Plan {
 
     /// Bytes to be downloaded, where known.
     pub fn download_bytes(&self) -> Option<u64> {
-        self.prepare.iter().find_map(|step| match step {
-            Step::Fetch { bytes, .. } => *bytes,
-            _ => None,
-        })
+        self.prepare.iter().find_map(|step| if let Step::Fetch { bytes, .. } = step { *bytes } else { None })
     }
 }

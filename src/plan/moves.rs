@@ -249,12 +249,7 @@ impl<'a> Move<'a> {
         let retired =
             retention::retire(facts, &self.target.revision, &self.to_dir, self.service != ServiceAction::None);
         // Our own link may move to an older version's updater in this very run.
-        let is_linked = |dir: &VersionDir| {
-            places.iter().any(|place| match &place.now {
-                Node::Link(target) => facts.dir_of_link(target).as_ref() == Some(dir),
-                _ => false,
-            })
-        };
+        let is_linked = |dir: &VersionDir| places.iter().any(|place| facts.dir_of(&place.now).as_ref() == Some(dir));
         Some(retired.into_iter().filter(|dir| !is_linked(dir)).collect())
     }
 }

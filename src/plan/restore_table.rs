@@ -4,6 +4,8 @@ use super::{Database, Direction, Facts, Snapshot};
 use crate::report::{Code, Error, Result};
 use protocol::Revision;
 
+const NEWER: &str = "update to a newer version instead";
+
 /// The table of SPEC §6.
 pub(super) fn database_move(
     facts: &Facts,
@@ -23,16 +25,13 @@ pub(super) fn database_move(
         (Direction::Downgrade, Snapshot::NoDatabase) if !facts.database => Ok(Database::Keep),
         // What the failed version made goes; it is kept as its snapshot.
         (Direction::Downgrade, Snapshot::NoDatabase) if trusted => Ok(Database::Restore),
-        (Direction::Downgrade, Snapshot::NoDatabase) => Err(Error::new(
-            Code::BackupMissing,
-            format!(
-                "refusing to downgrade to {to}: when this host last ran it there was no database, and now there is one"
-            ),
-        )
-        .advise("update to a newer version instead")),
+        (Direction::Downgrade, Snapshot::NoDatabase) => {
+            let why = "when this host last ran it there was no database, and now there is one";
+            Err(Error::new(Code::BackupMissing, format!("refusing to downgrade to {to}: {why}")).advise(NEWER))
+        }
         (Direction::Downgrade, Snapshot::Unusable(why)) => {
             Err(Error::new(why.code, format!("refusing to downgrade to {to}: {}", why.what))
-                .advise(why.advice.clone().unwrap_or_else(|| "update to a newer version instead".into())))
+                .advise(why.advice.as_deref().unwrap_or(NEWER)))
         }
         (Direction::Upgrade, Snapshot::Valid) => Ok(Database::Restore),
         (Direction::EditionSwitch, Snapshot::Valid) if trusted => Ok(Database::Restore),

@@ -1,7 +1,6 @@
 //! Which versions go after a commit (SPEC §5, retention). Pure.
 
-use crate::plan::Node;
-use crate::plan::facts::{Facts, Installed, is_updater_name};
+use crate::plan::facts::{Facts, Installed, Name, is_updater_name};
 use crate::store::VersionDir;
 use protocol::Revision;
 
@@ -38,19 +37,9 @@ pub(crate) fn after_watch(facts: &Facts) -> Vec<VersionDir> {
 /// Everything but what `needed` names, what links or processes use, and the newest up to `keep` in all. Of what only other
 /// users' processes use the newest [`KEPT_FOR_OTHERS`] stay.
 fn surplus(facts: &Facts, keep: u32, needed: impl Fn(&Installed) -> bool) -> Vec<VersionDir> {
-    let linked: Vec<VersionDir> = facts
-        .links()
-        .filter_map(|node| match node {
-            Node::Link(target) => facts.dir_of_link(target),
-            _ => None,
-        })
-        .collect();
-    let is_updater_source = |dir: &VersionDir| {
-        facts.names.iter().any(|name| match &name.node {
-            Node::Link(target) => is_updater_name(&name.name) && facts.dir_of_link(target).as_ref() == Some(dir),
-            _ => false,
-        })
-    };
+    let linked: Vec<VersionDir> = facts.links().filter_map(|node| facts.dir_of(node)).collect();
+    let is_source = |name: &Name, dir| is_updater_name(&name.name) && facts.dir_of(&name.node).as_ref() == Some(dir);
+    let is_updater_source = |dir| facts.names.iter().any(|name| is_source(name, dir));
     let (kept, mut others): (Vec<&Installed>, Vec<&Installed>) =
         facts.installed.iter().partition(|installed| needed(installed));
     others.sort_by(|a, b| (b.install_time, &b.revision).cmp(&(a.install_time, &a.revision)));

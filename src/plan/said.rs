@@ -65,24 +65,7 @@ impl Plan {
             Step::Script { order } => format!("ran local-script/{}: the agent runs {}", order.name, self.name()),
             Step::StopTimer { unit } => format!("stopped {unit}"),
             Step::DisableUnit { unit } => format!("disabled {unit}"),
-            Step::Fetch { .. }
-            | Step::Verify { .. }
-            | Step::RecordAgent { .. }
-            | Step::Place(_)
-            | Step::PrepareSnapshot { .. }
-            | Step::Snapshot { .. }
-            | Step::Describe { .. }
-            | Step::PrepareRestore { .. }
-            | Step::Stop
-            | Step::DaemonReload
-            | Step::Reload
-            | Step::KeepLink { .. }
-            | Step::SetAside { .. }
-            | Step::RemovePackage { .. }
-            | Step::Reassert { .. }
-            | Step::GrantTraverse { .. }
-            | Step::EnableTimer { .. }
-            | Step::Retire { .. } => return None,
+            _ => return None,
         })
     }
 

@@ -264,20 +264,8 @@ impl Step {
             Step::StopTimer { .. } => "start the unit again",
             Step::DisableUnit { .. } => "enable and start the unit again",
             Step::Script { .. } => "end what is left of the script",
-            Step::Verify { .. }
-            | Step::RecordAgent { running: false }
-            | Step::Snapshot { .. }
-            | Step::Describe { .. }
-            | Step::Install { .. }
-            | Step::DaemonReload
-            | Step::Reload
-            | Step::Start
-            | Step::Health { .. }
-            | Step::RemovePackage { .. }
-            | Step::Reassert { .. }
-            | Step::GrantTraverse { .. }
-            | Step::EnableTimer { .. }
-            | Step::Retire { .. } => "nothing to undo",
+            // Which these are is told where steps are undone.
+            _ => "nothing to undo",
         }
     }
 

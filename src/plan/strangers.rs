@@ -11,20 +11,15 @@ pub(super) fn refuse_strangers(facts: &Facts, to: &Revision, over: Over) -> Resu
         let path = stranger.path.display();
         match &stranger.revision {
             Some(revision) if to.version.precedes(&revision.version) && over < Over::Newer => {
-                return Err(Error::new(
-                    Code::NewerAgent,
-                    format!(
-                        "{path} is Teleport {revision}: installing {to} would be a downgrade without a database backup"
-                    ),
-                )
-                .advise("install a version that is not older, or downgrade anyway with `enable --overwrite`"));
+                let what = format!(
+                    "{path} is Teleport {revision}: installing {to} would be a downgrade without a database backup"
+                );
+                return Err(Error::new(Code::NewerAgent, what)
+                    .advise("install a version that is not older, or downgrade anyway with `enable --overwrite`"));
             }
             None if stranger.in_place && over == Over::Told => {
-                return Err(Error::new(
-                    Code::PathTaken,
-                    format!("{path} was not installed by teleport-update, and its version cannot be found out"),
-                )
-                .advise("run `teleport-update enable` to replace it"));
+                let what = format!("{path} was not installed by teleport-update, and its version cannot be found out");
+                return Err(Error::new(Code::PathTaken, what).advise("run `teleport-update enable` to replace it"));
             }
             _ => {}
         }

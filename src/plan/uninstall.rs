@@ -36,7 +36,7 @@ pub(crate) fn uninstall(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Plan 
 /// The agent's unit, the links that enable it, and our own units.
 fn units(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Vec<Step> {
     let unit_is_ours = match &facts.unit.node {
-        Node::Link(target) => facts.dir_of_link(target).is_some(),
+        node @ Node::Link(_) => facts.dir_of(node).is_some(),
         Node::Text(text) => !facts.unit.linked || text.starts_with(OWN_MARK),
         _ => false,
     };
@@ -45,7 +45,7 @@ fn units(facts: &Facts, set_back: &[(PathBuf, PathBuf)]) -> Vec<Step> {
     // Links that enabled the unit which comes back under the same name stay, and those that enable somebody else's.
     let is_others = !unit_is_ours && facts.unit.node != Node::Absent;
     let comes_back = is_others || set_back.iter().any(|(path, _)| *path == facts.unit.path);
-    let is_kept = |was: &Node| comes_back && matches!(was, Node::Link(target) if facts.dir_of_link(target).is_none());
+    let is_kept = |was: &Node| comes_back && matches!(was, Node::Link(_)) && facts.dir_of(was).is_none();
     places.extend(facts.enablement.iter().filter(|(_, was)| !is_kept(was)).map(|(path, was)| gone(path, was)));
     let mut steps: Vec<Step> = places.into_iter().map(Step::Place).collect();
     // Before their files go: systemctl disables only what it finds.

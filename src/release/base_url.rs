@@ -100,16 +100,9 @@ fn check_owner(path: &Path, meta: &std::fs::Metadata, may_be_shared: bool) -> Re
 }
 
 fn changeable(path: &Path, meta: &std::fs::Metadata) -> Error {
-    Error::new(
-        Code::Permission,
-        format!(
-            "{} can be changed by users other than root (owner {}, mode {:o})",
-            path.display(),
-            meta.uid(),
-            meta.mode() & 0o7777
-        ),
-    )
-    .advise("make root its owner, and remove write permission for group and others")
+    let (shown, owner, mode) = (path.display(), meta.uid(), meta.mode() & 0o7777);
+    let what = format!("{shown} can be changed by users other than root (owner {owner}, mode {mode:o})");
+    Error::new(Code::Permission, what).advise("make root its owner, and remove write permission for group and others")
 }
 
 impl FromStr for BaseUrl {

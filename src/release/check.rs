@@ -13,6 +13,8 @@ use protocol::{Arch, Edition, Revision, Version};
 const FIPS_MODULE: &[u8] = b"build\tGOFIPS140=v";
 /// Bytes of a program looked at together.
 const WINDOW: usize = 1 << 20;
+/// What to do about another archive than the one that is meant.
+const ANOTHER: &str = "check that the mirror serves the right archive under this name";
 
 /// Checks that every executable in `bin_dir` is for `arch`. Scripts are fine, but not as `teleport`.
 ///
@@ -39,11 +41,8 @@ fn check_head(name: &str, head: &[u8], arch: Arch) -> Result<()> {
     }
     let machine = found.machine;
     let found = Arch::from_elf_machine(machine).map_or_else(|| format!("machine {machine}"), |arch| arch.to_string());
-    Err(Error::new(
-        Code::WrongArchitecture,
-        format!("bin/{name} of the archive is for {found}, this machine is {arch}"),
-    )
-    .advise("check that the mirror serves the right archive under this name"))
+    let what = format!("bin/{name} of the archive is for {found}, this machine is {arch}");
+    Err(Error::new(Code::WrongArchitecture, what).advise(ANOTHER))
 }
 
 /// What `teleport version` printed, if it is that.
@@ -70,11 +69,10 @@ pub(crate) fn check_version_output(stdout: &str, wanted: &Version) -> Result<()>
     let line = stdout.lines().find(|line| line.starts_with("Teleport ")).unwrap_or_default();
     match printed(line).map(str::parse::<Version>) {
         Some(Ok(version)) if version == *wanted => Ok(()),
-        Some(Ok(version)) => Err(Error::new(
-            Code::VersionMismatch,
-            format!("the unpacked teleport reports version {version}, expected {wanted}"),
-        )
-        .advise("check that the mirror serves the right archive under this name")),
+        Some(Ok(version)) => {
+            let what = format!("the unpacked teleport reports version {version}, expected {wanted}");
+            Err(Error::new(Code::VersionMismatch, what).advise(ANOTHER))
+        }
         _ => {
             let start: String = stdout.trim().chars().take(60).collect();
             let what = format!("the unpacked teleport printed {start:?} instead of a version");
@@ -101,7 +99,7 @@ pub(crate) fn check_edition_output(stdout: &str, edition: Edition, file: &Path) 
         return Ok(());
     }
     Err(Error::new(Code::VersionMismatch, format!("the unpacked teleport has edition {found}, expected {edition}"))
-        .advise("check that the mirror serves the right archive under this name"))
+        .advise(ANOTHER))
 }
 
 /// Whether Go's build information in a program names its FIPS module (from Go 1.24 on the version does not).

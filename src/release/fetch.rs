@@ -35,8 +35,6 @@ pub(super) struct Shared {
     pub(super) received: AtomicU64,
     /// Raw bytes expected, 0 when unknown.
     pub(super) total: AtomicU64,
-    /// Unpacked bytes written.
-    pub(super) written: AtomicU64,
 }
 
 impl Shared {
@@ -350,15 +348,9 @@ impl Download {
         let start = Instant::now();
         let count = self.read_or_resume(buffer)?;
         if !self.window.is_fast_enough(count as u64, start.elapsed(), &self.limits) {
-            return Err(Error::new(
-                Code::DownloadStalled,
-                format!(
-                    "the download of {} is slower than {} bytes per second",
-                    shown(&self.url),
-                    self.limits.min_speed
-                ),
-            )
-            .advise("check the network, or use a nearer mirror"));
+            let (url, least) = (shown(&self.url), self.limits.min_speed);
+            let what = format!("the download of {url} is slower than {least} bytes per second");
+            return Err(Error::new(Code::DownloadStalled, what).advise("check the network, or use a nearer mirror"));
         }
         Ok(count)
     }
@@ -384,11 +376,9 @@ impl Download {
             if self.idle_resumes > self.limits.resumes {
                 let code = if is_timeout(&failed) { Code::DownloadStalled } else { Code::Network };
                 let why = http_client::redact(&failed.to_string());
-                return Err(Error::new(
-                    code,
-                    format!("the download of {} stopped after {} bytes: {why}", shown(&self.url), self.position),
-                )
-                .advise("check the network; the next run starts again"));
+                let (url, bytes) = (shown(&self.url), self.position);
+                let what = format!("the download of {url} stopped after {bytes} bytes: {why}");
+                return Err(Error::new(code, what).advise("check the network; the next run starts again"));
             }
             let stop = self.shared.clone();
             pause(self.limits.resume_wait, &|| stop.is_stopped())?;
@@ -488,16 +478,10 @@ impl Download {
     }
 
     fn wrong_range(&self, told: Option<&str>) -> Error {
-        Error::new(
-            Code::Network,
-            format!(
-                "{} was asked for the bytes from {} on, but answered with Content-Range {:?}",
-                shown(&self.url),
-                self.position,
-                told.unwrap_or_default()
-            ),
-        )
-        .advise("the mirror does not handle HTTP range requests correctly; use another mirror")
+        let (url, from, told) = (shown(&self.url), self.position, told.unwrap_or_default());
+        let what = format!("{url} was asked for the bytes from {from} on, but answered with Content-Range {told:?}");
+        Error::new(Code::Network, what)
+            .advise("the mirror does not handle HTTP range requests correctly; use another mirror")
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::io::BufRead;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 
 use super::Limits;
 use super::archive_path::ArchivePath;
@@ -22,7 +21,7 @@ pub fn unpack(
     limits: Limits,
 ) -> Result<Vec<FileEntry>> {
     let rules = Rules { edition, components, limits };
-    unpack::unpack(raw, Tree::create(dir)?, &rules, &AtomicU64::new(0))
+    unpack::unpack(raw, Tree::create(dir)?, &rules)
 }
 
 /// An entry's name as it is understood. Errors: `archive_hostile`.

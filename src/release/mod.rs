@@ -20,4 +20,4 @@ mod writer;
 pub use base_url::BaseUrl;
 pub use limits::Limits;
 pub use signature::PublicKey;
-pub(crate) use stage::{StageRequest, announced_digest, archive_size, stage};
+pub(crate) use stage::{StageRequest, Supply, announced_digest, archive_size, stage};

@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
@@ -39,15 +39,10 @@ enum Job {
 }
 
 impl<'scope> Writer<'scope> {
-    /// Starts the threads in `scope`. `written` counts the bytes of files as they land, of which `reserve` stay free on the
-    /// file system.
+    /// Starts the threads in `scope`. `reserve` bytes stay free on the file system.
     ///
     /// Errors: [`Code::Io`] where a thread cannot be started.
-    pub(super) fn start<'env>(
-        scope: &'scope Scope<'scope, 'env>,
-        written: &'env AtomicU64,
-        reserve: u64,
-    ) -> Result<Self> {
+    pub(super) fn start(scope: &'scope Scope<'scope, '_>, reserve: u64) -> Result<Self> {
         let no_thread = |error| Error::new(Code::Io, format!("cannot start a thread to write with: {error}"));
         let (jobs, work) = sync_channel(BUFFERS);
         let (back, free) = channel();
@@ -59,7 +54,7 @@ impl<'scope> Writer<'scope> {
         let syncer = Builder::new().name("sync".into()).spawn_scoped(scope, move || sync_all(&queue));
         let syncer = syncer.map_err(no_thread)?;
         let write = move || {
-            let digests = write_all(&work, &back, &to_sync, written, reserve);
+            let digests = write_all(&work, &back, &to_sync, reserve);
             drop(to_sync);
             // A failed sync is why a file was refused.
             syncer.join().unwrap_or_else(|_| Err(broke()))?;
@@ -121,7 +116,6 @@ fn write_all(
     work: &Receiver<Job>,
     back: &Sender<Vec<u8>>,
     to_sync: &SyncSender<(File, PathBuf)>,
-    written: &AtomicU64,
     reserve: u64,
 ) -> Result<Vec<Digest>> {
     let mut unasked = ROOM_ASKED;
@@ -142,9 +136,7 @@ fn write_all(
                 }
                 file.write_all(&buffer).at("cannot write", path)?;
                 hasher.update(&buffer);
-                let count = buffer.len() as u64;
-                written.fetch_add(count, Ordering::Relaxed);
-                length += count;
+                length += buffer.len() as u64;
                 if length - begun >= WRITEBACK {
                     durable::start_writeback(file, begun, length - begun);
                     begun = length;

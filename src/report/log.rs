@@ -4,21 +4,11 @@
 use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use serde_json::json;
 
 use super::{Error, progress::Bar};
-
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    /// For people and the journal.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-}
+use crate::cli::{Global, LogFormat};
 
 /// Syslog priorities, as systemd reads them from a `<N>` prefix (sd-daemon(3)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +23,7 @@ enum Level {
 /// The one way to say something.
 #[derive(Debug)]
 pub struct Report {
-    format: Format,
+    format: LogFormat,
     debug: bool,
     terminal: bool,
     colour: bool,
@@ -44,27 +34,21 @@ pub struct Report {
 }
 
 impl Report {
-    /// A reporter for standard error; `var` gives the variables of the environment.
-    pub fn new<'a>(var: impl Fn(&str) -> Option<&'a str>, format: Format, debug: bool) -> Self {
+    /// A reporter for standard error; `var` gives the variables of the environment. A command that a message advises is one
+    /// for the installation that `global` names.
+    pub fn new<'a>(var: impl Fn(&str) -> Option<&'a str>, global: &Global) -> Self {
         let terminal = std::io::stderr().is_terminal();
+        let root = global.root.as_ref().map(|root| format!(" --root {}", root.display()));
+        let suffix = global.install_suffix.as_ref().map(|suffix| format!(" --install-suffix {suffix}"));
         Self {
-            format,
-            debug,
-            terminal: terminal && format == Format::Text,
+            format: global.log_format,
+            debug: global.debug,
+            terminal: terminal && global.log_format == LogFormat::Text,
             colour: terminal && var("NO_COLOR").is_none() && var("TERM") != Some("dumb"),
             journal: var("JOURNAL_STREAM").is_some_and(is_journal),
-            options: String::new(),
+            options: [root, suffix].into_iter().flatten().collect(),
             bar: RefCell::new(None),
         }
-    }
-
-    /// The same for the installation below `root`, with `suffix`: a command that a message advises is one for it.
-    #[must_use]
-    pub fn of(mut self, root: Option<&Path>, suffix: Option<&str>) -> Self {
-        let root = root.map(|root| format!(" --root {}", root.display()));
-        let suffix = suffix.map(|suffix| format!(" --install-suffix {suffix}"));
-        self.options = [root, suffix].into_iter().flatten().collect();
-        self
     }
 
     /// The same for another thread, without its bar.
@@ -97,21 +81,20 @@ impl Report {
 
     /// A phase of a run is done.
     pub fn done(&self, text: &str) {
-        self.finish_bar();
-        if self.terminal {
-            self.line(&format!("{} {text}", self.paint("32", "✓")));
-        } else {
-            self.say(Level::Info, text, None);
-        }
+        self.end_phase(Level::Info, ("32", "✓"), text);
     }
 
     /// A step of a plan failed.
     pub fn failed(&self, text: &str) {
+        self.end_phase(Level::Warning, ("31", "✗"), text);
+    }
+
+    fn end_phase(&self, level: Level, (colour, mark): (&str, &str), text: &str) {
         self.finish_bar();
         if self.terminal {
-            self.line(&format!("{} {text}", self.paint("31", "✗")));
+            self.line(&format!("{} {text}", self.paint(colour, mark)));
         } else {
-            self.say(Level::Warning, text, None);
+            self.say(level, text, None);
         }
     }
 
@@ -121,7 +104,7 @@ impl Report {
         if self.terminal {
             self.line(&format!("{} {}", self.paint("1;31", "error:"), self.advised(&error.to_string())));
         } else {
-            let text = if self.format == Format::Json { error.to_string() } else { format!("error: {error}") };
+            let text = if self.format == LogFormat::Json { error.to_string() } else { format!("error: {error}") };
             self.say(Level::Error, &text, Some(error.code.as_str()));
         }
     }
@@ -164,7 +147,7 @@ impl Report {
         // The journal takes it off and files the line under this priority.
         let prefix = if self.journal { format!("<{}>", level as u8) } else { String::new() };
         match self.format {
-            Format::Json => {
+            LogFormat::Json => {
                 let name = format!("{level:?}").to_lowercase();
                 let time = jiff::Timestamp::now().to_string();
                 let mut line = json!({ "time": time, "level": name, "message": text });
@@ -173,7 +156,7 @@ impl Report {
                 }
                 self.line(&format!("{prefix}{line}"));
             }
-            Format::Text => {
+            LogFormat::Text => {
                 let text = text.replace('\n', " ");
                 match level {
                     Level::Warning => self.line(&format!("{prefix}{} {text}", self.paint("33", "warning:"))),

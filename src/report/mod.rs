@@ -5,5 +5,5 @@ pub(crate) mod progress;
 
 pub use ::error::{Code, Error};
 pub(crate) use ::error::{IfPresent, IoContext, Result, code_of_io};
-pub use log::{Format, Report};
+pub use log::Report;
 pub(crate) use progress::megabytes;

@@ -71,10 +71,7 @@ pub(crate) fn whole_url(context: &Context, spec: &Spec, url: &str) -> Result<Str
 }
 
 fn credentials(context: &Context, spec: &Spec) -> Result<Credentials> {
-    let known = match &context.credentials {
-        Some(given) => given.clone(),
-        None => Credentials::known(&context.layout.versions)?,
-    };
+    let known = context.credentials.clone().map_or_else(|| Credentials::known(&context.layout.versions), Ok)?;
     Ok(known.fitting(spec.urls()))
 }
 

@@ -1,23 +1,20 @@
 //! What is written down about a run: in `updates.yaml`, for the next run and for `status`.
 
 use crate::context::Context;
-use crate::database::SnapshotId;
-use protocol::Digest;
 use protocol::installer::Installer;
+use protocol::{Digest, Revision};
 use std::path::Path;
 
 use jiff::Timestamp;
 
 use crate::config::status::{Attempt, Busy, FailedUpdater, KeptDatabase, LastResult, Left, Outcome, Watch};
 use crate::config::{Spec, Status, Updates};
-use crate::database::{Backup, directory, evidence};
+use crate::database::{Backup, SnapshotId, directory, evidence};
 use crate::execute::journal::{Journal, Record};
 use crate::host::machine;
 use crate::plan::facts::Refusal;
 use crate::plan::{Plan, Step, decide};
 use crate::report::{Code, Error, Result};
-use crate::store::VersionDir;
-use protocol::Revision;
 
 /// Interruptions of one target before it is refused: a version that takes the host down with it must not do so for
 /// ever (SPEC §8, loop guard).
@@ -102,11 +99,7 @@ pub(crate) fn committed(
 /// Follows what failed versions wrote: to where this plan's steps have put it, and out of the list once it is gone.
 fn move_kept_database(status: &mut Status, plan: &Plan, now: Timestamp) {
     // Rows of a failed version whose place its new snapshot has taken are beside it.
-    let snapshots = plan.switch.iter().filter_map(|step| match step {
-        Step::Snapshot { dir, .. } => Some(dir),
-        _ => None,
-    });
-    for dir in snapshots {
+    for (dir, _) in plan.snapshots() {
         let here = |rows: &KeptDatabase| Path::new(&rows.path).parent().is_some_and(|parent| parent.ends_with(dir));
         let Some(rows) = status.kept_databases.iter().find(|rows| here(rows)).cloned() else { continue };
         status.kept_databases.retain(|rows| !here(rows));
@@ -114,19 +107,11 @@ fn move_kept_database(status: &mut Status, plan: &Plan, now: Timestamp) {
             note_kept_database(status, &rows.revision, version_dir, true);
         }
     }
-    let retired: Vec<&VersionDir> = plan
-        .after
-        .iter()
-        .filter_map(|step| match step {
-            Step::Retire { dir } => Some(dir),
-            _ => None,
-        })
-        .collect();
     // What an operator has removed is told no more, nor what goes with its version because it is old.
-    let is_retired = |rows: &KeptDatabase| retired.iter().any(|dir| rows.path.contains(&format!("/{dir}/")));
-    status.kept_databases.retain(|rows| {
-        let place = Path::new(&rows.path);
-        place.try_exists().unwrap_or(true) && (!is_retired(rows) || evidence::is_kept(place, now))
+    status.kept_databases.retain(|KeptDatabase { path, .. }| {
+        let goes = |step: &Step| matches!(step, Step::Retire { dir } if path.contains(&format!("/{dir}/")));
+        let (place, is_retired) = (Path::new(path), plan.after.iter().any(goes));
+        place.try_exists().unwrap_or(true) && (!is_retired || evidence::is_kept(place, now))
     });
 }
 

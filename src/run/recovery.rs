@@ -189,7 +189,7 @@ fn is_finished_by_writer(context: &Context, boot: bool) -> Result<bool> {
         command = command.arg("--boot");
     }
     let limit = if boot { BOOT_LIMIT } else { LIMIT };
-    match command.run_attached(limit, limit, &context.signals) {
+    match command.run_attached(Some((limit, limit)), &context.signals) {
         Ok(Some(status)) if status.success() => return Ok(true),
         Ok(status) => {
             let how = status.map_or("it did not end in time".to_owned(), |status| status.to_string());

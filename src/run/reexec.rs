@@ -2,10 +2,10 @@
 //! deadline. If it breaks, hangs or cannot be started, this one recovers and does the work itself.
 
 use crate::run::environment::GUARD;
-use crate::run::writes;
+use crate::run::{record, recovery, writes};
 use protocol::Digest;
 use protocol::handover::{FAILED, PROTOCOL};
-use std::os::unix::fs::MetadataExt;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,11 +14,10 @@ use crate::config::Updates;
 use crate::context::Context;
 use crate::execute::digest_of;
 use crate::host::command::{Command as Program, Output};
+use crate::host::process::FileId;
 use crate::host::trust;
 use crate::inspect;
 use crate::report::Result;
-use crate::run::record;
-use crate::run::recovery;
 use crate::store::VersionDir;
 use crate::store::manifest::Manifest;
 
@@ -48,7 +47,7 @@ pub(crate) fn to_active(cli: &Cli, context: &mut Context) -> Result<Option<u8>> 
     };
     let program = Program::new(&updater).args(context.host.args.iter().skip(1)).env(GUARD, "1");
     let limit = limit(&cli.command);
-    let ran = program.run_attached(limit, STOP, &context.signals);
+    let ran = program.run_attached(Some((limit, STOP)), &context.signals);
     let is_stopped = context.signals.cancelled();
     let broke = match &ran {
         Err(error) => format!("could not be started ({error})"),
@@ -135,7 +134,8 @@ fn active_updater(cli: &Cli, context: &Context) -> Option<PathBuf> {
     let path = dir.join(updater.path);
     // What others may have put there is not for us to run, nor what they may exchange when we have looked.
     let is_safe = trust::check_way(&context.layout, &context.layout.path_inside(&path)).is_ok();
-    if !is_safe || is_same_file(&path, &context.host.exe) || !path.exists() {
+    let file = FileId::of(&path);
+    if !is_safe || file.is_none() || file == FileId::of(&context.host.exe) {
         return None;
     }
     let (is_about_tuf, is_about_installers) = match &cli.command {
@@ -165,11 +165,4 @@ fn active_updater(cli: &Cli, context: &Context) -> Option<PathBuf> {
         return None;
     }
     Some(path)
-}
-
-fn is_same_file(a: &Path, b: &Path) -> bool {
-    match (std::fs::metadata(a), std::fs::metadata(b)) {
-        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
-        _ => false,
-    }
 }

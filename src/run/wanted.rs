@@ -49,19 +49,24 @@ pub(crate) struct Asking<'a> {
     pub deadline: Option<Duration>,
 }
 
+impl<'a> Asking<'a> {
+    /// By a program, with the settings as they are and the client's own limits.
+    pub(crate) fn new(
+        updates: &'a Updates,
+        active: Option<&'a Revision>,
+        client: &'a Client,
+        purpose: Purpose,
+    ) -> Self {
+        Self { spec: updates.spec(), updates, active, client, purpose, force: false, deadline: None }
+    }
+}
+
 /// What a source answered.
 pub(crate) struct Answer {
     /// The version, and whether it may be installed now; `None`: no update.
     pub directive: Option<Directive>,
     /// On which terms. Of a source that is no cluster `reason` is there.
     pub terms: Terms,
-}
-
-impl Answer {
-    /// Why there is no update, or why the version may be installed now or not; empty where a cluster decides.
-    pub(crate) fn reason(&self) -> &str {
-        self.terms.reason.as_deref().unwrap_or_default()
-    }
 }
 
 /// What the source wants now.
@@ -88,9 +93,7 @@ impl Wanted {
         force: bool,
     ) -> Result<Result<Self, String>> {
         let active = active(context, updates)?;
-        let asking =
-            Asking { spec: updates.spec(), updates, active: active.as_ref(), client, purpose, force, deadline: None };
-        let answer = ask(context, &asking)?;
+        let answer = ask(context, &Asking { force, ..Asking::new(updates, active.as_ref(), client, purpose) })?;
         let Some(directive) = answer.directive else { return Ok(Err(answer.terms.reason.unwrap_or_default())) };
         let revision = revision(&directive, active.as_ref(), None)?;
         let Directive { in_window, jitter_seconds, .. } = directive;

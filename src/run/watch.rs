@@ -3,7 +3,7 @@
 //! It belongs to one commit, which the record in `updates.yaml` names. Everything that it does is done under the lock and only
 //! if that record still stands: what another run did since is not its to judge.
 
-use crate::run::record;
+use crate::run::{record, recovery, way_back};
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,11 +19,8 @@ use crate::inspect::{self, FactsFor};
 use crate::plan::retention;
 use crate::report::{Code, Error, Result};
 use crate::run::change::{self, RunRequest};
-use crate::run::recovery;
-use crate::run::way_back;
-use crate::service::Verdict;
-use crate::service::health;
 use crate::service::sampler::Probe;
+use crate::service::{Verdict, health};
 use crate::store::contents::AGENT_FILE;
 use crate::store::publish;
 use protocol::Revision;
@@ -167,11 +164,9 @@ fn back(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {
     if overtaken.get() {
         return Ok(0);
     }
-    Err(Error::new(
-        Code::Unhealthy,
-        format!("{} failed while it was being watched ({reason}); rolled back to {previous}", watch.revision),
-    )
-    .advise("see `journalctl -u teleport`"))
+    let fell = &watch.revision;
+    let what = format!("{fell} failed while it was being watched ({reason}); rolled back to {previous}");
+    Err(Error::new(Code::Unhealthy, what).advise("see `journalctl -u teleport`"))
 }
 
 /// Writes the fall down, so that a run back that fails is tried again. `None`: the watch is over by another run.

@@ -10,9 +10,7 @@ use crate::host::durable;
 use crate::inspect::{self, FactsFor};
 use crate::plan::{self, Node, Plan, Step};
 use crate::report::{Code, Error, Result};
-use crate::run::record;
-use crate::run::recovery;
-use crate::run::scope;
+use crate::run::{record, recovery, scope};
 
 /// Goes back from the version that `watch` is over. Always an error, but where another run has taken over.
 pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u8> {

@@ -38,7 +38,7 @@ impl Commands {
             enabled: main_pid.is_some() || left_behind,
             failed: left_behind,
             stopped: main_pid.is_none() && !left_behind,
-            known: true,
+
             unmanaged: Vec::new(),
         })
     }
@@ -66,12 +66,11 @@ impl Commands {
             (Some(command), Some(_)) => shell(command).is_ok(),
             (None, Some(agent)) => signal(&agent, Signal::HUP).is_ok(),
         };
-        if done { Ok(Reloaded::Reloaded) } else { self.restart().map(|()| Reloaded::Restarted) }
-    }
-
-    pub(super) fn restart(&self) -> Result<()> {
+        if done {
+            return Ok(Reloaded::Reloaded);
+        }
         self.stop()?;
-        self.start()
+        self.start().map(|()| Reloaded::Restarted)
     }
 
     fn agent(&self) -> Result<Option<Process>> {

@@ -53,8 +53,7 @@ pub struct AgentState {
     pub failed: bool,
     /// Somebody has stopped it.
     pub stopped: bool,
-    /// The service manager knows the service.
-    pub known: bool,
+
     /// Agents of this installation that run outside the service.
     pub unmanaged: Vec<u32>,
 }
@@ -114,10 +113,7 @@ impl Service {
     ///
     /// Errors: as [`Service::main_pid`].
     pub fn reaper(&self) -> Result<Option<Reaper>> {
-        match self.main_pid()? {
-            Some(main) => Reaper::by_pid(main),
-            None => Ok(None),
-        }
+        self.main_pid()?.map_or(Ok(None), Reaper::by_pid)
     }
 
     /// Waits until nobody but the agent has the database open, at most `timeout`: whoever has it open when it is replaced goes on
@@ -267,15 +263,6 @@ impl Service {
         }
     }
 
-    /// Stops and starts the agent, without proof in between.
-    pub fn restart(&self) -> Result<()> {
-        match self {
-            Self::Systemd(systemd) => systemd.restart(),
-            Self::Commands(commands) => commands.restart(),
-            Self::None => Err(no_service("restart")),
-        }
-    }
-
     /// Has the service manager read the unit again, where there is one.
     pub fn daemon_reload(&self) -> Result<()> {
         match self {
@@ -326,11 +313,7 @@ fn pid_file_process(path: &std::path::Path) -> Result<Option<Process>> {
         Err(error) if error.code == Code::Permission && !machine::is_root() => None,
         pid => pid?,
     };
-    let process = match pid {
-        Some(pid) => Process::by_pid(pid)?,
-        None => None,
-    };
-    let process = match process {
+    let process = match pid.map_or(Ok(None), Process::by_pid)? {
         // The number can have become another user's, and he can call his program as he likes.
         Some(process) if process.is_of(&process::owners(path)?) => process.behind_emulator()?,
         _ => return Ok(None),
@@ -354,11 +337,11 @@ struct MainHint {
 impl MainHint {
     /// The pid file's process first: systemd learns of a successor only when the old main process ends.
     fn pid(&self) -> Result<Option<u32>> {
-        let by_file = match &self.pid_file {
-            Some(path) => pid_file_process(path)?,
-            None => None,
-        };
-        Ok(by_file.map(|process| process.pid).or(self.main_pid))
+        Ok(self.by_file()?.map(|process| process.pid).or(self.main_pid))
+    }
+
+    fn by_file(&self) -> Result<Option<Process>> {
+        self.pid_file.as_deref().map_or(Ok(None), pid_file_process)
     }
 }
 

@@ -55,10 +55,7 @@ pub(crate) fn probe(data_dir: &Path) -> Readiness {
         Err(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTDIR) => return Readiness::NoSocket,
         Err(_) => return Readiness::Broken,
     };
-    match exchange(&mut stream, deadline) {
-        Some(answer) => parse(&answer),
-        None => Readiness::Broken,
-    }
+    exchange(&mut stream, deadline).map_or(Readiness::Broken, |answer| parse(&answer))
 }
 
 fn open(data_dir: &Path) -> Result<UnixStream, Errno> {

@@ -18,8 +18,7 @@ pub(crate) struct Probe<'a> {
 }
 
 use super::judge::{Main, Sample, UnitSample};
-use super::readiness;
-use super::{MainHint, Service, pid_file_process, stopped, systemd};
+use super::{MainHint, Service, readiness, stopped, systemd};
 use crate::host::durable;
 use crate::host::layout::DATABASE;
 use crate::host::process::{self, FileId, Process, ProcessId, Reaper};
@@ -52,17 +51,9 @@ impl<'a> Sampler<'a> {
     pub(super) fn new(probe: &'a Probe<'a>, longest: Duration) -> Result<Self> {
         let new_file = FileId::find(&probe.new_binary)?
             .ok_or_else(|| Error::new(Code::Damaged, format!("{} does not exist", probe.new_binary.display())))?;
-        let clock = (Instant::now(), Duration::ZERO);
-        Ok(Self {
-            probe,
-            new_file,
-            clock,
-            longest,
-            unit: None,
-            unit_asked: None,
-            unit_answered: Duration::ZERO,
-            known: BTreeSet::new(),
-        })
+        let (clock, unit_answered) = ((Instant::now(), Duration::ZERO), Duration::ZERO);
+        let known = BTreeSet::new();
+        Ok(Self { probe, new_file, clock, longest, unit: None, unit_asked: None, unit_answered, known })
     }
 
     /// Time since the service action, which is just over when this is made. Time in which nobody looked, because this process
@@ -94,10 +85,7 @@ impl<'a> Sampler<'a> {
             }
         }
         let readiness = main.is_some_and(|main| main.is_new).then(|| readiness::probe(&self.probe.data_dir));
-        let reaped = match &self.probe.before_reload {
-            Some(old) => old.has_reaped()?,
-            None => false,
-        };
+        let reaped = self.probe.before_reload.as_ref().map_or(Ok(false), Reaper::has_reaped)?;
         Ok(Sample { at, main, new_alive: self.known.clone(), reaped, unit, readiness })
     }
 
@@ -132,11 +120,7 @@ impl<'a> Sampler<'a> {
 
     /// The pid file's process if it is the new one: systemd learns of a successor only when the old main process ends.
     fn main(&self, hint: &MainHint) -> Result<Option<Process>> {
-        let by_file = match &hint.pid_file {
-            Some(path) => pid_file_process(path)?,
-            None => None,
-        };
-        match (by_file, hint.main_pid) {
+        match (hint.by_file()?, hint.main_pid) {
             (Some(process), None) => Ok(Some(process)),
             (Some(process), Some(_)) if self.is_new(&process)? => Ok(Some(process)),
             (_, Some(main)) => Process::by_pid(main)?.map(Process::behind_emulator).transpose(),

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use super::judge::UnitSample;
 use super::{AgentState, MainHint, Reloaded};
-use crate::host::process;
-use crate::host::session;
 use crate::host::systemctl::{StartLine, Systemctl, UnitState, longest_stop};
+use crate::host::{process, session};
 use crate::report::{Code, Error, Result};
 
 /// This many automatic restarts make a loop: one or two are bad luck.
@@ -40,7 +39,7 @@ pub struct Systemd {
 impl Systemd {
     /// `unit` with `.service`.
     pub fn new(unit: &str) -> Self {
-        Self { unit: unit.to_owned(), id: OnceCell::new(), ctl: Systemctl::host() }
+        Self { unit: unit.to_owned(), id: OnceCell::new(), ctl: Systemctl::default() }
     }
 
     /// What systemd says of the unit.
@@ -71,7 +70,7 @@ impl Systemd {
             enabled: unit.is_enabled(),
             failed: is_failing(&unit)?,
             stopped: unit.is_inactive() && unit.was_stopped() == Some(true),
-            known: unit.is_loaded(),
+
             unmanaged: Vec::new(),
         })
     }
@@ -102,7 +101,7 @@ impl Systemd {
 
     pub(super) fn start(&self) -> Result<()> {
         // Forgets the start limit; the unit may not have failed at all, which old versions report as an error.
-        let _ = self.ctl.reset_failed(&self.unit);
+        let _ = self.ctl.tell("reset-failed", &self.unit);
         self.ctl.start(&self.unit).or_else(|error| match self.show() {
             // A unit that was masked while it runs is not started, and runs on.
             Ok(unit) if matches!(unit.active_state.as_str(), "active" | "reloading") && !unit.has_job => Ok(()),
@@ -130,14 +129,14 @@ impl Systemd {
 
     pub(super) fn reload(&self) -> Result<Reloaded> {
         let unit = self.show()?;
-        if unit.can_reload && unit.active_state == "active" && self.ctl.reload(&self.unit).is_ok() {
+        if unit.can_reload && unit.active_state == "active" && self.ctl.tell("reload", &self.unit).is_ok() {
             return Ok(Reloaded::Reloaded);
         }
         self.restart().map(|()| Reloaded::Restarted)
     }
 
     pub(super) fn restart(&self) -> Result<()> {
-        let _ = self.ctl.reset_failed(&self.unit);
+        let _ = self.ctl.tell("reset-failed", &self.unit);
         let before = self.show()?;
         self.ctl.restart(&self.unit)?;
         // The stop has as long as the unit gives it: nothing of the new version has begun, and no deadline of its own.

@@ -66,11 +66,8 @@ impl Watcher {
         let asked = sample.readiness.is_some();
         self.not_ready_since = since(self.was_ready && asked && !is_ready, self.not_ready_since);
         let restarts = sample.unit.as_ref().and_then(|unit| unit.restarts);
-        self.first_restarts = match (self.first_restarts, restarts) {
-            // A restart by hand sets the counter back.
-            (Some(first), Some(now)) => Some(first.min(now)),
-            (first, now) => first.or(now),
-        };
+        // A restart by hand sets the counter back.
+        self.first_restarts = self.first_restarts.into_iter().chain(restarts).min();
     }
 
     fn failure(&self, sample: &Sample) -> Option<String> {

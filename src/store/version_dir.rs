@@ -61,10 +61,7 @@ impl VersionDir {
 
     /// The part that is a version, if it is a version's, and the edition.
     pub(crate) fn parts(&self) -> (&str, Option<&str>) {
-        match self.0.split_once('_') {
-            Some((version, edition)) => (version, Some(edition)),
-            None => (&self.0, None),
-        }
+        self.0.split_once('_').map_or((self.as_str(), None), |(version, edition)| (version, Some(edition)))
     }
 
     /// The version, and the edition where the name has one; anything else is not ours to touch.

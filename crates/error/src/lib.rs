@@ -80,10 +80,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
-        match &self.advice {
-            Some(advice) => write!(f, "; {advice}"),
-            None => Ok(()),
-        }
+        self.advice.as_ref().map_or(Ok(()), |advice| write!(f, "; {advice}"))
     }
 }
 

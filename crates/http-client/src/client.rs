@@ -57,10 +57,8 @@ impl Client {
         let ask = ask.clone().within(ask.deadline.or(Some(self.agents.settings.timeouts.question)));
         self.with_retries(&ask, cancelled, |stream, ask| {
             let (status, has_end) = (stream.status, stream.length().is_some() || stream.is_chunked());
-            let body = match ask.cut {
-                Some(most) => whole(stream.body.take(most), most, &ask.url)?,
-                None => whole(stream.body, SMALL_BODY, &ask.url)?,
-            };
+            let body = stream.body.take(ask.cut.unwrap_or(u64::MAX));
+            let body = whole(body, ask.cut.unwrap_or(SMALL_BODY), &ask.url)?;
             if status == 200 && !has_end && !is_closed(&body) {
                 let what = format!(
                     "the answer of {} may be cut: it has no Content-Length, and its last line no end",
@@ -134,10 +132,9 @@ impl Client {
             match receiver.recv_timeout(SLICE.min(left)) {
                 Ok(result) => return result,
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    return Err(Failure::lasting(Error::new(
-                        Code::Io,
-                        format!("internal error: the thread for the request to {} ended unexpectedly", shown(&ask.url)),
-                    )));
+                    let url = shown(&ask.url);
+                    let what = format!("internal error: the thread for the request to {url} ended unexpectedly");
+                    return Err(Failure::lasting(Error::new(Code::Io, what)));
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) if cancelled() => return Err(Failure::lasting(interrupted())),
                 Err(mpsc::RecvTimeoutError::Timeout) if end.is_some_and(|end| Instant::now() >= end) => {
@@ -162,11 +159,8 @@ impl Client {
         for _ in 0..=MAX_REDIRECTS {
             let (response, uri) = self.call(ask, &url, is_at_home, end)?;
             let status = response.status().as_u16();
-            if ask.is_alone || ask.json.is_some() {
-                let (parts, body) = response.into_parts();
-                return Ok(Stream { status, headers: parts.headers, body: Box::new(body.into_reader()) });
-            }
-            if status == 429 || status >= 500 {
+            let is_any_answer_one = ask.is_alone || ask.json.is_some();
+            if !is_any_answer_one && (status == 429 || status >= 500) {
                 let retry_after = retry_after(response.headers());
                 let why =
                     said_by(response.into_body().into_reader()).map_or_else(String::new, |why| format!(": {why}"));
@@ -174,7 +168,8 @@ impl Client {
                 return Err(Failure { error: error.advise("try again later"), may_pass: true, retry_after });
             }
             let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
-            let Some(location) = location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)) else {
+            let leads_on = !is_any_answer_one && matches!(status, 301 | 302 | 303 | 307 | 308);
+            let Some(location) = location.filter(|_| leads_on) else {
                 let (parts, body) = response.into_parts();
                 return Ok(Stream { status, headers: parts.headers, body: Box::new(body.into_reader()) });
             };

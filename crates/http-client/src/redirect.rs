@@ -20,10 +20,8 @@ pub(super) fn target(from: &Uri, location: &str, url: &str) -> Result<Uri> {
             Error::new(Code::Network, what)
         })?;
     if from.scheme_str() == Some("https") && next.scheme_str() != Some("https") {
-        return Err(Error::new(
-            Code::Network,
-            format!("{} redirects away from https, to {}", shown(url), shown(&next.to_string())),
-        ));
+        let (url, next) = (shown(url), shown(&next.to_string()));
+        return Err(Error::new(Code::Network, format!("{url} redirects away from https, to {next}")));
     }
     Ok(next)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Kind, ParseError};
-use crate::text::serde_as_text;
+use crate::serde_as_text;
 
 /// A machine's name in archive names (Go's GOARCH).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

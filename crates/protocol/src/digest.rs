@@ -7,7 +7,7 @@ use std::str::FromStr;
 use sha2::Digest as _;
 
 use crate::error::{Kind, ParseError};
-use crate::text::serde_as_text;
+use crate::serde_as_text;
 
 /// Read at a time, bytes: fits a second-level cache.
 const BUFFER: usize = 256 << 10;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::Version;
+use crate::find::fleet;
 use crate::installer::{InstallerOrder, attributes};
 
 /// What a host reports whose dry run found nothing wrong, in place of the code of an error.
@@ -33,8 +33,7 @@ impl DryRunOrder {
     /// Reads `fleet.dry_run` of a find answer; `None`: there is none, or it is not understood.
     pub fn parse(body: &[u8]) -> Option<Self> {
         // Not by serde's code for this type, which is larger in the updater than all else of dry runs.
-        let answer: Value = serde_json::from_slice(body).ok()?;
-        let order = &answer["fleet"]["dry_run"];
+        let order = &fleet(body)?["dry_run"];
         Some(Self {
             plan: order["plan"].as_str()?.to_owned(),
             version: order["version"].as_str()?.parse().ok()?,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Kind, ParseError};
-use crate::text::serde_as_text;
+use crate::serde_as_text;
 
 /// What was built: the open-source, enterprise or FIPS edition (RFD 0169 `server_edition`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

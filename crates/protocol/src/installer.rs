@@ -7,7 +7,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Kind, ParseError};
+use crate::find::fleet;
+use crate::{Digest, Kind, ParseError, serde_as_text};
 
 /// Most installers that a host reports, and most services.
 pub const MAX_NAMED: usize = 16;
@@ -25,8 +26,7 @@ const RESERVED: [&str; 6] = ["PATH", "HOME", "SHELL", "IFS", "ENV", "PS4"];
 const RESERVED_PREFIXES: [&str; 2] = ["LD_", "BASH_"];
 
 /// What installs a version on a host, as settings, directives and reports name it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub enum Installer {
     /// `update`: the updater, as its settings say.
@@ -62,10 +62,7 @@ impl Installer {
 
 impl fmt::Display for Installer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LocalScript(name) => write!(f, "local-script/{name}"),
-            _ => f.write_str(self.kind()),
-        }
+        if let Self::LocalScript(name) = self { write!(f, "local-script/{name}") } else { f.write_str(self.kind()) }
     }
 }
 
@@ -85,19 +82,7 @@ impl FromStr for Installer {
     }
 }
 
-impl TryFrom<String> for Installer {
-    type Error = ParseError;
-
-    fn try_from(text: String) -> Result<Self, ParseError> {
-        text.parse()
-    }
-}
-
-impl From<Installer> for String {
-    fn from(installer: Installer) -> Self {
-        installer.to_string()
-    }
-}
+serde_as_text!(Installer);
 
 /// `fleet.installer`: how this host is to install what the answer names. Absent: as its updater does.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -134,15 +119,7 @@ impl InstallerOrder {
     /// # Errors
     /// It is there and cannot be understood: nobody guesses how to install.
     pub fn parse(body: &[u8]) -> Result<Option<Self>, ParseError> {
-        #[derive(Deserialize)]
-        struct Fleet {
-            installer: Option<serde_json::Value>,
-        }
-        #[derive(Deserialize)]
-        struct Answer {
-            fleet: Fleet,
-        }
-        Self::read(serde_json::from_slice::<Answer>(body).ok().and_then(|answer| answer.fleet.installer))
+        Self::read(fleet(body).and_then(|fleet| fleet.get("installer").cloned()))
     }
 
     /// The same of the value itself.

@@ -1,10 +1,10 @@
 //! Why a host waits for its rollout server: the words of each reason's code. Both programs say these (FLEET §6): a host knows the code
 //! alone, the server fills in names and numbers.
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::Version;
+use crate::find::fleet;
 
 /// Longest code that is read, bytes.
 const MAX_CODE: usize = 40;
@@ -76,11 +76,7 @@ pub struct Told {
 impl Told {
     /// Reads a find answer; `None`: it has no reason. What is not understood of it is not there.
     pub fn parse(body: &[u8]) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Answer {
-            fleet: Value,
-        }
-        let Answer { fleet } = serde_json::from_slice(body).ok()?;
+        let fleet = fleet(body)?;
         let text = |place: &str| fleet.pointer(place).and_then(Value::as_str);
         let is_plain = |char: &char| char.is_ascii_alphanumeric() || *char == '_';
         let code: String = text("/why/code")?.chars().filter(is_plain).take(MAX_CODE).collect();

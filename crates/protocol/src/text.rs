@@ -1,5 +1,7 @@
 //! Types that are one string in JSON and YAML: as [`std::fmt::Display`] writes it and [`std::str::FromStr`] reads it.
 
+/// Writes a type in JSON and YAML as [`std::fmt::Display`] does, and reads it as [`std::str::FromStr`] does.
+#[macro_export]
 macro_rules! serde_as_text {
     ($name:ty) => {
         impl serde::Serialize for $name {
@@ -15,4 +17,3 @@ macro_rules! serde_as_text {
         }
     };
 }
-pub(crate) use serde_as_text;

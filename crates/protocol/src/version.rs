@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Kind, ParseError};
-use crate::text::serde_as_text;
+use crate::serde_as_text;
 
 /// A strict semantic version; a leading `v` is accepted on input and never stored (SPEC §1).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,6 @@
 //! The beginnings of maintenance windows, as systemd's timers write them: `Tue,Wed *-*-* 00:00:00 UTC` (systemd.time(7), RFD 0109).
 
-use jiff::civil::{Date, DateTime, Weekday};
+use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
@@ -53,13 +53,9 @@ impl Calendar {
             Some(word) => parts(word, '-', [(1970, 9999), (1, 12), (1, 31)])?,
             None => [any(), any(), any()],
         };
-        let time = match words.next_if(|word| word.contains(':')) {
-            Some(word) if word.matches(':').count() == 1 => {
-                parts(&format!("{word}:00"), ':', [(0, 23), (0, 59), (0, 59)])?
-            }
-            Some(word) => parts(word, ':', [(0, 23), (0, 59), (0, 59)])?,
-            None => parts("00:00:00", ':', [(0, 23), (0, 59), (0, 59)])?,
-        };
+        let time = words.next_if(|word| word.contains(':')).unwrap_or("00:00:00");
+        let seconds = if time.matches(':').count() == 1 { ":00" } else { "" };
+        let time = parts(&format!("{time}{seconds}"), ':', [(0, 23), (0, 59), (0, 59)])?;
         let name = words.next().unwrap_or_default();
         if let Some(word) = words.next() {
             return Err(format!("{:?} is one word too many", excerpt(word.as_bytes())));
@@ -133,11 +129,7 @@ impl Calendar {
     }
 
     fn has_day(&self, day: Date) -> bool {
-        let weekday = match day.weekday() {
-            Weekday::Monday => 0,
-            other => usize::try_from(other.to_monday_zero_offset()).unwrap_or(0),
-        };
-        self.weekdays[weekday]
+        self.weekdays[usize::try_from(day.weekday().to_monday_zero_offset()).unwrap_or(0)]
             && has(&self.date[2], day.day().into())
             && has(&self.date[1], day.month().into())
             && has(&self.date[0], day.year())
@@ -178,10 +170,7 @@ fn parts(word: &str, mark: char, bounds: [(i16, i16); 3]) -> Result<[Part; 3], S
     let mut texts = word.split(mark);
     let mut next = |bounds: (i16, i16)| texts.next().and_then(|text| part(text, bounds)).ok_or_else(wrong);
     let found = [next(bounds[0])?, next(bounds[1])?, next(bounds[2])?];
-    match texts.next() {
-        None => Ok(found),
-        Some(_) => Err(wrong()),
-    }
+    if texts.next().is_none() { Ok(found) } else { Err(wrong()) }
 }
 
 /// A list of `*`, `N`, `N..M`, each perhaps with `/STEP` behind it.

@@ -7,7 +7,7 @@ use error::{Code, Error, Result};
 use http_client::{Cancelled, Client, Request, said};
 use protocol::ParseError;
 use protocol::dry_run::DryRunOrder;
-use protocol::find::{Digests, Directive, PATHS, Question};
+use protocol::find::{Digests, Directive, PATHS, Question, fleet};
 use protocol::installer::{self, InstallerOrder};
 use protocol::reason::Told;
 use protocol::report::{QUESTION_HEADER, Rollout};
@@ -38,7 +38,7 @@ pub struct Found {
 
 /// Where `proxy` is asked: `https://HOST:PORT`.
 pub fn origin(proxy: &ProxyAddr) -> String {
-    format!("https://{}:{}", bracketed(proxy), proxy.port())
+    format!("https://{}:{}", proxy.bracketed(), proxy.port())
 }
 
 /// Asks the cluster at `origin` which version its agents should run.
@@ -74,11 +74,11 @@ pub fn find(
                 Ok(read) => {
                     let place = |error: ParseError| Error::from(error).during(format!("{url} (200)"));
                     let (directive, digests) = (read.map_err(place)?, Digests::parse(&answer.body).map_err(place)?);
-                    let (fleet, told) = (Rollout::parse(&answer.body), Told::parse(&answer.body));
+                    let (rollout, told) = (Rollout::parse(&answer.body), Told::parse(&answer.body));
                     let installer = InstallerOrder::parse(&answer.body).map_err(unclear).transpose();
-                    let attributes = attributes(&answer.body);
+                    let attributes = installer::attributes(&fleet(&answer.body).unwrap_or_default()["attributes"]);
                     let dry_run = DryRunOrder::parse(&answer.body);
-                    return Ok(Found { directive, fleet, told, digests, installer, attributes, dry_run });
+                    return Ok(Found { directive, fleet: rollout, told, digests, installer, attributes, dry_run });
                 }
                 Err(_) => refused.push(told(&format!(", but the body is not JSON: {:?}", excerpt(&answer.body)))),
             },
@@ -94,20 +94,10 @@ fn unclear(error: ParseError) -> Error {
     Error { code: Code::InstallerRefused, ..Error::from(error).during("the order how to install cannot be understood") }
 }
 
-/// `fleet.attributes`.
-fn attributes(body: &[u8]) -> BTreeMap<String, String> {
-    let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    installer::attributes(&answer["fleet"]["attributes"])
-}
-
 /// What says why it refuses is a server of ours.
 fn no_answer(what: &str, has_said: bool) -> Error {
     let error = Error::new(Code::ClusterAnswer, what);
     if has_said { error } else { error.advise("check that this is the address of a Teleport proxy") }
-}
-
-fn bracketed(proxy: &ProxyAddr) -> String {
-    if proxy.host().contains(':') { format!("[{}]", proxy.host()) } else { proxy.host().to_owned() }
 }
 
 /// The beginning of what somebody else wrote, for an error.

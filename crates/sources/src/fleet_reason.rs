@@ -38,9 +38,6 @@ impl FleetReason {
 impl fmt::Display for FleetReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.words)?;
-        match self.until {
-            Some(until) => write!(f, "; until {until} at the earliest"),
-            None => Ok(()),
-        }
+        self.until.map_or(Ok(()), |until| write!(f, "; until {until} at the earliest"))
     }
 }

@@ -28,6 +28,11 @@ impl ProxyAddr {
     pub fn port(&self) -> u16 {
         self.port
     }
+
+    /// The host as it stands before a port.
+    pub(super) fn bracketed(&self) -> String {
+        if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
+    }
 }
 
 impl FromStr for ProxyAddr {
@@ -74,11 +79,7 @@ impl FromStr for ProxyAddr {
 
 impl fmt::Display for ProxyAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]", self.host)?;
-        } else {
-            f.write_str(&self.host)?;
-        }
+        f.write_str(&self.bracketed())?;
         if self.port == DEFAULT_PORT { Ok(()) } else { write!(f, ":{}", self.port) }
     }
 }

@@ -51,12 +51,9 @@ fn read(file: &Path, text: &[u8]) -> Result<Node> {
     if let Some((key, _)) =
         root.pairs().into_iter().flatten().find(|(key, _)| !key.as_str().is_some_and(|key| KEYS.contains(&key)))
     {
-        let name = key.as_str().unwrap_or_default();
-        return Err(Error::new(
-            Code::ConfigInvalid,
-            format!("{} line {}: unknown key {name:?}", file.display(), key.line),
-        )
-        .advise(format!("the keys are {}", KEYS.join(", "))));
+        let (name, line) = (key.as_str().unwrap_or_default(), key.line);
+        let what = format!("{} line {line}: unknown key {name:?}", file.display());
+        return Err(Error::new(Code::ConfigInvalid, what).advise(format!("the keys are {}", KEYS.join(", "))));
     }
     Ok(root)
 }
@@ -69,13 +66,9 @@ fn said(view: &View<'_>, zone_of: Zones<'_>) -> Result<Word> {
     let version: Version = version.needed("a version", version.parsed("a version")?)?;
     let length = view.at("window_length")?.window_length()?.unwrap_or(HOUR);
     let window = view.at("window")?;
-    let window = match window.text()? {
-        Some(text) => Some(
-            Window::parse(&text, length, zone_of)
-                .map_err(|why| window.wrong(&format!("a calendar expression such as Tue 03:00 UTC ({why})")))?,
-        ),
-        None => None,
-    };
+    let wrong = |why| window.wrong(&format!("a calendar expression such as Tue 03:00 UTC ({why})"));
+    let read = |text: String| Window::parse(&text, length, zone_of).map_err(wrong);
+    let window = window.text()?.map(read).transpose()?;
     Ok(Word::Version(Box::new(Said {
         edition: view.at("edition")?.parsed("an edition")?,
         critical: view.at("critical")?.boolean()?.unwrap_or_default(),

@@ -78,10 +78,7 @@ fn judge(receipt: &Receipt) -> ReportVerdict {
     let go_on = body.and_then(|body| Some(GoOn { epoch: body.epoch?, sequence: body.sequence? }));
     let go_on = go_on.filter(|go_on| go_on.epoch <= MAX_NUMBER && go_on.sequence < MAX_NUMBER);
     let what = if code.is_empty() { format!("status {}", receipt.status) } else { code };
-    let told = match said(&receipt.body) {
-        Some(message) => format!("{what}: {message}"),
-        None => what.clone(),
-    };
+    let told = said(&receipt.body).map_or_else(|| what.clone(), |message| format!("{what}: {message}"));
     match (receipt.status, go_on) {
         (200, _) => ReportVerdict::Taken,
         (202, _) => ReportVerdict::Waits,

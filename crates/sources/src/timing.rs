@@ -48,9 +48,9 @@ pub fn timing<S: Display>(
         Some(window) => Some(window.clone()),
         None => window()?,
     };
-    let (is_open, reason, stale) = match window {
-        Some(window) => (window.is_open(now), window.told(now), window.stale(now)),
-        None => (true, "there is no maintenance window".to_owned(), None),
-    };
+    let (is_open, reason, stale) = window.map_or_else(
+        || (true, "there is no maintenance window".to_owned(), None),
+        |window| (window.is_open(now), window.told(now), window.stale(now)),
+    );
     Ok(Timing { is_open, urgent: false, reason, stale })
 }

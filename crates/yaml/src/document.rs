@@ -99,10 +99,7 @@ impl Node {
 
     /// The text of a scalar.
     pub fn as_str(&self) -> Option<&str> {
-        match &self.value {
-            Value::Scalar { text, .. } => Some(text),
-            _ => None,
-        }
+        if let Value::Scalar { text, .. } = &self.value { Some(text) } else { None }
     }
 
     /// True for what YAML calls null: nothing, `~` or `null` without quotes.
@@ -118,18 +115,12 @@ impl Node {
 
     /// The items of a sequence.
     pub fn items(&self) -> Option<&[Node]> {
-        match &self.value {
-            Value::Sequence(items) => Some(items),
-            _ => None,
-        }
+        if let Value::Sequence(items) = &self.value { Some(items) } else { None }
     }
 
     /// The pairs of a mapping.
     pub fn pairs(&self) -> Option<&[(Node, Node)]> {
-        match &self.value {
-            Value::Mapping(pairs) => Some(pairs),
-            _ => None,
-        }
+        if let Value::Mapping(pairs) = &self.value { Some(pairs) } else { None }
     }
 
     /// The first key of a mapping or item of a sequence.

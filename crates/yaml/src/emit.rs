@@ -10,24 +10,16 @@ const LONG_KEY: usize = 120;
 impl Node {
     /// The document as text, ending in a newline; [`Node::parse`] reads an equal tree from it.
     pub fn emit(&self) -> String {
-        document(self)
-    }
-}
-
-/// The whole document, ending in a newline.
-fn document(root: &Node) -> String {
-    let mut out = String::new();
-    if let Some(tag) = &root.tag {
-        out = format!("--- {tag}\n");
-    }
-    match root.pairs() {
-        Some(pairs) if !pairs.is_empty() => block(&mut out, root, 0),
-        _ => {
-            comments(&mut out, &root.foot, 0);
-            out.push_str("{}\n");
+        let mut out = self.tag.as_ref().map_or_else(String::new, |tag| format!("--- {tag}\n"));
+        match self.pairs() {
+            Some(pairs) if !pairs.is_empty() => block(&mut out, self, 0),
+            _ => {
+                comments(&mut out, &self.foot, 0);
+                out.push_str("{}\n");
+            }
         }
+        out
     }
-    out
 }
 
 fn mapping(out: &mut String, pairs: &[(Node, Node)], indent: usize) {
@@ -44,9 +36,10 @@ fn mapping(out: &mut String, pairs: &[(Node, Node)], indent: usize) {
             out.push_str(tag);
             out.push(' ');
         }
-        match &key.value {
-            Value::Scalar { plain: true, .. } => out.push_str(text),
-            _ => quoted(out, text),
+        if let Value::Scalar { plain: true, .. } = &key.value {
+            out.push_str(text)
+        } else {
+            quoted(out, text)
         }
         if explicit {
             // Behind what is not written a comment would have no key to belong to.

@@ -13,16 +13,14 @@ use crate::cli::{OutputFormat, Status as Args};
 use crate::command::version;
 use crate::config::Updates;
 use crate::config::status::Status;
-use crate::context::Context;
-use crate::context::awaited;
+use crate::context::{Context, awaited};
 use crate::host::lock;
 use crate::inspect;
 use crate::plan::decide::{self, Decision, Request, Terms};
 use crate::release::tuf;
 use crate::report::{Code, Result};
-use crate::run::fleet;
-use crate::run::network;
 use crate::run::wanted::{self, Answer, Asking, Purpose};
+use crate::run::{fleet, network};
 use crate::store::publish;
 use protocol::Revision;
 use protocol::find::Directive;
@@ -48,30 +46,12 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     let directive = answer.as_ref().and_then(|answer| answer.directive.clone());
     let terms = answer.map(|answer| answer.terms).unwrap_or_default();
     let due = directive.as_ref().is_some_and(|directive| is_due(context, &updates, directive, &terms));
-    let mut status = gather(context, &updates, directive.as_ref());
+    let mut status = gather(context, &updates, is_readable, directive.as_ref());
     status.source_reason = terms.reason;
     status.fleet = terms.fleet;
     status.source_stale = terms.stale.or(status.source_stale);
     let silent = updates.spec().enabled.then(|| inspect::silent_timer(context)).flatten();
-    status.attention = Some(status.complaints().chain(silent).chain(awaited(context)).collect());
-    if !is_readable {
-        status = StatusReport {
-            agent_updates_enabled: None,
-            pinned: None,
-            notify_only: None,
-            installers: None,
-            refused: None,
-            delayed: None,
-            held: None,
-            failed_updaters: None,
-            kept_databases: None,
-            recovery_pending: None,
-            update_in_progress: None,
-            report: None,
-            attention: None,
-            ..status
-        };
-    }
+    status.attention = is_readable.then(|| status.complaints().chain(silent).chain(awaited(context)).collect());
     let format =
         args.format.unwrap_or(if std::io::stdout().is_terminal() { OutputFormat::Text } else { OutputFormat::Json });
     let text = match format {
@@ -102,16 +82,8 @@ fn answer(context: &Context, updates: &Updates) -> Option<Answer> {
     spec.proxy.as_ref().or(spec.source.as_ref())?;
     let asked = network::client(context, spec).and_then(|client| {
         let active = wanted::active(context, updates)?;
-        let asking = Asking {
-            spec,
-            updates,
-            active: active.as_ref(),
-            client: &client,
-            purpose: Purpose::Show,
-            force: false,
-            deadline: Some(PATIENCE),
-        };
-        wanted::ask(context, &asking)
+        let asking = Asking::new(updates, active.as_ref(), &client, Purpose::Show);
+        wanted::ask(context, &Asking { deadline: Some(PATIENCE), ..asking })
     });
     match asked {
         Ok(answer) => Some(answer),
@@ -150,7 +122,7 @@ fn is_due(context: &Context, updates: &Updates, directive: &Directive, terms: &T
         && facts.active.as_ref() != Some(&wanted)
 }
 
-fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -> StatusReport {
+fn gather(context: &Context, updates: &Updates, is_readable: bool, directive: Option<&Directive>) -> StatusReport {
     let (spec, status) = (updates.spec(), updates.status());
     // What may not be read is null, and what cannot be is told.
     let installed = inspect::installed_now(context, updates).unwrap_or_else(|error| {
@@ -162,51 +134,47 @@ fn gather(context: &Context, updates: &Updates, directive: Option<&Directive>) -
     let active = inspect::active(updates, &installed);
     let desired = directive.and_then(|directive| wanted::revision(directive, active.as_ref(), None).ok());
     let edition = |revision: &Option<Revision>| revision.as_ref().map(|revision| revision.edition.as_str());
-    let desired_version = desired.as_ref().map(|desired| &desired.version);
+    let desired_version = desired.as_ref().map(|desired| &desired.version).or(directive.map(|named| &named.version));
+    let is_ours = active.is_some() && status.installed_by.is_none();
     let running = inspect::running(context, updates);
     let run = lock::run_of(&context.lock_path()).ok();
     StatusReport {
         agent_version_installed: spec.active_version.as_ref().map(ToString::to_string),
-        agent_version_desired: desired_version
-            .or(directive.map(|directive| &directive.version))
-            .map(ToString::to_string),
+        agent_version_desired: desired_version.map(ToString::to_string),
         agent_version_previous: status.previous.as_ref().map(|previous| previous.version.to_string()),
         agent_edition_installed: edition(&active),
         agent_edition_desired: edition(&desired),
         agent_edition_previous: edition(&status.previous),
         agent_update_time_last: status.last_update_time.map(|time| time.to_string()),
         agent_update_time_jitter: directive.map(|directive| directive.jitter_seconds),
-        agent_updates_enabled: Some(spec.enabled),
+        agent_updates_enabled: is_readable.then_some(spec.enabled),
         proxy: spec.proxy.clone(),
         source: spec.source.as_deref().map(redact),
         source_reason: None,
         source_stale: wanted::stale(context, spec),
-        notify_only: Some(spec.notify_only),
+        notify_only: is_readable.then_some(spec.notify_only),
         group: spec.group.clone(),
         base_url: spec.base_url.as_deref().map(redact),
-        pinned: Some(spec.pinned),
+        pinned: is_readable.then_some(spec.pinned),
         in_window: directive.map(|directive| directive.in_window),
         fleet: None,
         tuf: spec.tuf_root.as_deref().map(|root| tuf::status(&context.layout.versions, root)),
-        installers: Some(spec.allowed()),
+        installers: is_readable.then(|| spec.allowed()),
         installed_by: status.installed_by.clone(),
         last_result: status.last_result.clone(),
-        refused: Some(status.refused.clone()),
-        delayed: Some(status.delayed.clone()),
-        held: Some(held(status, active.as_ref(), context.host.now())),
-        failed_updaters: Some(status.failed_updaters.iter().map(Into::into).collect()),
-        kept_databases: Some(status.kept_databases.clone()),
+        refused: is_readable.then(|| status.refused.clone()),
+        delayed: is_readable.then(|| status.delayed.clone()),
+        held: is_readable.then(|| held(status, active.as_ref(), context.host.now())),
+        failed_updaters: is_readable.then(|| status.failed_updaters.iter().map(Into::into).collect()),
+        kept_databases: is_readable.then(|| status.kept_databases.clone()),
         agent_running: running.as_ref().map(|(running, _)| *running),
         agent_version_running: running.and_then(|(_, version)| version),
         agent_version_linked: inspect::linked(context),
-        agent_replaced_by: active
-            .as_ref()
-            .filter(|_| status.installed_by.is_none())
-            .and_then(|_| inspect::replaced(context)),
+        agent_replaced_by: is_ours.then(|| inspect::replaced(context)).flatten(),
         watch_until: status.watch.as_ref().map(|watch| watch.until.to_string()),
-        recovery_pending: Some(context.is_interrupted()),
-        update_in_progress: run.map(|run| run.is_some() || is_downloading(context)),
-        report: fleet::shown(context),
+        recovery_pending: is_readable.then(|| context.is_interrupted()),
+        update_in_progress: run.filter(|_| is_readable).map(|run| run.is_some() || is_downloading(context)),
+        report: fleet::shown(context).filter(|_| is_readable),
         lock_awaited_since: awaited::since(context).map(|since| since.to_string()),
         attention: None,
         updater_version: env!("CARGO_PKG_VERSION"),

@@ -49,7 +49,7 @@ fn where_the_data_directory_is_the_agents_users_all_is_done_and_all_stays_his() 
         drop(agent);
         let taken = take_stopped(&bed.db(), &ahead, &bed.subject(), false, &PACE).unwrap();
         assert!(taken.lock.is_some() && taken.id == SnapshotId::Linked, "{mode}");
-        assert!(restore::swap(&bed.db(), &|| Ok(())).unwrap());
+        assert!(restore::swap(&bed.db(), false, &|| Ok(())).unwrap());
         drop(taken);
         assert_eq!(rows_at_rest(&bed.db()), up_to(20), "{mode}");
         all_his("restored");
@@ -118,7 +118,7 @@ fn what_the_agents_user_takes_from_itself_keeps_it_neither_from_a_copy_nor_from_
         as_its_user(&bed, command);
         prepare(&snapshot, &bed.db(), None).unwrap();
         as_its_user(&bed, command);
-        assert!(restore::swap(&bed.db(), &|| Ok(())).unwrap(), "{command}");
+        assert!(restore::swap(&bed.db(), false, &|| Ok(())).unwrap(), "{command}");
         restore::discard(&bed.db()).unwrap();
         assert_eq!(names(bed.db().parent().unwrap()), ["sqlite.db"], "{command}");
         let meta = std::fs::metadata(bed.db()).unwrap();

@@ -17,7 +17,7 @@ fn a_restored_database_has_the_snapshots_rows_and_nothing_of_the_one_before() {
         restore::commit(&prepared, &|| Ok(())).unwrap();
         assert_eq!(names(bed.db().parent().unwrap()), [DATABASE_FILE]);
         assert_eq!(rows(&Connection::open(bed.db()).unwrap()), up_to(10), "{mode}");
-        assert!(!restore::swap(&bed.db(), &|| Ok(())).unwrap());
+        assert!(!restore::swap(&bed.db(), false, &|| Ok(())).unwrap());
     }
 }
 
@@ -28,10 +28,10 @@ fn the_old_log_goes_before_the_new_file_comes() {
     let before = std::fs::metadata(bed.db()).unwrap().ino();
     // A log that cannot be removed must not meet the new file.
     durable::create_dir_all(&sqlite::beside(&bed.db(), "-wal")).unwrap();
-    restore::swap(&bed.db(), &|| Ok(())).unwrap_err();
+    restore::swap(&bed.db(), false, &|| Ok(())).unwrap_err();
     assert_eq!(std::fs::metadata(bed.db()).unwrap().ino(), before);
     durable::remove_tree(&sqlite::beside(&bed.db(), "-wal")).unwrap();
-    assert!(restore::swap(&bed.db(), &|| Ok(())).unwrap());
+    assert!(restore::swap(&bed.db(), false, &|| Ok(())).unwrap());
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_log_that_turns_up_behind_the_rename_is_nobodys_to_remove() {
     // By a program that opened the database after the last look.
     let look = || durable::write(&log, b"rows", 0o600);
     let looked_once = std::cell::Cell::new(false);
-    let error = restore::swap(&bed.db(), &|| {
+    let error = restore::swap(&bed.db(), false, &|| {
         if looked_once.replace(true) { look() } else { durable::write(&sqlite::beside(&bed.db(), "-shm"), b"", 0o600) }
     });
     assert_eq!(error.unwrap_err().code, Code::DatabaseBusy);
@@ -117,7 +117,7 @@ fn a_database_behind_a_link_is_replaced_behind_the_link() {
     bed.online().unwrap();
     assert_eq!(bed.taken(), up_to(10));
     prepare(&bed.snapshot(), &bed.db(), None).unwrap();
-    assert!(restore::swap(&bed.db(), &|| Ok(())).unwrap());
+    assert!(restore::swap(&bed.db(), false, &|| Ok(())).unwrap());
     assert_eq!(std::fs::read_link(bed.db()).unwrap(), elsewhere);
     assert_eq!(rows(&Connection::open(bed.db()).unwrap()), up_to(10));
 }

@@ -56,11 +56,9 @@ pub fn parse(bytes: &[u8]) -> Result<(Vec<Record>, u64)> {
             break;
         };
         let unknown = |error: &dyn std::fmt::Display| {
-            Error::new(
-                Code::JournalUnknown,
-                format!("this updater does not know record {}: {error}", records.len() + 1),
-            )
-            .advise("run `recover` with the updater that wrote this file, or with a newer one")
+            let what = format!("this updater does not know record {}: {error}", records.len() + 1);
+            Error::new(Code::JournalUnknown, what)
+                .advise("run `recover` with the updater that wrote this file, or with a newer one")
         };
         let record: Record = serde_json::from_slice(json).map_err(|error| unknown(&error))?;
         if let Record::Begin(opening) = &record

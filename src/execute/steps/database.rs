@@ -7,9 +7,8 @@ use super::super::Site;
 use super::super::journal::{self, Journal, Note, Record};
 use super::files::{look, put, take_back};
 use super::service::{no_agent_runs, nobody_came, stop_for_undo};
-use crate::database::SnapshotId;
 use crate::database::backup::DATABASE_FILE;
-use crate::database::{self, Backup, Content, Pace, StatData, Subject, directory, restore};
+use crate::database::{self, Backup, Content, Pace, SnapshotId, StatData, Subject, directory, restore};
 use crate::host::process::FileId;
 use crate::host::{durable, fingerprint};
 use crate::plan::{Database, Placement, Plan, Step};
@@ -53,9 +52,7 @@ pub(in crate::execute) fn snapshot(site: &Site<'_>, plan: &Plan, dir: &VersionDi
     let subject = subject(site, plan.owner(), failed)?;
     let pace = Pace { deadline: site.database_timeout, cancelled: &|| site.signals.cancelled() };
     let taken = database::snapshot_online(&site.database(), &new, &subject, site.busy_too_long, &pace);
-    let taken = taken.inspect_err(|_| {
-        let _ = durable::remove_tree(&new);
-    })?;
+    let taken = taken.inspect_err(|_| drop(durable::remove_tree(&new)))?;
     match &taken.damage {
         Some(damage) if taken.raw => warn_of_damage(site, damage),
         Some(busy) => site.report.warn(&format!(
@@ -107,8 +104,7 @@ pub(in crate::execute) fn replace(site: &Site<'_>, plan: &Plan, dir: &VersionDir
         nobody_came(site)?;
         database::check_left(&db, downtime.left, &taken)
     };
-    let swap = if is_absent { restore::swap_absent } else { restore::swap };
-    if swap(&db, &look)? {
+    if restore::swap(&db, is_absent, &look)? {
         Ok(())
     } else {
         let what = format!("the copy that was prepared next to {} has disappeared", db.display());
@@ -134,10 +130,8 @@ pub(in crate::execute) fn bring_back_snapshot(
 ) -> Result<()> {
     // What only we have and can be told by its digest is made ready while the agent still works. The file that was the
     // database somebody may still write to.
-    let early = match journal.snapshot() {
-        Some(SnapshotId::Linked) => None,
-        _ => make_ready(site, journal)?,
-    };
+    let is_linked = journal.snapshot() == Some(SnapshotId::Linked);
+    let early = if is_linked { None } else { make_ready(site, journal)? };
     if let Some(from) = snapshot_dir(site, journal)?
         && stays(site, journal, &from)?
     {
@@ -145,10 +139,7 @@ pub(in crate::execute) fn bring_back_snapshot(
         site.downtime.take();
     }
     stop_for_undo(site, journal)?;
-    let ready = match journal.snapshot() {
-        Some(SnapshotId::Linked) => make_ready(site, journal)?,
-        _ => early,
-    };
+    let ready = if is_linked { make_ready(site, journal)? } else { early };
     match ready {
         None => return Ok(()),
         Some((from, Back::InPlace)) => restore::return_log(&from, &site.database(), left_file(journal)?)?,
@@ -206,9 +197,7 @@ fn make_ready(site: &Site<'_>, journal: &Journal) -> Result<Option<(PathBuf, Bac
         })?,
     };
     if id == SnapshotId::Linked {
-        check_whole(&from, &prepared, left_file(journal)?).inspect_err(|_| {
-            let _ = restore::discard(&db);
-        })?;
+        check_whole(&from, &prepared, left_file(journal)?).inspect_err(|_| drop(restore::discard(&db)))?;
     }
     Ok(Some((from, Back::Ready(prepared))))
 }
@@ -241,7 +230,7 @@ fn without_snapshot(site: &Site<'_>, journal: &Journal, from: PathBuf) -> Result
 }
 
 /// Whether the agent's link leads to the new version.
-fn leads_to_new(plan: &Plan) -> bool {
+pub(in crate::execute) fn leads_to_new(plan: &Plan) -> bool {
     plan.switch.iter().any(|step| match step {
         // What cannot be looked at may.
         Step::LinkAgent { place, .. } => look(&place.path).map_or(true, |node| node == place.now),
@@ -395,24 +384,7 @@ pub(in crate::execute) fn keep_returned(site: &Site<'_>, plan: &Plan) -> Result<
     asides.iter().try_for_each(|aside| directory::set_aside(&site.version_dir(left), aside).map(|_| ()))
 }
 
-/// After a commit: the database of a version that has no directory of its own (any more) goes where it stays. Where the
-/// live one was kept only a damaged one: it will be written to, and what there was may be all there is to recover from.
-pub(in crate::execute) fn keep_homeless(site: &Site<'_>, plan: &Plan) -> Result<()> {
-    let taken = directory::of(&site.version_dir(&VersionDir::unmanaged()));
-    let Some(to) = &plan.to_dir else { return Ok(()) };
-    // The way back restores what is kept there.
-    if to.is_unmanaged() || !durable::exists(&taken.join(DATABASE_FILE))? {
-        return Ok(());
-    }
-    if plan.database != Database::Restore && !Backup::is_failed(&taken)? {
-        return Ok(());
-    }
-    let place = directory::set_aside(&site.version_dir(to), &taken)?;
-    tell_kept(site, &place);
-    Ok(())
-}
-
-fn tell_kept(site: &Site<'_>, place: &Path) {
+pub(in crate::execute) fn tell_kept(site: &Site<'_>, place: &Path) {
     site.report.warn(&format!(
         "the database of the replaced version is kept in {}; it will not be restored automatically",
         place.display()

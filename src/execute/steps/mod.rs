@@ -140,12 +140,9 @@ pub(super) fn needs_running_system(step: &Step) -> bool {
 /// the failed version would write into the only copy of the old one's database.
 pub(super) fn start_meanwhile(site: &Site<'_>, journal: &Journal) {
     let Ok(opening) = journal.opening() else { return };
-    let ran = opening.plan.switch.iter().any(|step| matches!(step, Step::RecordAgent { running: true }));
-    let is_new = opening.plan.switch.iter().any(|step| match step {
-        // What cannot be looked at may be, here and below.
-        Step::LinkAgent { place, .. } => files::look(&place.path).map_or(true, |node| node == place.now),
-        _ => false,
-    });
+    let ran = opening.plan.switch.contains(&Step::RecordAgent { running: true });
+    // What cannot be looked at may be, here and below.
+    let is_new = database::leads_to_new(&opening.plan);
     let shares = |snapshot: PathBuf| database::shares_file(&snapshot, &site.database());
     let snapshot = database::snapshot_dir(site, journal);
     let is_only_copy = snapshot.and_then(|snapshot| snapshot.map_or(Ok(false), shares)).unwrap_or(true);

@@ -31,8 +31,8 @@ pub(in crate::execute) fn remove_package(site: &Site<'_>, name: &str) -> Result<
         copies: &copies,
         link_dir: &site.layout.link_dir,
     };
-    let wait = package::Wait { longest: PACKAGE_LOCK, tell: &|words| site.report.info(words) };
-    package::purge(&package, keep, root, wait)
+    let tell = |words: &str| site.report.info(words);
+    package::purge(&package, keep, root, package::Waiting::at_most(PACKAGE_LOCK, &tell))
 }
 
 /// The package manager may have deleted links or the unit that stood under its own names: made again at once. Its
@@ -51,7 +51,7 @@ pub(in crate::execute) fn reassert(site: &Site<'_>, places: &[Placement], enable
         return reloaded;
     }
     let state = site.service.state(&site.stop_proof())?;
-    let again = if enabled && !state.enabled { site.systemctl().enable(&site.layout.unit) } else { Ok(()) };
+    let again = if enabled && !state.enabled { site.systemctl().tell("enable", &site.layout.unit) } else { Ok(()) };
     let is_down = running && !state.running && site.service != Service::None;
     let started = if is_down { site.service.ensure_started() } else { Ok(()) };
     started.and(reloaded).and(again)

@@ -102,21 +102,17 @@ pub(in crate::execute) fn old_must_not_run(site: &Site<'_>, plan: &Plan) -> Resu
         _ => None,
     });
     let new = judged.or_else(|| Some(site.version_dir(plan.to_dir.as_ref()?).join(AGENT_FILE)));
-    let new = match new {
-        Some(program) => FileId::find(program)?,
-        None => None,
-    };
+    let new = new.map_or(Ok(None), FileId::find)?;
     let mut is_old = false;
     for agent in site.service.agents(&site.stop_proof())? {
         is_old |= agent.exe_id()?.is_some_and(|program| Some(program) != new);
     }
     // By then the link leads to the new version, on its own database.
     if is_old {
-        return Err(Error::new(
-            Code::AgentNotStopped,
-            "the old version was started by something else while it was stopped for the update",
-        )
-        .advise("find what starts it (a supervisor, Upholds= of another unit), stop that and run the command again"));
+        let what = "the old version was started by something else while it was stopped for the update";
+        return Err(Error::new(Code::AgentNotStopped, what).advise(
+            "find what starts it (a supervisor, Upholds= of another unit), stop that and run the command again",
+        ));
     }
     Ok(())
 }
@@ -204,7 +200,7 @@ pub(in crate::execute) fn new_version_runs(site: &Site<'_>) -> Error {
 }
 
 pub(in crate::execute) fn enable_unit(site: &Site<'_>, unit: &str) -> Result<()> {
-    site.systemctl().enable(unit)?;
+    site.systemctl().tell("enable", unit)?;
     let starts = unit.ends_with(".timer") && !site.layout.is_image() && !site.boot;
     if starts { site.systemctl().start(unit) } else { Ok(()) }
 }
@@ -213,11 +209,11 @@ pub(in crate::execute) fn disable_unit(site: &Site<'_>, unit: &str) -> Result<()
     if !site.layout.is_image() {
         site.systemctl().stop(unit, Some(Duration::ZERO))?;
     }
-    site.systemctl().disable(unit)
+    site.systemctl().tell("disable", unit)
 }
 
 impl Site<'_> {
     pub(super) fn systemctl(&self) -> Systemctl {
-        if self.layout.is_image() { Systemctl::image(&self.layout.root) } else { Systemctl::host() }
+        Systemctl { root: self.layout.is_image().then(|| self.layout.root.clone()) }
     }
 }

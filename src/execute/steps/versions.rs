@@ -11,15 +11,11 @@ pub(in crate::execute) fn verify(site: &Site<'_>, dir: &VersionDir) -> Result<()
     let differences = Manifest::read(&version_dir)?.verify(&version_dir)?;
     match differences.first() {
         None => Ok(()),
-        Some(first) => Err(Error::new(
-            Code::Damaged,
-            format!(
-                "{} differs from its manifest: {first} (differences: {})",
-                version_dir.display(),
-                differences.len()
-            ),
-        )
-        .advise("it will be downloaded again")),
+        Some(first) => {
+            let (shown, count) = (version_dir.display(), differences.len());
+            let what = format!("{shown} differs from its manifest: {first} (differences: {count})");
+            Err(Error::new(Code::Damaged, what).advise("it will be downloaded again"))
+        }
     }
 }
 

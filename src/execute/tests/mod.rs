@@ -23,7 +23,7 @@ use crate::host::process::tests::Child;
 use crate::host::signal::Signals;
 use crate::host::{Host, Layout};
 use crate::plan::{Database, Node, Part, Placement, ServiceAction};
-use crate::report::{Format, Report};
+use crate::report::Report;
 use crate::service::{Commands, HealthSettings, Service};
 use protocol::{Edition, Revision};
 
@@ -44,7 +44,7 @@ impl Bed {
         let dir = tempfile::tempdir().unwrap();
         let host = Host::current();
         let layout = Layout::new(dir.path(), None, None).unwrap();
-        let report = Report::new(|name| host.var(name), Format::Text, false);
+        let report = Report::new(|name| host.var(name), &crate::cli::Global::default());
         let bed = Self { dir, host, layout, report, signals: Signals::never() };
         for version in ["1.0.0", "2.0.0"] {
             durable::create_dir_all(&bed.version(version).join("bin")).unwrap();
@@ -102,12 +102,12 @@ impl Bed {
     }
 
     /// Runs `plan` to its commit.
-    fn commit(&self, plan: &Plan) -> Finished {
+    fn commit(&self, plan: &Plan) -> Option<Error> {
         self.commit_told(plan).0
     }
 
     /// Runs `plan` to its commit, and gives what the commit is told: the snapshot that was taken.
-    fn commit_told(&self, plan: &Plan) -> (Finished, Option<SnapshotId>) {
+    fn commit_told(&self, plan: &Plan) -> (Option<Error>, Option<SnapshotId>) {
         let mut told = None;
         let mut commit_settings = |taken| {
             told = taken;

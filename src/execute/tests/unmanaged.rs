@@ -3,9 +3,8 @@
 use super::*;
 use crate::database::backup::{Backup, DATABASE_FILE, DESCRIPTION_FILE};
 use crate::database::directory;
-use crate::execute::steps::database::keep_homeless;
 use crate::execute::steps::packages::PACKAGE_COPIES;
-use crate::execute::unmanaged::{forget, noted, remember};
+use crate::execute::unmanaged::{forget, keep_rows, noted, remember};
 use crate::store::UNMANAGED;
 
 /// A versions directory with what a run to 2.0.0 has replaced: its copy of the database, a unit.
@@ -122,7 +121,7 @@ fn what_a_version_without_a_directory_left_stays_with_the_next_one_unless_it_is_
         durable::create_dir_all(&taken).unwrap();
         durable::write(&taken.join(DATABASE_FILE), b"rows", 0o600).unwrap();
         describe(&taken, failed);
-        keep_homeless(&bed.site(), &Plan { database, ..plan(Vec::new()) }).unwrap();
+        keep_rows(&bed.layout.versions, &Plan { database, ..plan(Vec::new()) }).unwrap();
         let kept = bed.version("2.0.0").join(EVIDENCE_BESIDE_SNAPSHOT).join(DATABASE_FILE);
         assert_eq!((kept.exists(), taken.exists()), (stays, !stays), "{database:?} {failed}");
     }

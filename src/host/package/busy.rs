@@ -24,30 +24,18 @@ const PID_FILES: [&str; 5] =
 /// What such a process has in its command line: a pid of a run that was killed may be a stranger's by now.
 const THEIR_NAMES: [&str; 4] = ["yum", "dnf", "zyp", "packagekit"];
 
-/// How long another package manager is waited for, and who is told that we do.
-#[derive(Clone, Copy)]
-pub(crate) struct Wait<'a> {
-    /// At most so long.
-    pub longest: Duration,
-    /// Told once, in words for a person.
-    pub tell: &'a dyn Fn(&str),
-}
-
-impl Wait<'_> {
-    /// From now on.
-    pub(super) fn start(&self) -> Waiting<'_> {
-        Waiting { deadline: Instant::now() + self.longest, wait: *self, told: false }
-    }
-}
-
-/// One wait; all of a purge's tries share it.
-pub(super) struct Waiting<'a> {
+/// A wait for another package manager; all of a purge's tries share it.
+pub(crate) struct Waiting<'a> {
     deadline: Instant,
-    wait: Wait<'a>,
+    tell: &'a dyn Fn(&str),
     told: bool,
 }
 
-impl Waiting<'_> {
+impl<'a> Waiting<'a> {
+    /// At most so long from now on; `tell` is told once, in words for a person.
+    pub(crate) fn at_most(longest: Duration, tell: &'a dyn Fn(&str)) -> Self {
+        Self { deadline: Instant::now() + longest, tell, told: false }
+    }
     /// Sleeps a little; false when the time is up. `who` is said the first time.
     pub(super) fn goes_on(&mut self, who: &str) -> bool {
         let now = Instant::now();
@@ -56,7 +44,7 @@ impl Waiting<'_> {
         }
         if !self.told {
             let left = self.deadline.saturating_duration_since(now).as_secs();
-            (self.wait.tell)(&format!("waiting for another package manager, at most {left} s: {who}"));
+            (self.tell)(&format!("waiting for another package manager, at most {left} s: {who}"));
             self.told = true;
         }
         std::thread::sleep(SLICE.min(self.deadline.saturating_duration_since(now)));
@@ -112,10 +100,10 @@ mod tests {
     fn a_free_database_and_one_that_is_not_there_are_not_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let silent = |_: &str| panic!("told");
-        let wait = Wait { longest: Duration::from_secs(60), tell: &silent };
-        wait.start().for_rpm(Some(dir.path()), "/db").unwrap();
+        let wait = || Waiting::at_most(Duration::from_secs(60), &silent);
+        wait().for_rpm(Some(dir.path()), "/db").unwrap();
         durable::write(&dir.path().join("db/.rpm.lock"), b"", 0o644).unwrap_or_default();
-        wait.start().for_rpm(Some(dir.path()), "/db").unwrap();
+        wait().for_rpm(Some(dir.path()), "/db").unwrap();
     }
 
     /// The kernel's locks of this kind do not stop the process that holds them: another one must.
@@ -136,21 +124,20 @@ mod tests {
         };
         holder.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
         let silent = |_: &str| {};
-        let wait = Wait { longest: Duration::ZERO, tell: &silent };
-        let error = wait.start().for_rpm(Some(dir.path()), "/db").unwrap_err();
+        let wait = || Waiting::at_most(Duration::ZERO, &silent);
+        let error = wait().for_rpm(Some(dir.path()), "/db").unwrap_err();
         assert_eq!(error.code, Code::PackageFailed);
         assert_eq!(error.to_string(), format!("{} is locked; {TRY_AGAIN}", lock.display()));
         drop(holder.stdin.take());
         holder.wait().unwrap();
-        wait.start().for_rpm(Some(dir.path()), "/db").unwrap();
+        wait().for_rpm(Some(dir.path()), "/db").unwrap();
     }
 
     #[test]
     fn the_wait_ends_in_time_and_is_told_once() {
         let told = RefCell::new(Vec::new());
         let tell = |words: &str| told.borrow_mut().push(words.to_owned());
-        let wait = Wait { longest: Duration::from_millis(900), tell: &tell };
-        let mut waiting = wait.start();
+        let mut waiting = Waiting::at_most(Duration::from_millis(900), &tell);
         let mut tries = 0;
         while waiting.goes_on("yum") {
             tries += 1;

@@ -21,11 +21,12 @@ pub(super) fn installed(root: Option<&Path>) -> Result<Vec<Package>> {
     }
     if !is_installed("dpkg-query") {
         return match durable::read_limited(&status, READ_LIMIT)? {
-            Some(text) if names_in_status(&text) => Err(Error::new(
-                Code::PackageFailed,
-                format!("{} lists a Teleport package, but dpkg is not installed here to remove it", status.display()),
-            )
-            .advise("install dpkg on this host, or remove the package from within the image")),
+            Some(text) if names_in_status(&text) => {
+                let file = status.display();
+                let what = format!("{file} lists a Teleport package, but dpkg is not installed here to remove it");
+                Err(Error::new(Code::PackageFailed, what)
+                    .advise("install dpkg on this host, or remove the package from within the image"))
+            }
             _ => Ok(Vec::new()),
         };
     }

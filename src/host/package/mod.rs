@@ -12,7 +12,7 @@ mod scripts;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(crate) use busy::Wait;
+pub(crate) use busy::Waiting;
 use kept::Kept;
 pub(crate) use kept::restore as restore_kept;
 
@@ -87,23 +87,20 @@ pub(crate) fn installed(root: Option<&Path>) -> Result<Vec<Package>> {
 ///
 /// Errors ([`Code::PackageFailed`]): another package depends on it, files of it are in `keep.dirs`, or the package
 /// manager failed.
-pub(crate) fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, wait: Wait<'_>) -> Result<()> {
+pub(crate) fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, mut waiting: Waiting<'_>) -> Result<()> {
     // A purge that was cut short has the only good copies.
     restore_kept(keep.copies)?;
-    let tool = match package.tool {
-        // Half unpacked, it would have to be installed again first; what it lacks is ours by now.
-        PackageTool::Dpkg if package.state == State::Broken => dpkg::command(root).arg("--force-remove-reinstreq"),
-        PackageTool::Dpkg => dpkg::command(root),
-        PackageTool::Rpm => rpm::command(root)?,
+    let (tool, test, erase): (_, &[&str], &str) = match package.tool {
+        PackageTool::Dpkg => (dpkg::command(root), &["--no-act", "--purge"], "--purge"),
+        PackageTool::Rpm => (rpm::command(root)?, &["-e", "--test"], "-e"),
     };
+    // Half unpacked, it would have to be installed again first; what it lacks is ours by now.
+    let is_half = package.tool == PackageTool::Dpkg && package.state == State::Broken;
+    let tool = tool.args(is_half.then_some("--force-remove-reinstreq"));
     let files = files(package, root)?;
     refuse_shared_data(package, &files, keep, root)?;
     let links = links_to(&files, keep.link_dir)?;
-    let (test, erase): (&[&str], &str) = match package.tool {
-        PackageTool::Dpkg => (&["--no-act", "--purge"], "--purge"),
-        PackageTool::Rpm => (&["-e", "--test"], "-e"),
-    };
-    let mut waiting = wait.start();
+
     let mut run = |command: &Command| match package.tool {
         PackageTool::Dpkg => dpkg::run(command, &mut waiting),
         PackageTool::Rpm => rpm::run(command, root, &mut waiting),
@@ -165,25 +162,17 @@ fn refuse_shared_data(package: &Package, files: &[PathBuf], keep: Keep<'_>, root
         if !durable::exists(&path)? || path.symlink_metadata().at("cannot look at", &path)?.is_dir() {
             continue;
         }
-        return Err(Error::new(
-            Code::PackageFailed,
-            format!(
-                "cannot purge {}: {}, in the agent's data directory, belongs to the package and would be deleted",
-                package.name,
-                path.display()
-            ),
-        )
-        .advise("move that file, or remove the package by hand"));
+        let (name, path) = (&package.name, path.display());
+        let why = "in the agent's data directory, belongs to the package and would be deleted";
+        return Err(Error::new(Code::PackageFailed, format!("cannot purge {name}: {path}, {why}"))
+            .advise("move that file, or remove the package by hand"));
     }
     Ok(())
 }
 
 fn below(root: Option<&Path>, inside: impl AsRef<Path>) -> PathBuf {
     let inside = inside.as_ref();
-    match root {
-        None => inside.to_owned(),
-        Some(root) => path::followed(root, inside),
-    }
+    root.map_or_else(|| inside.to_owned(), |root| path::followed(root, inside))
 }
 
 fn start(command: &Command) -> Result<Output> {

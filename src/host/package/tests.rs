@@ -21,8 +21,7 @@ fn a_package_with_files_in_the_data_directory_is_refused() {
     let (dirs, copies) = ([root.join("var/lib/teleport")], root.join("copies"));
     let keep = Keep { files: &[], dirs: &dirs, copies: &copies, link_dir: root };
     let found = installed(Some(root)).unwrap();
-    let wait = Wait { longest: Duration::ZERO, tell: &|_| {} };
-    let error = purge(&found[0], keep, Some(root), wait).unwrap_err();
+    let error = purge(&found[0], keep, Some(root), Waiting::at_most(Duration::ZERO, &|_| {})).unwrap_err();
     assert!(error.what.contains("licence.pem, in the agent's data directory"), "{error}");
     assert!(root.join("var/lib/teleport/licence.pem").exists());
 }

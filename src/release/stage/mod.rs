@@ -15,7 +15,7 @@ use protocol::{Arch, Digest, Revision};
 
 use super::fetch::{self, Fetched, Origin, Shared, Small};
 use super::limits::Limits;
-use super::tuf::Proven;
+use super::tuf::{Proven, Tuf};
 use super::unpack::{Rules, unpack};
 use super::{BaseUrl, PublicKey, check};
 use crate::host::signal::Cancelled;
@@ -29,40 +29,50 @@ const SLICE: Duration = Duration::from_millis(100);
 /// Longest wait for an archive's size: an estimate is not worth more.
 const SIZE_WAIT: Duration = Duration::from_secs(10);
 
-/// What to stage, from where, and how much of it at most.
-#[derive(Clone)]
-pub(crate) struct StageRequest<'a> {
-    /// Asks the servers.
+/// Where versions come from, and what is asked of them.
+pub(crate) struct Supply<'a> {
+    /// Asks the servers; made only if something is to be downloaded.
     pub client: &'a Client,
     /// Where archives are.
     pub base: &'a BaseUrl,
+    /// Which machine they are for.
+    pub arch: Arch,
+    /// With a key, the archive must be signed with it.
+    pub public_key: Option<PublicKey>,
+    /// The TUF repository whose signers must mean the archive.
+    pub tuf: Option<Tuf>,
+    /// The digest that the archive must have, whatever is announced, where the source names it.
+    pub digest: Option<Digest>,
+    /// The only executables wanted, beside `teleport` and an updater; all if empty.
+    pub components: &'a [String],
+    /// Bounds of the download.
+    pub limits: Limits,
+    /// A binary that has not told its version by then hangs.
+    pub version_wait: Duration,
+    /// Unpacked size of the active version, bytes; a first guess at the new one's.
+    pub active_size: Option<u64>,
+}
+
+/// What to stage, from where, and how much of it at most.
+pub(crate) struct StageRequest<'a> {
+    /// From where.
+    pub supply: &'a Supply<'a>,
     /// What is wanted.
     pub revision: &'a Revision,
-    /// For which machine.
-    pub arch: Arch,
     /// A directory that does not exist yet, on the versions' file system.
     pub staging_dir: &'a Path,
-    /// With a key, the archive must be signed with it.
-    pub public_key: Option<&'a PublicKey>,
-    /// The digest that it must have, whatever is announced.
-    pub digest: Option<Digest>,
     /// What the signers of the TUF repository say of it, where one is trusted.
     pub proven: Option<Proven>,
-    /// The only executables wanted, beside `teleport` and an updater.
-    pub components: Option<&'a [String]>,
     /// The present time, for the manifest.
     pub now: jiff::Timestamp,
     /// Bounds.
     pub limits: Limits,
 }
 
-/// How far it is; told about ten times a second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Progress {
-    /// Bytes of the archive read.
-    pub bytes_done: u64,
-    /// Bytes of the archive, if the server told.
-    pub bytes_total: Option<u64>,
+impl Supply<'_> {
+    fn wanted(&self) -> Option<Vec<String>> {
+        (!self.components.is_empty()).then(|| self.components.to_vec())
+    }
 }
 
 /// A staged version: complete, checked and synced, but without its marker.
@@ -76,31 +86,32 @@ pub(crate) struct Staged {
 
 /// Fetches, verifies and unpacks an archive into `request.staging_dir`.
 ///
-/// `progress` is told how far it is; `cancelled` is asked at least ten times a second. After an error the staging
-/// directory is gone.
+/// `progress` is told about ten times a second how many bytes of the archive were read, and how many it has, if the server
+/// told; `cancelled` is asked as often. After an error the staging directory is gone.
 /// Errors: [`Code::ArchiveMissing`], [`Code::ChecksumInvalid`], [`Code::ChecksumMismatch`], [`Code::SignatureInvalid`],
 /// [`Code::ArchiveInvalid`], [`Code::ArchiveHostile`], [`Code::WrongArchitecture`], [`Code::DownloadStalled`],
 /// [`Code::Network`], [`Code::Interrupted`], and those of writing.
 pub(crate) fn stage(
     request: &StageRequest<'_>,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(u64, Option<u64>),
     cancelled: Cancelled<'_>,
 ) -> Result<Staged> {
-    request.base.check_scheme(request.client.is_insecure())?;
-    let name = request.revision.archive_name(request.arch);
-    let source_url = request.base.join(&name);
-    let origin = Origin::new(request.base, name)?;
-    progress(Progress { bytes_done: 0, bytes_total: None });
-    let announced = announced(&origin, request.client, cancelled)?;
-    if let Some(digest) = request.digest.filter(|digest| *digest != announced) {
+    let Supply { client, base, arch, .. } = *request.supply;
+    base.check_scheme(client.is_insecure())?;
+    let name = request.revision.archive_name(arch);
+    let source_url = base.join(&name);
+    let origin = Origin::new(base, name)?;
+    progress(0, None);
+    let announced = announced(&origin, client, cancelled)?;
+    if let Some(digest) = request.supply.digest.filter(|digest| *digest != announced) {
         let what = format!("{} is announced with digest {announced}, but the source names {digest}", origin.shown());
         return Err(Error::new(Code::ChecksumMismatch, what).advise("correct the digest in the source, or the mirror"));
     }
     if let Some(proven) = &request.proven {
         proven.check_digest(&origin.shown(), announced)?;
     }
-    let signature = match request.public_key {
-        Some(key) => Some((key, signature(&origin, request.client, cancelled)?)),
+    let signature = match &request.supply.public_key {
+        Some(key) => Some((key, signature(&origin, client, cancelled)?)),
         None => None,
     };
     let tree = Tree::create(request.staging_dir)?;
@@ -112,11 +123,11 @@ pub(crate) fn stage(
             if let Some(proven) = &request.proven {
                 proven.check_length(&origin.shown(), fetched.length)?;
             }
-            check::check_executables(&request.staging_dir.join("bin"), request.arch)?;
+            check::check_executables(&request.staging_dir.join("bin"), arch)?;
             let Revision { version, edition } = request.revision.clone();
             let digest = fetched.digest;
-            let mut manifest = Manifest::new(version, edition, request.arch, digest, source_url, request.now, files);
-            manifest.components = request.components.map(<[String]>::to_vec);
+            let mut manifest = Manifest::new(version, edition, arch, digest, source_url, request.now, files);
+            manifest.components = request.supply.wanted();
             manifest.tuf = request.proven.as_ref().map(|proven| proven.by.clone());
             manifest.write(request.staging_dir)?;
             Ok(Staged { manifest, notes })
@@ -198,7 +209,7 @@ fn transfer(
     origin: &Origin,
     announced: Digest,
     tree: Tree,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(u64, Option<u64>),
     cancelled: Cancelled<'_>,
 ) -> Result<(Fetched, Unpacked)> {
     let shared = Arc::new(Shared::default());
@@ -207,18 +218,18 @@ fn transfer(
 
     let rules = Rules {
         edition: request.revision.edition,
-        components: request.components.map(<[String]>::to_vec),
+        components: request.supply.wanted(),
         limits: request.limits.clone(),
     };
-    let (counters, sender) = (shared.clone(), events.clone());
+    let sender = events.clone();
     let unpacker = start("unpack", move || {
         // Before the first byte from outside.
-        let sandbox = sandbox::enter(tree.handle());
-        let result = unpack(pipe_out, tree, &rules, &counters.written);
-        let _ = sender.send(Event::Unpacked(result.map(|files| (files, sandbox.gaps().collect()))));
+        let gaps = sandbox::enter(tree.handle());
+        let result = unpack(pipe_out, tree, &rules);
+        let _ = sender.send(Event::Unpacked(result.map(|files| (files, gaps))));
     })?;
     let unpacker = Joined { thread: Some(unpacker), shared: shared.clone() };
-    let (client, limits) = (request.client.clone(), request.limits.clone());
+    let (client, limits) = (request.supply.client.clone(), request.limits.clone());
     let (counters, from) = (shared.clone(), origin.clone());
     start("fetch", move || {
         let result = fetch::pump(&from, &client, &limits, &counters, pipe_in);
@@ -229,10 +240,7 @@ fn transfer(
     let (mut fetched, mut unpacked) = (None, None);
     let mut told = || {
         let total = shared.total.load(Ordering::Relaxed);
-        progress(Progress {
-            bytes_done: shared.received.load(Ordering::Relaxed),
-            bytes_total: (total > 0).then_some(total),
-        });
+        progress(shared.received.load(Ordering::Relaxed), Some(total).filter(|total| *total > 0));
     };
     while fetched.is_none() || unpacked.is_none() {
         match arrived.recv_timeout(SLICE) {
@@ -247,11 +255,9 @@ fn transfer(
             return Err(interrupted());
         }
         if began.elapsed() > request.limits.run {
-            return Err(Error::new(
-                Code::DownloadStalled,
-                format!("the download of {} took more than {} s", origin.shown(), request.limits.run.as_secs()),
-            )
-            .advise("check the network, or use a nearer mirror"));
+            let (shown, limit) = (origin.shown(), request.limits.run.as_secs());
+            let what = format!("the download of {shown} took more than {limit} s");
+            return Err(Error::new(Code::DownloadStalled, what).advise("check the network, or use a nearer mirror"));
         }
         told();
     }
@@ -302,11 +308,9 @@ fn mismatch(origin: &Origin, announced: Digest, fetched: &Fetched) -> Error {
         _ => "run the command again; if the error persists, the archive or the .sha256 file on the mirror is damaged"
             .to_owned(),
     };
-    Error::new(
-        Code::ChecksumMismatch,
-        format!("{} ({} bytes) has SHA-256 {}, expected {announced}", origin.shown(), fetched.length, fetched.digest),
-    )
-    .advise(advice)
+    let (shown, Fetched { length, digest, .. }) = (origin.shown(), fetched);
+    let what = format!("{shown} ({length} bytes) has SHA-256 {digest}, expected {announced}");
+    Error::new(Code::ChecksumMismatch, what).advise(advice)
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {

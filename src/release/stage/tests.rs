@@ -52,20 +52,27 @@ impl Bench {
     }
 
     fn try_stage(&self, base: &str, cancelled: Cancelled<'_>) -> Result<Staged> {
-        let request = StageRequest {
+        let supply = Supply {
             client: &Client::new(&self.settings).unwrap(),
             base: &base.parse().unwrap(),
-            revision: &Revision { version: "15.1.1".parse().unwrap(), edition: Edition::Oss },
             arch: Arch::Amd64,
-            staging_dir: &self.staging(),
-            public_key: self.key.as_ref(),
+            public_key: self.key.clone(),
+            tuf: None,
             digest: None,
+            components: &[],
+            limits: Limits::default(),
+            version_wait: Duration::ZERO,
+            active_size: None,
+        };
+        let request = StageRequest {
+            supply: &supply,
+            revision: &Revision { version: "15.1.1".parse().unwrap(), edition: Edition::Oss },
+            staging_dir: &self.staging(),
             proven: None,
-            components: None,
             now: jiff::Timestamp::UNIX_EPOCH,
             limits: self.limits.clone(),
         };
-        stage(&request, &mut |_| (), cancelled)
+        stage(&request, &mut |_, _| (), cancelled)
     }
 
     fn stage_over(&self, server: &Server) -> Result<Staged> {

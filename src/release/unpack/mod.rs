@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::rc::Rc;
-use std::sync::atomic::AtomicU64;
 
 use tar::EntryType;
 
@@ -39,20 +38,20 @@ pub(super) struct Rules {
     pub(super) limits: Limits,
 }
 
-/// Unpacks `raw` into `tree` and reads it to its very end. `written` counts the bytes of files as they land.
+/// Unpacks `raw` into `tree` and reads it to its very end.
 ///
 /// Errors: [`Code::ArchiveHostile`], [`Code::ArchiveInvalid`], those of writing, and an [`Error`] that `raw` itself
 /// carries in an `io::Error`.
-pub(super) fn unpack(raw: impl BufRead, tree: Tree, rules: &Rules, written: &AtomicU64) -> Result<Vec<FileEntry>> {
+pub(super) fn unpack(raw: impl BufRead, tree: Tree, rules: &Rules) -> Result<Vec<FileEntry>> {
     let consumed = Rc::new(Cell::new(0));
     let raw = Counted { inner: raw, consumed: consumed.clone() };
     let (inner, most) = (Gunzip::new(raw), rules.limits.max_total);
     let inflated = Guard { inner, consumed, inflated: 0, most };
     let mut run = Run { rules, tree, entries: 0, seen: BTreeMap::new(), places: BTreeMap::new(), landed: Vec::new() };
-    let mut files = run.write(written, |run, writer| run.entries(inflated, writer))?;
+    let mut files = run.write(|run, writer| run.entries(inflated, writer))?;
     let links = run.links(&files)?;
     if !links.is_empty() {
-        files.extend(run.write(written, |run, writer| run.copies(links, writer))?);
+        files.extend(run.write(|run, writer| run.copies(links, writer))?);
     }
     if !files.iter().any(|file| file.path == AGENT_FILE) {
         return Err(Error::new(Code::ArchiveInvalid, "the archive contains no executable teleport"));
@@ -91,13 +90,9 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Has `work` write files: with their digests, and synced.
-    fn write(
-        &mut self,
-        written: &AtomicU64,
-        work: impl FnOnce(&mut Self, &Writer<'_>) -> Result<()>,
-    ) -> Result<Vec<FileEntry>> {
+    fn write(&mut self, work: impl FnOnce(&mut Self, &Writer<'_>) -> Result<()>) -> Result<Vec<FileEntry>> {
         std::thread::scope(|scope| {
-            let writer = Writer::start(scope, written, self.rules.limits.reserve)?;
+            let writer = Writer::start(scope, self.rules.limits.reserve)?;
             let outcome = work(self, &writer);
             // A failure to write is why nothing more could be unpacked.
             let digests = writer.finish()?;
@@ -152,16 +147,12 @@ impl Run<'_> {
             return Err(hostile(path.as_str(), &why));
         }
         let Some(inside) = below(path.as_str(), self.prefix(), kind == EntryType::Directory) else {
-            return Err(Error::new(
-                Code::ArchiveInvalid,
-                format!(
-                    "the archive contains {:?}, but in an archive of edition {} everything is below {}/",
-                    path.as_str(),
-                    self.rules.edition,
-                    self.prefix()
-                ),
-            )
-            .advise("check that the mirror serves the right edition under this name"));
+            let (path, edition, top) = (path.as_str(), self.rules.edition, self.prefix());
+            let what = format!(
+                "the archive contains {path:?}, but in an archive of edition {edition} everything is below {top}/"
+            );
+            return Err(Error::new(Code::ArchiveInvalid, what)
+                .advise("check that the mirror serves the right edition under this name"));
         };
         let node = match kind {
             EntryType::Regular | EntryType::Continuous if name.ends_with(b"/") => {
@@ -330,10 +321,8 @@ fn whole(read: u64, size: u64) -> Result<()> {
 
 /// An error of reading: our own one that came through `io::Error`, or a damaged archive.
 fn damaged(error: io::Error) -> Error {
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
-        Some(own) => own.clone(),
-        None => Error::new(Code::ArchiveInvalid, format!("the archive is damaged: {error}")),
-    }
+    let own = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()).cloned();
+    own.unwrap_or_else(|| Error::new(Code::ArchiveInvalid, format!("the archive is damaged: {error}")))
 }
 
 /// Counts what is read.

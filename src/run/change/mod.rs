@@ -18,10 +18,7 @@ use crate::inspect::{self, data_dir};
 use crate::plan::Plan;
 use crate::plan::facts::Facts;
 use crate::report::{Code, Error, Result};
-use crate::run::fleet;
-use crate::run::record;
-use crate::run::recovery;
-use crate::run::scope;
+use crate::run::{fleet, record, recovery, scope};
 use crate::store::contents::UNIT;
 use crate::store::manifest;
 pub(crate) use download::Fetched;
@@ -251,12 +248,12 @@ fn execute(context: &Context, request: &RunRequest<'_>, plan: &Plan) -> Result<O
         &mut |journal| recovery::write_failure(context, journal),
     );
     match finished {
-        Ok(finished) => {
+        Ok(after) => {
             say_done(context, plan);
             if request.command == PIN {
                 context.report.notice(&pinned_to(&request.target));
             }
-            match finished.after {
+            match after {
                 Some(error) => Err(error),
                 None if plan.is_watched() => Ok(Updates::read(&context.layout.config_file())?.status().watch.clone()),
                 None => Ok(None),

@@ -6,7 +6,7 @@ use crate::config::status::{Outcome, Status};
 use crate::context::Context;
 use crate::database::directory;
 use crate::host::machine;
-use crate::plan::{Direction, Plan, ServiceAction, Step};
+use crate::plan::{Direction, Plan, ServiceAction};
 use crate::report::{Code, Error};
 use crate::run::record;
 use protocol::Revision;
@@ -29,14 +29,8 @@ pub(super) fn refuse_outgoing(
     record::add_refusal(status, left, reason, "rolled_back", context.host.now());
     // A fall of the version gone back to must not lead forward to the one just refused.
     status.watch = None;
-    for (dir, is_failed) in plan.switch.iter().filter_map(|step| match step {
-        Step::Snapshot { dir, failed, .. } => Some((dir, *failed)),
-        _ => None,
-    }) {
-        if is_failed {
-            let place = directory::of(&context.layout.versions.join(dir));
-            record::add_kept_database(status, left, &place);
-        }
+    for (dir, _) in plan.snapshots().filter(|(_, is_failed)| *is_failed) {
+        record::add_kept_database(status, left, &directory::of(&context.layout.versions.join(dir)));
     }
 }
 

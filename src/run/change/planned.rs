@@ -7,17 +7,14 @@ use crate::context::Context;
 use crate::database::backup::{self, Backup};
 use crate::database::directory;
 use crate::execute::Site;
-use crate::execute::prepare::Supply;
-use crate::inspect::data_dir;
-use crate::inspect::{self};
+
+use crate::inspect::{self, data_dir};
 use crate::plan::decide::{self, Decision, Request};
 use crate::plan::facts::{Facts, Refusal};
 use crate::plan::{self, Database, Plan, Snapshot, Target};
-use crate::release::{self, tuf::Look};
+use crate::release::{self, Supply, tuf::Look};
 use crate::report::{Code, Error, Result};
-use crate::run::installer;
-use crate::run::network;
-use crate::run::tuf;
+use crate::run::{installer, network, tuf};
 use crate::store::manifest::Manifest;
 use protocol::{Digest, Revision};
 

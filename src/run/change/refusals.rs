@@ -32,26 +32,20 @@ pub(super) fn refuse_moved(context: &Context, updates: &Updates, facts: &Facts) 
         let from =
             moved.map_or_else(|| "another directory".to_owned(), |dir| layout.path_inside(dir).display().to_string());
         let what = format!("the running agent was started from {from}, but its links are to be in {}", to.display());
-        let how = match updates.spec().service {
-            None => format!(" (`systemctl stop {unit}`)"),
-            Some(_) => String::new(),
-        };
+        let is_units = updates.spec().service.is_none();
+        let how = if is_units { format!(" (`systemctl stop {unit}`)") } else { String::new() };
         return Err(Error::new(Code::AgentNotStopped, what).advise(format!(
             "stop the agent{how}, run this command again, then start the agent; \
              if your session goes through the agent, run all of this with one `systemd-run sh -c '…'`"
         )));
     }
     match inspect::starts_elsewhere(context)?.first() {
-        Some((file, program)) if moved.is_some() => Err(Error::new(
-            Code::PathTaken,
-            format!(
-                "{} starts {}, but this run would move that link to {}",
-                file.display(),
-                program.display(),
-                to.display()
-            ),
-        )
-        .advise(format!("first change the program that it starts to {}", to.join("teleport").display()))),
+        Some((file, program)) if moved.is_some() => {
+            let (file, program, dir) = (file.display(), program.display(), to.display());
+            let what = format!("{file} starts {program}, but this run would move that link to {dir}");
+            let how = format!("first change the program that it starts to {}", to.join("teleport").display());
+            Err(Error::new(Code::PathTaken, what).advise(how))
+        }
         _ => Ok(()),
     }
 }

@@ -7,9 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use protocol::report::{GoOn, MAX_NUMBER, Report};
 use sources::{HostKey, ReportVerdict, new_seed, send_report};
 
-use super::commands;
-use super::content;
 use super::talked::{self, Talked};
+use super::{commands, content};
 use crate::config::Updates;
 use crate::config::fleet_host::{FleetHost, Seed, Server};
 use crate::context::Context;

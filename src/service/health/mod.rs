@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use super::Service;
 use super::judge::{HealthSettings, Judge, Sample, Verdict};
-use super::sampler::Probe;
-use super::sampler::Sampler;
+use super::sampler::{Probe, Sampler};
 use super::watch::Watcher;
 use crate::host::signal::{self, Cancelled};
 use crate::report::{Code, Error, Result};
@@ -50,9 +49,8 @@ pub(crate) fn observe(
 ) -> Result<Verdict> {
     let reloaded = probe.before_reload.is_some() && matches!(probe.service, Service::Systemd(_));
     let mut judge = Judge::new(settings, served_before, baseline_failing, reloaded);
-    follow(probe, &JUDGING, cancelled, |sample| match judge.feed(sample) {
-        Some(verdict) => ControlFlow::Break(verdict),
-        None => ControlFlow::Continue(judge.due(sample.at)),
+    follow(probe, &JUDGING, cancelled, |sample| {
+        judge.feed(sample).map_or_else(|| ControlFlow::Continue(judge.due(sample.at)), ControlFlow::Break)
     })
 }
 
@@ -61,9 +59,8 @@ pub(crate) fn observe(
 /// Errors as for [`observe`].
 pub(crate) fn watch(probe: &Probe<'_>, length: Duration, cancelled: Cancelled<'_>) -> Result<Verdict> {
     let mut watcher = Watcher::new(length);
-    follow(probe, &WATCHING, cancelled, |sample| match watcher.feed(sample) {
-        Some(verdict) => ControlFlow::Break(verdict),
-        None => ControlFlow::Continue(watcher.due(sample.at)),
+    follow(probe, &WATCHING, cancelled, |sample| {
+        watcher.feed(sample).map_or_else(|| ControlFlow::Continue(watcher.due(sample.at)), ControlFlow::Break)
     })
 }
 

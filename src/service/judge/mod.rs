@@ -178,10 +178,9 @@ impl Judge {
         self.ran |= new_main.is_some();
         let same = self.standing.filter(|(id, _)| Some(*id) == new_main);
         self.standing = same.or(new_main.map(|id| (id, sample.at)));
-        let is_ready = new_main.is_some_and(|id| match &sample.readiness {
-            Some(Readiness::Ready { pid }) => pid.is_none_or(|pid| pid == id.pid),
-            _ => false,
-        });
+        let is_of = |pid: &Option<u32>, id: ProcessId| pid.is_none_or(|pid| pid == id.pid);
+        let is_ready =
+            new_main.is_some_and(|id| matches!(&sample.readiness, Some(Readiness::Ready { pid }) if is_of(pid, id)));
         self.ready_since = since(is_ready, self.ready_since.filter(|_| same.is_some()));
         self.none_since = since(sample.new_alive.is_empty() && new_main.is_none(), self.none_since);
         self.down_since = since(sample.main.is_none() && sample.new_alive.is_empty(), self.down_since);
@@ -206,11 +205,8 @@ impl Judge {
             _ => {}
         }
         let restarts = sample.unit.as_ref().and_then(|unit| unit.restarts);
-        self.first_restarts = match (self.first_restarts, restarts) {
-            // A start by hand sets the counter back.
-            (Some(first), Some(now)) => Some(first.min(now)),
-            (first, now) => first.or(now),
-        };
+        // A start by hand sets the counter back.
+        self.first_restarts = self.first_restarts.into_iter().chain(restarts).min();
     }
 
     fn failure(&self, sample: &Sample) -> Option<String> {
@@ -226,10 +222,8 @@ impl Judge {
         }
         let passed = |since: Option<Duration>, wait: Duration| since.is_some_and(|since| sample.at >= since + wait);
         if !self.seen.is_empty() && passed(self.none_since, SUCCESSOR_WAIT) {
-            return Some(match sample.main {
-                Some(_) => "the new version exited shortly after its start; the old version keeps running".to_owned(),
-                None => "the new version exited shortly after its start".to_owned(),
-            });
+            let old = if sample.main.is_some() { "; the old version keeps running" } else { "" };
+            return Some(format!("the new version exited shortly after its start{old}"));
         }
         if self.seen.is_empty() && sample.reaped && main.is_some() && sample.at >= FORK_WAIT {
             let what = "the new version exited immediately after the reload; the old version keeps running";

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
+use super::fleet::fleet;
 use crate::error::{Kind, ParseError};
 use crate::{Arch, Digest, Edition};
 
@@ -30,15 +29,8 @@ impl Digests {
     /// Errors: [`Kind::Digest`] for one that is no SHA-256, [`Kind::Answer`] where they are no list by archive: who names digests
     /// wants them checked.
     pub fn parse(body: &[u8]) -> Result<Self, ParseError> {
-        #[derive(Deserialize)]
-        struct Answer {
-            fleet: Fleet,
-        }
-        #[derive(Deserialize)]
-        struct Fleet {
-            digests: serde_json::Value,
-        }
-        let Ok(Answer { fleet: Fleet { digests } }) = serde_json::from_slice(body) else { return Ok(Self::default()) };
+        let fleet = fleet(body).unwrap_or_default();
+        let Some(digests) = fleet.get("digests") else { return Ok(Self::default()) };
         Self::read(digests.as_object().ok_or_else(|| wrong("it is no object"))?, "")
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::keys::{Keys, NESTED, Scalar};
+use super::keys::{Keys, NESTED, Value};
 use crate::error::{Kind, ParseError};
 use crate::{Edition, Version};
 
@@ -65,10 +65,7 @@ impl Directive {
     fn of(answer: Option<&Keys>) -> Result<Self, ParseError> {
         let wrong = |what: &str| ParseError::new(Kind::Answer, what);
         let top = answer.ok_or_else(|| wrong("the answer is not a JSON object"))?;
-        let updates = match (text(top, "agent_version")?, top.nested()) {
-            (None, Some(nested)) => nested,
-            _ => top,
-        };
+        let updates = if let (None, Some(nested)) = (text(top, "agent_version")?, top.nested()) { nested } else { top };
         let version = text(updates, "agent_version")?
             .ok_or_else(|| wrong("the answer names no agent_version").advise("enable agent updates in the cluster"))?;
         let version = version.parse().map_err(|error: ParseError| wrong(&format!("agent_version: {}", error.what)))?;
@@ -76,7 +73,7 @@ impl Directive {
         let jitter_seconds = match updates.get("agent_update_jitter_seconds") {
             None => 0,
             // In range by the clamp.
-            Some(Scalar::Number(seconds)) => seconds.clamp(0.0, f64::from(MAX_JITTER_SECONDS)) as u32,
+            Some(Value::Number(seconds)) => seconds.clamp(0.0, f64::from(MAX_JITTER_SECONDS)) as u32,
             Some(_) => return Err(wrong("agent_update_jitter_seconds is not a number")),
         };
         Ok(Self { version, edition: edition(top)?, in_window, jitter_seconds })
@@ -97,7 +94,7 @@ fn edition(top: &Keys) -> Result<Option<Edition>, ParseError> {
 fn flag(keys: &Keys, key: &str) -> Result<bool, ParseError> {
     match keys.get(key) {
         None => Ok(false),
-        Some(Scalar::Bool(value)) => Ok(*value),
+        Some(Value::Bool(value)) => Ok(*value),
         Some(_) => Err(ParseError::new(Kind::Answer, format!("{key} is not true or false"))),
     }
 }
@@ -106,7 +103,7 @@ fn flag(keys: &Keys, key: &str) -> Result<bool, ParseError> {
 fn text<'a>(keys: &'a Keys, key: &str) -> Result<Option<&'a str>, ParseError> {
     match keys.get(key) {
         None => Ok(None),
-        Some(Scalar::Text(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
+        Some(Value::Text(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
         Some(_) => Err(ParseError::new(Kind::Answer, format!("{key} is not a string"))),
     }
 }

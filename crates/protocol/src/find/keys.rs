@@ -14,22 +14,20 @@ pub(super) const NESTED: &str = "auto_update";
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A value that a key may have.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Scalar {
+#[derive(Debug)]
+pub(super) enum Value {
     Null,
     Bool(bool),
     Number(f64),
     Text(String),
-    /// An array or an object.
+    Keys(Keys),
+    /// An array, or an object of which no key is read.
     Other,
 }
 
-/// The known keys of one object, and the object below [`NESTED`] in it.
-#[derive(Debug, Default)]
-pub(super) struct Keys {
-    found: Vec<(&'static str, Scalar)>,
-    nested: Option<Box<Keys>>,
-}
+/// The known keys of one object; of the answer itself also [`NESTED`], with those of the object below it.
+#[derive(Debug)]
+pub(super) struct Keys(Vec<(&'static str, Value)>);
 
 impl Keys {
     /// Reads an answer's body; `None` inside: it is JSON, but no object.
@@ -38,90 +36,90 @@ impl Keys {
     pub(super) fn read(body: &[u8]) -> serde_json::Result<Option<Self>> {
         let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
         let mut json = serde_json::Deserializer::from_slice(body);
-        let keys = Object { is_top: true }.deserialize(&mut json)?;
+        let answer = Part::Answer.deserialize(&mut json)?;
         json.end()?;
-        Ok(keys)
+        Ok(if let Value::Keys(keys) = answer { Some(keys) } else { None })
     }
 
     /// The value of a known key; absent and null are the same.
-    pub(super) fn get(&self, key: &str) -> Option<&Scalar> {
-        self.found.iter().rev().find(|(name, _)| *name == key).map(|(_, value)| value).filter(|it| **it != Scalar::Null)
+    pub(super) fn get(&self, key: &str) -> Option<&Value> {
+        let value = self.0.iter().find(|(name, _)| *name == key).map(|(_, value)| value);
+        value.filter(|value| !matches!(value, Value::Null))
     }
 
     /// What is below `auto_update`.
     pub(super) fn nested(&self) -> Option<&Self> {
-        self.nested.as_deref()
+        if let Some(Value::Keys(keys)) = self.get(NESTED) { Some(keys) } else { None }
     }
 }
 
-/// Reads an object's keys; anything else is `None`.
-#[derive(Clone, Copy)]
-struct Object {
-    is_top: bool,
+/// What is read: of the answer and of what is below [`NESTED`] in it the known keys, of everything else the value alone.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Answer,
+    Below,
+    Value,
 }
 
-impl<'de> DeserializeSeed<'de> for Object {
-    type Value = Option<Keys>;
+impl<'de> DeserializeSeed<'de> for Part {
+    type Value = Value;
 
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
         from.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Object {
-    type Value = Option<Keys>;
+impl<'de> Visitor<'de> for Part {
+    type Value = Value;
 
     fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str("JSON")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut keys = Keys::default();
-        while let Some(key) = map.next_key_seed(Key)? {
-            match key {
-                Some(NESTED) if self.is_top => {
-                    keys.nested = map.next_value_seed(Object { is_top: false })?.map(Box::new);
-                }
-                Some(key) if key != NESTED => {
-                    let value = map.next_value_seed(Value)?;
-                    // As everywhere in JSON, the last of a name counts.
-                    keys.found.retain(|(known, _)| *known != key);
-                    keys.found.push((key, value));
-                }
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        if self == Self::Value {
+            return IgnoredAny.visit_map(map).map(|_| Value::Other);
         }
-        Ok(Some(keys))
+        let mut found: Vec<(&str, Value)> = Vec::new();
+        while let Some(key) = map.next_key_seed(Key)? {
+            let Some(key) = key.filter(|key| self == Self::Answer || *key != NESTED) else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            // As everywhere in JSON, the last of a name counts.
+            let value = map.next_value_seed(if key == NESTED { Self::Below } else { Self::Value })?;
+            found.retain(|(known, _)| *known != key);
+            found.push((key, value));
+        }
+        Ok(Value::Keys(Keys(found)))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-        IgnoredAny.visit_seq(seq).map(|_| None)
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Value, A::Error> {
+        IgnoredAny.visit_seq(seq).map(|_| Value::Other)
     }
 
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value as f64))
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value as f64))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Number(value))
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.to_owned()))
     }
 }
 
@@ -145,56 +143,5 @@ impl Visitor<'_> for Key {
 
     fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Self::Value, E> {
         Ok(KEYS.into_iter().chain([NESTED]).find(|key| key.as_bytes() == bytes))
-    }
-}
-
-/// A known key's value.
-struct Value;
-
-impl<'de> DeserializeSeed<'de> for Value {
-    type Value = Scalar;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Scalar, D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Value {
-    type Value = Scalar;
-
-    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("JSON")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Scalar, A::Error> {
-        IgnoredAny.visit_map(map).map(|_| Scalar::Other)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Scalar, A::Error> {
-        IgnoredAny.visit_seq(seq).map(|_| Scalar::Other)
-    }
-
-    fn visit_unit<E>(self) -> Result<Scalar, E> {
-        Ok(Scalar::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
-        Ok(Scalar::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
-        Ok(Scalar::Number(value as f64))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Scalar, E> {
-        Ok(Scalar::Number(value as f64))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
-        Ok(Scalar::Number(value))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Scalar, E> {
-        Ok(Scalar::Text(value.to_owned()))
     }
 }

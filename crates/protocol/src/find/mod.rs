@@ -2,11 +2,13 @@
 
 mod digests;
 mod directive;
+mod fleet;
 mod keys;
 mod question;
 
 pub use digests::{Digests, IMAGE};
 pub use directive::{Dialect, Directive, MAX_JITTER_SECONDS};
+pub use fleet::fleet;
 pub use question::Question;
 
 /// RFD 0169's path.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::MAX_NUMBER;
+use crate::find::fleet;
 
 /// Reports are wanted: `fleet.report`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,11 +32,7 @@ pub struct Rollout {
 impl Rollout {
     /// Reads `fleet` of a find answer; `None`: the server is no rollout server, or what it says is not understood.
     pub fn parse(body: &[u8]) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Answer {
-            fleet: Rollout,
-        }
-        let Answer { fleet } = serde_json::from_slice(body).ok()?;
+        let fleet: Self = serde_json::from_value(fleet(body)?).ok()?;
         let is_known = fleet.report.is_none_or(|wanted| wanted.epoch <= MAX_NUMBER);
         (is_known && fleet.rollout <= MAX_NUMBER).then_some(fleet)
     }
