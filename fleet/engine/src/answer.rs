@@ -13,10 +13,10 @@ use crate::host::{GroupPlace, Host, HostId};
 use crate::names::{Name, NameTable};
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::{WaitReason, Why};
-use crate::rollout::{GroupStatus, Rollout, StartBlock, State};
+use crate::rollout::{GroupStatus, Halt, Rollout, StartBlock, State};
 use crate::rollout_state::RolloutState;
 use crate::selection::Choice;
-use crate::step::{gate, pace, reasons};
+use crate::step::{gate, pace};
 use crate::tally::{HostState, TallyContext};
 
 /// What a host is told.
@@ -253,7 +253,7 @@ impl Rollout {
             _ if stop.is_some() => (stop.cloned().unwrap_or(Why::Held), None),
             (_, None) => (Why::Unassigned, None),
             _ if place == GroupPlace::Nowhere => (Why::Unassigned, None),
-            _ if halted.is_some() => (halted.map_or(Why::Held, reasons::halted), None),
+            _ if halted.is_some() => (halted.map_or(Why::Held, Halt::why), None),
             (_, Some(window)) if !is_open => (Why::OutsideWindow, window.opening.next(now)),
             _ => (Why::LetGo, None),
         };

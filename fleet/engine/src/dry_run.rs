@@ -132,12 +132,6 @@ impl RolloutState {
         }
         orders
     }
-
-    fn adopted(&self, now: Timestamp) -> Self {
-        let mut state = self.clone();
-        state.adopt(now);
-        state
-    }
 }
 
 /// The entry and what a host gets there that it does not run: what it would install. `None`: nothing.

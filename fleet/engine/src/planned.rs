@@ -97,10 +97,16 @@ struct EntryCount {
 }
 
 impl RolloutState {
-    /// What the rollout of this policy and target would tell each host of `fleet`, if it began at `now`. Each host is looked at once.
-    pub fn planned(&self, fleet: &Fleet, now: Timestamp) -> Planned {
+    /// The same with the rollout that is wanted now.
+    pub(crate) fn adopted(&self, now: Timestamp) -> Self {
         let mut state = self.clone();
         state.adopt(now);
+        state
+    }
+
+    /// What the rollout of this policy and target would tell each host of `fleet`, if it began at `now`. Each host is looked at once.
+    pub fn planned(&self, fleet: &Fleet, now: Timestamp) -> Planned {
+        let state = self.adopted(now);
         let Some(rollout) = &state.rollout else { return Planned::default() };
         let (counts, elsewhere) = count(rollout, fleet);
         let mut planned = Planned { elsewhere, ..Planned::default() };

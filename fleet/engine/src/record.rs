@@ -21,7 +21,7 @@ pub struct HostRecord {
     #[serde(skip)]
     pub id: HostId,
     /// Its updater's id; 0: none.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub update_id: u128,
     /// Its labels.
     #[serde(default, skip_serializing_if = "LabelTexts::is_empty")]
@@ -71,10 +71,6 @@ pub struct HostRecord {
     /// The dry run of a plan that it was asked for last; without a code it did not answer yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<DryRunResult>,
-}
-
-fn is_zero(number: &u128) -> bool {
-    *number == 0
 }
 
 impl Fleet {

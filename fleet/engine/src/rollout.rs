@@ -130,6 +130,12 @@ impl Halt {
         let (sample, hosts) = (Vec::new(), Vec::new());
         Self { rule, count: 0, of: 0, error: None, sample, hosts, no_way_back: false, at, from }
     }
+
+    /// The reason, as a group and its hosts have it.
+    pub(crate) fn why(&self) -> Why {
+        let Self { rule, count, of, error, sample, hosts, no_way_back, at: _, from: _ } = self.clone();
+        Why::Halted { rule, count, of, error, sample, hosts, no_way_back }
+    }
 }
 
 /// What an external check said last.
@@ -287,7 +293,7 @@ pub struct Rollout {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directive: Option<DirectiveTerms>,
     /// By what its groups' targets are chosen.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub rules: TargetRules,
     /// How soon.
     pub schedule: Schedule,
@@ -324,10 +330,6 @@ fn stop_of(terms: &DirectiveTerms, now: Timestamp) -> Option<(Why, Option<Timest
     }
     let start = terms.not_before.filter(|start| *start > now)?;
     Some((Why::NotBefore, Some(start)))
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl Rollout {

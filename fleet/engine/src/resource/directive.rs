@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use protocol::Version;
 use protocol::installer::Installer;
 
@@ -15,7 +15,7 @@ use super::selector::selector_at;
 use super::version_control::{Limit, RollingInstall};
 use super::{check, group};
 use crate::percent::Percent;
-use crate::policy::{DirectiveTerms, GroupPolicy, Members, Mode, Policy, Strategy, Target, Unassigned};
+use crate::policy::{DirectiveTerms, GroupPolicy, Members, Mode, Policy, Strategy, Target};
 
 /// Longest name of an attribute, bytes.
 const LONGEST_ATTRIBUTE: usize = 32;
@@ -263,12 +263,9 @@ impl Directive {
         Policy {
             mode: Mode::Enabled,
             strategy: Strategy::Requires,
-            window: SignedDuration::ZERO,
             regular: self.groups(rolling),
-            critical: Vec::new(),
-            unassigned: Unassigned::Hold,
-            ungrouped: None,
             directive: Some(self.terms()),
+            ..Policy::default()
         }
     }
 }

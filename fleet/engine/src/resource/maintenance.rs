@@ -1,7 +1,5 @@
 //! `cluster_maintenance_config`: RFD 0169's groups, its schedule without groups, and RFD 0109's maintenance window.
 
-use jiff::SignedDuration;
-
 use super::config::{Schedules, schedules, unassigned};
 use super::dialect::PolicyDialect;
 use super::fields::ResourceFields;
@@ -45,17 +43,8 @@ pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Maintenance> {
     let window = fields.fields("agent_upgrades").map(|window| self::window(&window));
     let is_written =
         ["agent_auto_update", "agent_auto_update_groups", "agents"].iter().any(|key| fields.place(key).is_there());
-    let Schedules { regular, critical } = schedules;
-    let policy = Policy {
-        mode,
-        strategy: Strategy::Requires,
-        window: SignedDuration::ZERO,
-        regular,
-        critical,
-        unassigned,
-        ungrouped,
-        directive: None,
-    };
+    let (strategy, Schedules { regular, critical }) = (Strategy::Requires, schedules);
+    let policy = Policy { mode, strategy, regular, critical, unassigned, ungrouped, ..Policy::default() };
     Some(Maintenance { policy: is_written.then_some(policy), window })
 }
 

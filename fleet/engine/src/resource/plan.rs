@@ -1,6 +1,7 @@
 //! Drafts and plans: what becomes a `version-directive` (DIRECTIVES §3).
 
 use jiff::Timestamp;
+use serde::Serialize;
 
 use super::dialect::PolicyDialect;
 use super::directive::{Directive, read_directive};
@@ -20,7 +21,7 @@ pub struct Draft {
 }
 
 /// A plan: a draft that does not change any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DirectivePlan {
     /// The draft that it was made of; empty: a file.
     pub draft: String,
@@ -42,7 +43,8 @@ pub struct DirectivePlan {
     pub dry_run: Option<Timestamp>,
     /// It was applied.
     pub applied: bool,
-    /// What it would be.
+    /// What it would be; written as its source has it.
+    #[serde(skip)]
     pub directive: Directive,
 }
 

@@ -6,7 +6,6 @@ mod tests;
 mod whole;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -14,6 +13,7 @@ use protocol::Version;
 
 use crate::fleet::{Fleet, ReportedCounts};
 use crate::policy::{Mode, Policy, RolloutTarget, Schedule};
+use crate::refusal::Refusal;
 use crate::resource::{
     AgentReport, AgentVersions, Directive, Kind, PolicyDialect, Release, Resource, VersionControl, counts_are_good,
     default_group, read_json, ruling,
@@ -29,46 +29,6 @@ pub const MOST_IN_CHANNEL: usize = 250;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResourceSet {
     resources: BTreeMap<(Kind, String), Arc<Resource>>,
-}
-
-/// Why a resource was not taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
-    /// It is not one, or its values are wrong: a line each.
-    Faults(String),
-    /// It does not go with another one.
-    Conflict(String),
-    /// There is none.
-    NotFound(String),
-    /// A directive and an `autoupdate_version` cannot both say what agents run.
-    DirectiveRules(String),
-    /// The nonce of a directive is not above the active one.
-    Nonce(String),
-}
-
-impl Refused {
-    /// A stable code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Faults(_) => "bad_resource",
-            Self::Conflict(_) => "conflict",
-            Self::NotFound(_) => "not_found",
-            Self::DirectiveRules(_) => "directive_rules",
-            Self::Nonce(_) => "nonce",
-        }
-    }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Faults(what)
-            | Self::Conflict(what)
-            | Self::NotFound(what)
-            | Self::DirectiveRules(what)
-            | Self::Nonce(what) => f.write_str(what),
-        }
-    }
 }
 
 impl ResourceSet {
@@ -123,16 +83,15 @@ impl ResourceSet {
     ///
     /// # Errors
     /// Why not; then nothing changed.
-    pub fn put_json(&mut self, json: &serde_json::Value, line: usize, state: &mut RolloutState) -> Result<(), Refused> {
-        let resource = read_json(json, line).map_err(|faults| Refused::Faults(faults.to_string()))?;
-        self.put(resource, state)
+    pub fn put_json(&mut self, json: &serde_json::Value, line: usize, state: &mut RolloutState) -> Result<(), Refusal> {
+        self.put(read_json(json, line)?, state)
     }
 
     /// Takes `resource`; the next step acts by it.
     ///
     /// # Errors
     /// Why not; then nothing changed.
-    pub fn put(&mut self, resource: Resource, state: &mut RolloutState) -> Result<(), Refused> {
+    pub fn put(&mut self, resource: Resource, state: &mut RolloutState) -> Result<(), Refusal> {
         self.put_all(vec![resource], state)
     }
 
@@ -140,7 +99,7 @@ impl ResourceSet {
     ///
     /// # Errors
     /// Why not; then nothing changed.
-    pub fn put_all(&mut self, resources: Vec<Resource>, state: &mut RolloutState) -> Result<(), Refused> {
+    pub fn put_all(&mut self, resources: Vec<Resource>, state: &mut RolloutState) -> Result<(), Refusal> {
         self.put_for(resources, state, None)
     }
 
@@ -153,7 +112,7 @@ impl ResourceSet {
         resources: Vec<Resource>,
         state: &mut RolloutState,
         fleet: &Fleet,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Refusal> {
         self.put_for(resources, state, Some(fleet))
     }
 
@@ -162,7 +121,7 @@ impl ResourceSet {
         resources: Vec<Resource>,
         state: &mut RolloutState,
         fleet: Option<&Fleet>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Refusal> {
         let mut next = self.clone();
         let is_version = resources.iter().any(|resource| resource.kind() == Kind::Version);
         let key = |resource: &Resource| (resource.kind(), resource.metadata().name.clone());
@@ -186,14 +145,14 @@ impl ResourceSet {
     ///
     /// # Errors
     /// There is none.
-    pub fn remove(&mut self, kind: &str, state: &mut RolloutState) -> Result<(), Refused> {
+    pub fn remove(&mut self, kind: &str, state: &mut RolloutState) -> Result<(), Refusal> {
         let (kind, name) = kind.split_once('/').unwrap_or((kind, ""));
-        let unknown = || Refused::NotFound(format!("{kind:?} is no kind of resource"));
+        let unknown = || Refusal::new("not_found", format!("{kind:?} is no kind of resource"));
         let kind = Kind::named(kind).ok_or_else(unknown)?;
         let name = kind.only_name().unwrap_or(name);
         let mut next = self.clone();
         if next.resources.remove(&(kind, name.to_owned())).is_none() {
-            return Err(Refused::NotFound(format!("there is no {kind} {name}").trim_end().to_owned()));
+            return Err(Refusal::new("not_found", format!("there is no {kind} {name}").trim_end().to_owned()));
         }
         next.settle((kind == Kind::Version).then(|| self.wanted()), None, state)?;
         *self = next;
@@ -207,7 +166,7 @@ impl ResourceSet {
         before: Option<Option<&AgentVersions>>,
         fleet: Option<&Fleet>,
         state: &mut RolloutState,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Refusal> {
         let wanted = self.wanted();
         if let Some(directive) = self.ruling_directive()? {
             return self.direct(directive, state);
@@ -223,7 +182,7 @@ impl ResourceSet {
         if let Some(new) = wanted.filter(|_| !is_as_before) {
             if let Some(reason) = self.block_of(&new.target) {
                 let message = format!("{} is blocked by its fleet_release: {reason}", new.target);
-                return Err(Refused::Conflict(message));
+                return Err(Refusal::conflict(message));
             }
             fleet.map_or(Ok(()), |fleet| self.can_reach(&new.target, fleet))?;
         }
@@ -239,7 +198,7 @@ impl ResourceSet {
         if let Some(new) = target.as_ref().filter(|new| state.target.as_ref().map(way) != Some(way(new)))
             && let Some(reason) = self.block_of(&new.start)
         {
-            return Err(Refused::Conflict(format!(
+            return Err(Refusal::conflict(format!(
                 "{} is blocked by its fleet_release: {reason}; it is the start version: name another one",
                 new.start
             )));
@@ -294,10 +253,10 @@ impl ResourceSet {
     }
 
     /// The directive that says what agents run: one that is enabled, or that nothing stands beside.
-    fn ruling_directive(&self) -> Result<Option<&Directive>, Refused> {
+    fn ruling_directive(&self) -> Result<Option<&Directive>, Refusal> {
         let (directive, is_other) = (self.directive(), self.wanted().is_some());
         match directive {
-            Some(directive) if directive.enabled && is_other => Err(Refused::DirectiveRules(
+            Some(directive) if directive.enabled && is_other => Err(Refusal::new("directive_rules", 
                 "an enabled version-directive and the versions for agents of autoupdate_version cannot both rule: take one away with                  `delete version-directive` or `delete autoupdate_version`, or set the directive's status to disabled"
                     .to_owned(),
             )),
@@ -307,21 +266,21 @@ impl ResourceSet {
     }
 
     /// Counts the activation of a directive that says something new.
-    fn activate(&self, before: Option<&Directive>, state: &mut RolloutState) -> Result<(), Refused> {
+    fn activate(&self, before: Option<&Directive>, state: &mut RolloutState) -> Result<(), Refusal> {
         let Some(directive) = self.directive().filter(|directive| before != Some(*directive)) else { return Ok(()) };
         let nonce = directive.nonce.map_or(state.nonce + 1, u64::from);
         if nonce <= state.nonce {
-            return Err(Refused::Nonce(format!(
-                "nonce {nonce} is not above the active one, {}: raise it, or leave it out",
-                state.nonce
-            )));
+            return Err(Refusal::new(
+                "nonce",
+                format!("nonce {nonce} is not above the active one, {}: raise it, or leave it out", state.nonce),
+            ));
         }
         state.nonce = nonce;
         Ok(())
     }
 
     /// Policy and target as the directive has them.
-    fn direct(&self, directive: &Directive, state: &mut RolloutState) -> Result<(), Refused> {
+    fn direct(&self, directive: &Directive, state: &mut RolloutState) -> Result<(), Refusal> {
         let Some(newest) = directive.newest().cloned() else { return Ok(()) };
         let blocked = directive
             .groups
@@ -332,7 +291,7 @@ impl ResourceSet {
         let is_news = |version: &&Version| !is_known || !state.has_target(version);
         for version in blocked.filter(is_news) {
             if let Some(reason) = self.block_of(version) {
-                return Err(Refused::Conflict(format!("{version} is blocked by its fleet_release: {reason}")));
+                return Err(Refusal::conflict(format!("{version} is blocked by its fleet_release: {reason}")));
             }
         }
         let rolling = self.version_control().rolling_install;
@@ -368,11 +327,11 @@ impl ResourceSet {
         self.get(kind, kind.only_name()?)
     }
 
-    fn policy(&self, dialect: PolicyDialect) -> Result<Option<Policy>, Refused> {
+    fn policy(&self, dialect: PolicyDialect) -> Result<Option<Policy>, Refusal> {
         let config = self.only(Kind::Config).and_then(Resource::policy);
         let maintenance = self.only(Kind::Maintenance);
         let rfd0169 = maintenance.and_then(Resource::policy);
-        let mut policy = ruling(dialect, config, rfd0169).map_err(Refused::Conflict)?;
+        let mut policy = ruling(dialect, config, rfd0169).map_err(Refusal::conflict)?;
         // Managed Updates' group for all hosts, in the cluster's maintenance window where there is one.
         let window = match maintenance {
             Some(Resource::Maintenance(object)) => object.model.window.as_ref(),

@@ -2,20 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{MOST_IN_CHANNEL, Refused, ResourceSet};
+use super::{MOST_IN_CHANNEL, ResourceSet};
+use crate::refusal::Refusal;
 use crate::resource::{ChannelSource, Kind, Resource};
 use crate::rollout_state::RolloutState;
 
 impl ResourceSet {
     /// A version has one `fleet_release`: of two nobody could say which of them counts.
-    pub(super) fn one_release_a_version(&self) -> Result<(), Refused> {
+    pub(super) fn one_release_a_version(&self) -> Result<(), Refusal> {
         let mut names: BTreeMap<String, &str> = BTreeMap::new();
         for resource in self.all() {
             let Resource::Release(object) = resource else { continue };
             let (version, name) = (object.model.version.to_string(), object.metadata.name.as_str());
             if let Some(other) = names.insert(version, name) {
                 let version = &object.model.version;
-                return Err(Refused::Conflict(format!(
+                return Err(Refusal::conflict(format!(
                     "spec.version: {version} has the fleet_release {other:?} and would have {name:?}: write into one of them"
                 )));
             }
@@ -25,7 +26,7 @@ impl ResourceSet {
 
     /// The channels of the releases that are `news` have at most [`MOST_IN_CHANNEL`] releases each: the graph of a channel grows
     /// with their square. Channels that had more already take no further one.
-    pub(super) fn room_in_channels(&self, news: &[(Kind, String)]) -> Result<(), Refused> {
+    pub(super) fn room_in_channels(&self, news: &[(Kind, String)]) -> Result<(), Refusal> {
         let of = |resource: &'_ Resource| match resource {
             Resource::Release(object) => object.model.channels.clone(),
             _ => Vec::new(),
@@ -43,7 +44,7 @@ impl ResourceSet {
         }
         match counts.into_iter().find(|(_, count)| *count > MOST_IN_CHANNEL) {
             None => Ok(()),
-            Some((channel, count)) => Err(Refused::Conflict(format!(
+            Some((channel, count)) => Err(Refusal::conflict(format!(
                 "spec.channels: {channel:?} would have {count} releases, at most {MOST_IN_CHANNEL}: remove old ones with \
                  `rm fleet_release/NAME`, or take them out of the channel"
             ))),
@@ -51,13 +52,13 @@ impl ResourceSet {
     }
 
     /// A `fleet_channel` that is `news` has no version that is blocked.
-    pub(super) fn good_channels(&self, news: &[(Kind, String)]) -> Result<(), Refused> {
+    pub(super) fn good_channels(&self, news: &[(Kind, String)]) -> Result<(), Refusal> {
         for (kind, name) in news {
             let Some(Resource::Channel(channel)) = self.get(*kind, name) else { continue };
             if let ChannelSource::Static(Some(version)) = &channel.model.source
                 && let Some(reason) = self.block_of(version)
             {
-                return Err(Refused::Conflict(format!(
+                return Err(Refusal::conflict(format!(
                     "fleet_channel {name}: spec.static_version: {version} is blocked by its fleet_release: {reason}"
                 )));
             }
@@ -66,14 +67,14 @@ impl ResourceSet {
     }
 
     /// A `fleet_channel` that is `news` names a group of the policy or of the rollout.
-    pub(super) fn known_groups(&self, news: &[(Kind, String)], state: &RolloutState) -> Result<(), Refused> {
+    pub(super) fn known_groups(&self, news: &[(Kind, String)], state: &RolloutState) -> Result<(), Refusal> {
         let known = state.group_names();
         for (kind, name) in news {
             let Some(Resource::Channel(channel)) = self.get(*kind, name) else { continue };
             if let ChannelSource::Group(group) = &channel.model.source
                 && !known.contains(&group.as_str())
             {
-                return Err(Refused::Conflict(format!(
+                return Err(Refusal::conflict(format!(
                     "fleet_channel {name}: spec.group: there is no group {group:?}; known are {}",
                     known.join(", ")
                 )));

@@ -9,7 +9,7 @@ use crate::moment::hours;
 use crate::percent::Percent;
 use crate::policy::{Rate, Schedule, Strategy};
 use crate::reason::{WaitReason, Why};
-use crate::rollout::{GroupStatus, Halt, Rollout, State};
+use crate::rollout::{GroupStatus, Rollout, State};
 
 /// Gives every group its reason. `since` stays while the reason does.
 pub(super) fn give(rollout: &mut Rollout, now: Timestamp) {
@@ -25,7 +25,7 @@ pub(super) fn give(rollout: &mut Rollout, now: Timestamp) {
 fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Timestamp>) {
     let Some(group) = rollout.groups.get(index) else { return (Why::NoRollout, None) };
     if let Some(halt) = &group.halt {
-        return (halted(halt), None);
+        return (halt.why(), None);
     }
     if let Some(stop) = rollout.stop(now) {
         return stop;
@@ -53,12 +53,6 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
         State::RolledBack => (at_nobody(group).unwrap_or(Why::RolledBack), None),
         State::Halted => (Why::Held, None),
     }
-}
-
-/// The reason of a halt, as a group and its hosts have it.
-pub(crate) fn halted(halt: &Halt) -> Why {
-    let Halt { rule, count, of, error, sample, hosts, no_way_back, at: _, from: _ } = halt.clone();
-    Why::Halted { rule, count, of, error, sample, hosts, no_way_back }
 }
 
 /// Why nobody is given the start version, nor sent back to it.
