@@ -237,10 +237,8 @@ impl World {
     }
 
     fn found(&self, id: &str) -> Result<(DirectivePlan, Resource), Refusal> {
-        match self.shelf.get(Kind::Plan, id) {
-            Some(Resource::Plan(object)) => Ok((object.model.clone(), Resource::Plan(object.clone()))),
-            _ => Err(Refusal::new("not_found", format!("there is no plan {id:?}"))),
-        }
+        let found = self.shelf.get(Kind::Plan, id).and_then(|plan| Some((plan.model().cloned()?, plan.clone())));
+        found.ok_or_else(|| Refusal::new("not_found", format!("there is no plan {id:?}")))
     }
 
     fn keep(&mut self, id: &str, plan: &DirectivePlan, source: &Resource) -> Result<(), Refusal> {

@@ -6,10 +6,8 @@ use jiff::Timestamp;
 use protocol::Version;
 use protocol::installer::Installer;
 
-use super::dialect::PolicyDialect;
 use super::fields::ResourceFields;
 use super::key::KeyKind;
-use super::keys;
 use super::reader::ResourceReader;
 use super::selector::selector_at;
 use super::version_control::{Limit, RollingInstall};
@@ -70,11 +68,7 @@ impl CriticalFloor {
 }
 
 /// Reads `spec` of a directive.
-pub(super) fn directive(spec: &ResourceReader<'_>) -> Option<Directive> {
-    read_directive(&spec.fields(&keys::DIRECTIVE, PolicyDialect::Directive.column())?)
-}
-
-pub(super) fn read_directive(fields: &ResourceFields<'_>) -> Option<Directive> {
+pub(super) fn directive(fields: &ResourceFields<'_>) -> Directive {
     let mut placed = Vec::new();
     let items = fields.items("directives");
     if items.is_empty() {
@@ -101,7 +95,7 @@ pub(super) fn read_directive(fields: &ResourceFields<'_>) -> Option<Directive> {
     }
     let config_id: String = fields.value("config_id");
     let misspelt: String = fields.value("confid_id");
-    Some(Directive {
+    Directive {
         nonce: fields.get("nonce"),
         enabled: fields.value::<Mode>("status") == Mode::Enabled,
         version_controller: fields.value("version_controller"),
@@ -112,7 +106,7 @@ pub(super) fn read_directive(fields: &ResourceFields<'_>) -> Option<Directive> {
         floor: fields.fields("critical_floor").map(|floor| critical_floor(&floor)).unwrap_or_default(),
         groups: placed.into_iter().map(|(_, group)| group).collect(),
         unwritten,
-    })
+    }
 }
 
 fn entry(fields: &ResourceFields<'_>) -> GroupPolicy {

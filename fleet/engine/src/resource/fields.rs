@@ -70,6 +70,11 @@ impl<'a> ResourceFields<'a> {
         key.unwrap_or(&self.table.keys[0])
     }
 
+    /// A fault of the mapping.
+    pub(super) fn refuse(&self, what: &str) {
+        self.here.refuse(what);
+    }
+
     /// The place of a key; a fault where it must be there and is not.
     pub(super) fn place(&self, name: &str) -> ResourceReader<'a> {
         let place = self.here.at(name);

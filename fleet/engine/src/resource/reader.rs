@@ -160,6 +160,16 @@ impl<'a> ResourceReader<'a> {
         Some(text)
     }
 
+    /// A text of which `is_it` holds, else it is not `wanted`.
+    pub(super) fn text_that(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Option<String> {
+        let text = self.text()?;
+        if !is_it(text) {
+            self.wrong(wanted);
+            return None;
+        }
+        Some(text.to_owned())
+    }
+
     /// A text that names something: as [`ResourceReader::text`], not empty, without blanks around it, at most 255 bytes.
     pub(super) fn name(&self) -> Option<&'a str> {
         let text = self.text()?;

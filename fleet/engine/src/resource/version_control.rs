@@ -7,7 +7,6 @@ use protocol::Version;
 use protocol::installer::Installer;
 
 use super::fields::ResourceFields;
-use super::keys;
 use super::reader::ResourceReader;
 use super::selector::{selector_at, words};
 use crate::percent::Percent;
@@ -151,18 +150,17 @@ pub struct Controller {
 }
 
 /// Reads `spec` of a `version-control-config`.
-pub(super) fn control(spec: &ResourceReader<'_>) -> Option<VersionControl> {
-    let fields = spec.fields(&keys::VERSION_CONTROL, 0)?;
+pub(super) fn control(fields: &ResourceFields<'_>) -> VersionControl {
     let promotion = fields.fields("promotion").map(|promotion| self::promotion(&promotion)).unwrap_or_default();
     let notification = fields.fields("notification");
-    Some(VersionControl {
+    VersionControl {
         enabled: fields.value("enabled"),
         rolling_install: fields.fields("rolling_install").map(|rolling| rolling_install(&rolling)).unwrap_or_default(),
         promotion,
         notify_from: notification.as_ref().and_then(|notification| notification.get("from")),
         alert_on: notification.map(|notification| words(&notification, "alert_on", "an event")).unwrap_or_default(),
-        basic: basic(&fields, "basic_directives", false),
-    })
+        basic: basic(fields, "basic_directives", false),
+    }
 }
 
 fn rolling_install(fields: &ResourceFields<'_>) -> RollingInstall {
@@ -261,8 +259,7 @@ fn basic(fields: &ResourceFields<'_>, name: &str, is_template: bool) -> Vec<Basi
 }
 
 /// Reads `spec` of a `version-controller`.
-pub(super) fn controller(spec: &ResourceReader<'_>) -> Option<Controller> {
-    let fields = spec.fields(&keys::CONTROLLER, 0)?;
+pub(super) fn controller(fields: &ResourceFields<'_>) -> Option<Controller> {
     let root = fields.place("root");
     let text = root.any_scalar().unwrap_or_default().to_owned();
     if tuf_root_is_wrong(&text) {
@@ -272,7 +269,7 @@ pub(super) fn controller(spec: &ResourceReader<'_>) -> Option<Controller> {
         url: fields.get("url")?,
         root: text,
         interval: fields.value("interval"),
-        basic: basic(&fields, "directives", true),
+        basic: basic(fields, "directives", true),
     })
 }
 

@@ -15,8 +15,8 @@ use crate::fleet::{Fleet, ReportedCounts};
 use crate::policy::{Mode, Policy, RolloutTarget, Schedule};
 use crate::refusal::Refusal;
 use crate::resource::{
-    AgentReport, AgentVersions, Directive, Kind, PolicyDialect, Release, Resource, VersionControl, counts_are_good,
-    default_group, read_json, ruling,
+    AgentReport, AgentVersions, Config, Directive, Draft, InstallerSpec, Kind, Maintenance, Model, PolicyDialect,
+    Release, Resource, VersionControl, VersionSpec, counts_are_good, default_group, read_json, ruling,
 };
 use crate::rollout_state::RolloutState;
 use crate::selection::TargetRules;
@@ -54,15 +54,9 @@ impl ResourceSet {
 
     fn counted_by(&self, is_good: impl Fn(&AgentReport) -> bool) -> ReportedCounts {
         let mut counted = ReportedCounts::new();
-        for resource in self.all() {
-            let Resource::Report(object) = resource else { continue };
-            if !is_good(&object.model) {
-                continue;
-            }
-            for count in &object.model.counts {
-                let versions = counted.entry(count.group.clone()).or_default();
-                *versions.entry(count.version.to_string()).or_default() += u64::from(count.count);
-            }
+        for count in self.models().filter(|report| is_good(report)).flat_map(|report| &report.counts) {
+            let versions = counted.entry(count.group.clone()).or_default();
+            *versions.entry(count.version.to_string()).or_default() += u64::from(count.count);
         }
         counted
     }
@@ -212,18 +206,12 @@ impl ResourceSet {
 
     /// The directive, if there is one.
     pub fn directive(&self) -> Option<&Directive> {
-        match self.only(Kind::Directive)? {
-            Resource::Directive(object) => Some(&object.model),
-            _ => None,
-        }
+        self.only()
     }
 
     /// The settings of directives; the defaults where nobody wrote them.
     pub fn version_control(&self) -> VersionControl {
-        match self.only(Kind::VersionControl) {
-            Some(Resource::VersionControl(object)) => object.model.clone(),
-            _ => VersionControl::default(),
-        }
+        self.only().cloned().unwrap_or_default()
     }
 
     /// Whether somebody controls versions by directives.
@@ -233,10 +221,7 @@ impl ResourceSet {
     }
 
     fn draft(&self, name: &str) -> Option<&Directive> {
-        match self.get(Kind::Draft, name)? {
-            Resource::Draft(object) => Some(&object.model.directive),
-            _ => None,
-        }
+        Some(&self.get(Kind::Draft, name)?.model::<Draft>()?.directive)
     }
 
     /// The draft whose versions are recommended.
@@ -308,35 +293,32 @@ impl ResourceSet {
 
     /// By what targets are chosen.
     pub fn target_rules(&self) -> TargetRules {
-        let scripts = self.all().filter_map(|resource| match resource {
-            Resource::Installer(object) => Some((object.metadata.name.clone(), object.model.script.clone())),
-            _ => None,
-        });
+        let scripts = self.all().filter_map(InstallerSpec::of);
+        let scripts = scripts.map(|object| (object.metadata.name.clone(), object.model.script.clone()));
         TargetRules { blocks: self.blocks(), ways: self.ways(), scripts: scripts.collect() }
     }
 
     fn wanted(&self) -> Option<&AgentVersions> {
-        match self.only(Kind::Version)? {
-            Resource::Version(object) => object.model.agents.as_ref(),
-            _ => None,
-        }
+        self.only::<VersionSpec>()?.agents.as_ref()
     }
 
-    /// The resource of a kind of which there is but one.
-    fn only(&self, kind: Kind) -> Option<&Resource> {
-        self.get(kind, kind.only_name()?)
+    /// What the resource says of a kind of which there is but one.
+    pub fn only<T: Model>(&self) -> Option<&T> {
+        self.get(T::KIND, T::KIND.only_name()?)?.model()
+    }
+
+    /// What the resources of a kind say.
+    pub fn models<T: Model + 'static>(&self) -> impl Iterator<Item = &T> {
+        self.all().filter_map(Resource::model)
     }
 
     fn policy(&self, dialect: PolicyDialect) -> Result<Option<Policy>, Refusal> {
-        let config = self.only(Kind::Config).and_then(Resource::policy);
-        let maintenance = self.only(Kind::Maintenance);
-        let rfd0169 = maintenance.and_then(Resource::policy);
+        let config = self.only::<Config>().and_then(|config| config.policy.as_ref());
+        let maintenance = self.only::<Maintenance>();
+        let rfd0169 = maintenance.and_then(|maintenance| maintenance.policy.as_ref());
         let mut policy = ruling(dialect, config, rfd0169).map_err(Refusal::conflict)?;
         // Managed Updates' group for all hosts, in the cluster's maintenance window where there is one.
-        let window = match maintenance {
-            Some(Resource::Maintenance(object)) => object.model.window.as_ref(),
-            _ => None,
-        };
+        let window = maintenance.and_then(|maintenance| maintenance.window.as_ref());
         if rfd0169.is_none()
             && policy.as_ref().is_none_or(|policy| policy.regular.is_empty())
             && let Some(window) = window
@@ -350,18 +332,13 @@ impl ResourceSet {
 
     /// All releases that were written.
     fn releases(&self) -> impl Iterator<Item = &Release> {
-        self.all().filter_map(|resource| match resource {
-            Resource::Release(object) => Some(&object.model),
-            _ => None,
-        })
+        self.models()
     }
 
     /// The name of the release that is this version.
     pub(crate) fn release_of(&self, version: &Version) -> Option<&str> {
-        self.all().find_map(|resource| match resource {
-            Resource::Release(object) if object.model.version == *version => Some(resource.metadata().name.as_str()),
-            _ => None,
-        })
+        let mut releases = self.all().filter_map(Release::of);
+        releases.find(|release| release.model.version == *version).map(|release| release.metadata.name.as_str())
     }
 
     /// Which configuration has the groups of the rollout; `None`: neither was written.

@@ -2,7 +2,7 @@
 
 use fleet_engine::fleet::Fleet;
 use fleet_engine::policy::{Mode, Policy, Schedule};
-use fleet_engine::resource::{AgentVersions, PolicyDialect, Resource};
+use fleet_engine::resource::{AgentVersions, PolicyDialect, Resource, VersionSpec};
 use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout_state::RolloutState;
 use jiff::Timestamp;
@@ -35,10 +35,7 @@ pub(super) fn setting(plan: &ForecastPlan) -> Result<Setting, String> {
     let (mut shelf, mut book) = (ResourceSet::default(), RolloutState { seed: plan.seed, ..RolloutState::default() });
     let is_policy = |resource: &&Resource| matches!(resource, Resource::Config(_) | Resource::Maintenance(_));
     let policies: Vec<Resource> = plan.resources.iter().filter(is_policy).cloned().collect();
-    let wanted = plan.resources.iter().find_map(|resource| match resource {
-        Resource::Version(object) => object.model.agents.as_ref(),
-        _ => None,
-    });
+    let wanted = plan.resources.iter().find_map(|resource| resource.model::<VersionSpec>()?.agents.as_ref());
     if policies.is_empty() {
         notes.push("no configuration: simulated with the default group, Monday to Thursday at 12:00 UTC".to_owned());
     }

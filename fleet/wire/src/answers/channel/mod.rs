@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use fleet_engine::answer::HostAnswer;
 use fleet_engine::reason::Why;
-use fleet_engine::resource::{Channel, ChannelSource, Kind, Resource};
+use fleet_engine::resource::{Channel, ChannelSource, Kind};
 use fleet_engine::resource_set::ResourceSet;
 use protocol::Version;
 
@@ -57,10 +57,7 @@ pub fn path(path: &str) -> Option<(Cow<'_, str>, Verb)> {
 
 /// The `fleet_channel` called `name`.
 pub fn defined<'a>(shelf: &'a ResourceSet, name: &str) -> Option<&'a Channel> {
-    match shelf.get(Kind::Channel, name)? {
-        Resource::Channel(object) => Some(&object.model),
-        _ => None,
-    }
+    shelf.get(Kind::Channel, name)?.model()
 }
 
 /// The address to ask of a channel that is forwarded from `url`: the verb is the last element of its path.
@@ -165,12 +162,7 @@ pub fn unreachable(name: &str) -> Reply {
 /// `version`, or the servers' own where its major is larger than theirs.
 fn clamp<'a>(version: &'a Version, servers: Option<&'a Version>) -> &'a Version {
     match servers {
-        Some(servers) if major(version) > major(servers) => servers,
+        Some(servers) if version.major() > servers.major() => servers,
         _ => version,
     }
-}
-
-fn major(version: &Version) -> u64 {
-    let text = version.to_string();
-    text.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(u64::MAX)
 }
