@@ -9,7 +9,7 @@ use protocol::installer::InstallerOrder;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;
-use crate::host::{GroupPlace, Host, HostId};
+use crate::host::{ArrivalNumber, GroupPlace, Host, HostId};
 use crate::names::{Name, NameTable};
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::{WaitReason, Why};
@@ -176,8 +176,9 @@ impl<'a> GroupView<'a> {
     fn answer_of(&mut self, host: &Host, fleet: &Fleet) -> &HostAnswer {
         let (mut heard, mut state) = (Cow::Borrowed(host), self.look.state(host));
         if state == HostState::Silent && host.heard < self.look.now {
-            // Whoever asks is seen.
-            heard = Cow::Owned(fleet.heard_at(host, self.look.now));
+            // Whoever asks is seen, and arrives anew.
+            let arrival = ArrivalNumber::of(fleet.arrivals() + 1);
+            heard = Cow::Owned(Host { heard: self.look.now, arrival, ..host.clone() });
             state = self.look.state(&heard);
         }
         if state == HostState::LetGo && self.look.is_nearly_silent(host) {

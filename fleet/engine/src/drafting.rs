@@ -71,8 +71,7 @@ pub fn draft(
     controller: &str,
     stale_after: Timestamp,
 ) -> Option<Value> {
-    let everybody = || BasicDirective::everybody();
-    let basic = if basic.is_empty() { vec![everybody()] } else { basic.to_vec() };
+    let basic = if basic.is_empty() { vec![BasicDirective::everybody()] } else { basic.to_vec() };
     let entries: Vec<Value> = basic.iter().filter_map(|basic| entry(builds, basic)).collect();
     if entries.is_empty() {
         return None;

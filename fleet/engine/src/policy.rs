@@ -301,7 +301,7 @@ pub struct RolloutPace {
 }
 
 /// Hosts an hour, growing while nothing fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rate {
     /// In the first hour.
     pub base: u32,

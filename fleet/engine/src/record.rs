@@ -130,7 +130,8 @@ impl Fleet {
             self.dry_runs.insert(record.id, (plan, code));
         }
         if let Some((number, group)) = &record.stays {
-            self.set_stays(record.id, *number, group);
+            let group = self.names.keep(group);
+            self.stays.insert(record.id, (*number, group));
         }
         let mut host = self.host_of(record);
         if let Some(rollout) = rollout {
@@ -140,7 +141,7 @@ impl Fleet {
             host.key = order::key(host.id, rollout.id);
             (host.choice, host.flags.told_nothing) = rollout.choose(&host, host.place, &self.names);
             host.is_below_start = is_below(Some(self.names.text(host.version)), rollout, host.place);
-            host.flags.held_by_group = self.is_held_by_group(&host);
+            host.flags.held_by_group = self.held_by(&host).is_some();
         }
         match self.at(host.id) {
             None => self.put_back(host, arrivals),

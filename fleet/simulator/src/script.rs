@@ -53,7 +53,13 @@ pub fn run<E>(text: &str, seed: u64, mut out: impl FnMut(&str) -> Result<(), E>)
 /// A script that has been played so far.
 #[derive(Clone)]
 pub struct Played {
-    world: World,
+    shelf: ResourceSet,
+    book: RolloutState,
+    fleet: Fleet,
+    hosts: ScriptHosts,
+    /// The time of the line before.
+    now: Option<Timestamp>,
+    made_up: usize,
     lines: usize,
 }
 
@@ -61,7 +67,15 @@ impl Played {
     /// None of its lines; `seed` is what groups choose their hosts by.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { world: World::new(seed), lines: 0 }
+        Self {
+            shelf: ResourceSet::default(),
+            book: RolloutState { seed, ..RolloutState::default() },
+            fleet: Fleet::default(),
+            hosts: ScriptHosts::new(seed),
+            now: None,
+            made_up: 0,
+            lines: 0,
+        }
     }
 
     /// Plays the next line, and gives what it is answered: a line of JSON.
@@ -71,35 +85,11 @@ impl Played {
             return None;
         }
         // JSON escapes the control characters of ASCII; a terminal obeys others as well, and a script's texts may have them.
-        self.world.line(line, self.lines).map(|said| text::clean(&said.to_string()).into_owned())
-    }
-}
-
-#[derive(Clone)]
-struct World {
-    shelf: ResourceSet,
-    book: RolloutState,
-    fleet: Fleet,
-    hosts: ScriptHosts,
-    /// The time of the line before.
-    now: Option<Timestamp>,
-    made_up: usize,
-}
-
-impl World {
-    fn new(seed: u64) -> Self {
-        Self {
-            shelf: ResourceSet::default(),
-            book: RolloutState { seed, ..RolloutState::default() },
-            fleet: Fleet::default(),
-            hosts: ScriptHosts::new(seed),
-            now: None,
-            made_up: 0,
-        }
+        self.answer(line, self.lines).map(|said| text::clean(&said.to_string()).into_owned())
     }
 
     /// What a line is answered.
-    fn line(&mut self, text: &str, number: usize) -> Option<Value> {
+    fn answer(&mut self, text: &str, number: usize) -> Option<Value> {
         let bad = |what: String, at: Option<Timestamp>| {
             Some(refused(&Refusal::new("bad_line", format!("line {number}: {what}")), at))
         };
@@ -148,7 +138,7 @@ impl World {
     fn act(&mut self, action: LineAction, now: Timestamp, number: usize) -> Result<Option<Value>, Refusal> {
         match action {
             LineAction::Put(resource) => self.put(&resource, now, number)?,
-            LineAction::Rm(kind) => self.remove(&kind)?,
+            LineAction::Rm(kind) => self.shelf.remove(&kind, &mut self.book)?,
             LineAction::Draft { name, author, directive } => {
                 let spec = json!({ "author": author, "time": now, "directive": directive });
                 let draft = json!({ "kind": Kind::Draft.as_str(), "metadata": { "name": name }, "spec": spec });
@@ -182,7 +172,7 @@ impl World {
             LineAction::Hold { host } => self.decide(&host, &Decision::Hold, now, number)?,
             LineAction::Release { host } => self.decide(&host, &Decision::Release, now, number)?,
             LineAction::Assign { host, group } => self.decide(&host, &Decision::Assign(group), now, number)?,
-            LineAction::Find(find) => return self.find(&find, now).map(Some),
+            LineAction::Find(find) => return self.find(find, now).map(Some),
             LineAction::Status {} => {
                 self.step(now);
                 let mut rollout =
@@ -244,10 +234,6 @@ impl World {
     fn keep(&mut self, id: &str, plan: &DirectivePlan, source: &Resource) -> Result<(), Refusal> {
         self.shelf.put_back(vec![plan.resource(id, source)?]);
         Ok(())
-    }
-
-    fn remove(&mut self, kind: &str) -> Result<(), Refusal> {
-        self.shelf.remove(kind, &mut self.book)
     }
 
     fn report(&mut self, report: &line::ReportLine, now: Timestamp) -> Result<(), Refusal> {
@@ -351,16 +337,10 @@ impl World {
         Err(Refusal::new("not_found", message))
     }
 
-    fn question(find: &Find) -> Question {
-        Question {
-            host: find.host.as_deref().filter(|host| !host.is_empty()).map(ids::parse),
-            group: find.group.clone(),
-            update_id: find.update_id.as_deref().filter(|id| !id.is_empty()).map_or(0, ids::parse),
-        }
-    }
-
-    fn find(&mut self, find: &Find, now: Timestamp) -> Result<Value, Refusal> {
-        let question = Self::question(find);
+    fn find(&mut self, find: Find, now: Timestamp) -> Result<Value, Refusal> {
+        let id = |text: Option<String>| text.filter(|text| !text.is_empty()).map(|text| ids::parse(&text));
+        let update_id = id(find.update_id).unwrap_or(0);
+        let question = Question { host: id(find.host), group: find.group, update_id };
         // Who asks is known before the step, so that its turn can come with it.
         self.book.meet(&mut self.fleet, &question, now);
         self.step(now);

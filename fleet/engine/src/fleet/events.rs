@@ -90,11 +90,6 @@ impl Fleet {
         at
     }
 
-    /// A silent host as it is when it is seen: it arrives anew.
-    pub(crate) fn heard_at(&self, host: &Host, now: Moment) -> Host {
-        Host { heard: now, arrival: ArrivalNumber::of(self.arrivals + 1), ..host.clone() }
-    }
-
     /// Makes a host known that was never seen, so that a decision on it acts when it comes: it is in no count until then.
     /// False if there are too many of those already.
     pub fn expect(&mut self, id: HostId, rollout: Option<&Rollout>) -> bool {
@@ -216,11 +211,6 @@ impl Fleet {
         }
     }
 
-    /// Whether a group is held that the host belongs to by name or rule, and the rollout has it elsewhere.
-    pub(crate) fn is_held_by_group(&self, host: &Host) -> bool {
-        self.held.by(host, &self.names).is_some()
-    }
-
     /// Forgets the hosts for which `goes` is true, and gives their ids. The others stay in their order.
     pub fn forget(&mut self, goes: impl Fn(&Host) -> bool) -> Vec<HostId> {
         let changed = self.take_changed();
@@ -305,7 +295,8 @@ impl Fleet {
         self.take_update_id(at, update_id);
         // The group of a host that reports is what it reports.
         let group = group.filter(|_| self.hosts.get(at).is_some_and(|host| !host.reports));
-        let group = group.map(|group| self.keep_of_question(group));
+        self.names_of_questions += usize::from(group.is_some_and(|group| self.names.find(group).is_none()));
+        let group = group.map(|group| self.names.keep(group));
         self.change(at, rollout, now, |host| {
             if !host.reports {
                 host.declared = group.unwrap_or(host.declared);
@@ -338,7 +329,8 @@ impl Fleet {
             }
         });
         if let Some(host) = self.hosts.get_mut(at).filter(|_| takes) {
-            host.set_mark(Some(Mark::told(rollout.number, told)));
+            let rollout = u32::try_from(rollout.number).unwrap_or(u32::MAX);
+            host.set_mark(Some(Mark { rollout, told, ..Mark::default() }));
             host.told_back = back;
             self.note_change(at);
         }
@@ -431,12 +423,6 @@ impl<'a> TallyContext<'a> {
             is_frozen,
             admits_unknown,
         }
-    }
-}
-
-impl Mark {
-    fn told(rollout: u64, told: Moment) -> Self {
-        Self { rollout: u32::try_from(rollout).unwrap_or(u32::MAX), told, ..Self::default() }
     }
 }
 

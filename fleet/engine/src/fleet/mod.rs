@@ -483,12 +483,6 @@ impl Fleet {
         self.stays.get(&id).map(|(number, group)| (*number, self.names.text(*group)))
     }
 
-    /// Notes in which group a host stays, as a store kept it.
-    pub(crate) fn set_stays(&mut self, id: HostId, number: u64, group: &str) {
-        let group = self.names.keep(group);
-        self.stays.insert(id, (number, group));
-    }
-
     /// The host whose updater has this id.
     pub fn by_update_id(&self, id: u128) -> Option<&Host> {
         self.hosts.get(self.at_update_id(id)?)
@@ -573,12 +567,6 @@ impl Fleet {
     /// Names of groups that only hosts declare that only ask; such that nobody has any more may be among them.
     pub fn names_of_questions(&self) -> usize {
         self.names_of_questions
-    }
-
-    /// The name of a group that a question has, which anybody may ask.
-    pub(super) fn keep_of_question(&mut self, group: &str) -> Name {
-        self.names_of_questions += usize::from(self.names.find(group).is_none());
-        self.names.keep(group)
     }
 
     /// The group whose hold holds `host`, though the host is not in it now.

@@ -173,7 +173,8 @@ impl Life {
             }
             Op::Stay(host, group) if self.said.contains_key(host) => {
                 let group = format!("stays {group}");
-                self.fleet.set_stays(*host, 1, &group);
+                let name = self.fleet.names.keep(&group);
+                self.fleet.stays.insert(*host, (1, name));
                 self.said.entry(*host).and_modify(|said| said.stays = Some(group));
             }
             Op::Renew(host) => {

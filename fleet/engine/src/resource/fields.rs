@@ -104,6 +104,18 @@ impl<'a> ResourceFields<'a> {
         self.place(name).there().and_then(|place| self.fields_at(name, place))
     }
 
+    /// The same, or those of a mapping without any.
+    pub(super) fn section(&self, name: &str) -> Self {
+        let table = self.key(name).kind.table().unwrap_or(self.table);
+        self.fields(name).unwrap_or_else(|| Self { here: self.here.at(name), table, column: self.column })
+    }
+
+    /// What `convert` makes of the scalar at a key, or of its default.
+    pub(super) fn scalar<T>(&self, name: &str, wanted: &str, convert: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let default = || convert(self.key(name).default_value(self.column)?.as_str()?);
+        self.place(name).scalar(wanted, |text, _| convert(text)).or_else(default)
+    }
+
     /// The keys of the mapping that stands there, as one may at the key `name` or in its list or mapping.
     pub(super) fn fields_at(&self, name: &str, place: &ResourceReader<'a>) -> Option<ResourceFields<'a>> {
         place.fields(self.key(name).kind.table()?, self.column)

@@ -60,11 +60,10 @@ fn ungrouped(fields: &ResourceFields<'_>) -> Ungrouped {
         let fields = fields.fields(name)?;
         Some(UngroupedWindow { opening: group::opening(&fields), jitter: fields.value("jitter_seconds") })
     };
-    let immediate = fields.fields("immediate");
     Ungrouped {
         regular: window("regular"),
         critical: window("critical"),
-        immediate_jitter: immediate.map_or(0, |immediate| immediate.value("jitter_seconds")),
+        immediate_jitter: fields.section("immediate").value("jitter_seconds"),
     }
 }
 

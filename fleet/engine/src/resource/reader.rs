@@ -160,14 +160,18 @@ impl<'a> ResourceReader<'a> {
         Some(text)
     }
 
-    /// A text of which `is_it` holds, else it is not `wanted`.
-    pub(super) fn text_that(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Option<String> {
-        let text = self.text()?;
-        if !is_it(text) {
+    /// What `convert` makes of a text, which else is not `wanted`.
+    pub(super) fn text_as<T>(&self, wanted: &str, convert: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let value = convert(self.text()?);
+        if value.is_none() {
             self.wrong(wanted);
-            return None;
         }
-        Some(text.to_owned())
+        value
+    }
+
+    /// A text of which `is_it` holds, else it is not `wanted`.
+    pub(super) fn text_that(&self, wanted: &str, is_it: impl FnOnce(&str) -> bool) -> Option<String> {
+        self.text_as(wanted, |text| is_it(text).then(|| text.to_owned()))
     }
 
     /// A text that names something: as [`ResourceReader::text`], not empty, without blanks around it, at most 255 bytes.

@@ -6,7 +6,9 @@ use jiff::SignedDuration;
 use protocol::Version;
 use protocol::installer::Installer;
 
+use super::fault::FaultList;
 use super::fields::ResourceFields;
+use super::keys;
 use super::reader::ResourceReader;
 use super::selector::{selector_at, words};
 use crate::percent::Percent;
@@ -44,18 +46,10 @@ pub(super) enum Limit {
     Hosts(u32),
 }
 
-impl Default for RollingInstall {
-    fn default() -> Self {
-        let share = |percent| Percent::new(percent).unwrap_or(Percent::ALL);
-        let rate = Rate { base: 1, share: Some(share(20)), factor_hundredths: 100, maximum: u32::MAX };
-        Self { churn_limit: Limit::Share(share(5)), fault_limit: Limit::Share(share(2)), rate }
-    }
-}
-
+/// As one that says nothing.
 impl Default for VersionControl {
     fn default() -> Self {
-        let (rolling_install, promotion) = (RollingInstall::default(), Promotion::default());
-        Self { enabled: true, rolling_install, promotion, notify_from: None, alert_on: Vec::new(), basic: Vec::new() }
+        control(&ResourceFields::none(&keys::VERSION_CONTROL, 0, &FaultList::default()))
     }
 }
 
@@ -74,19 +68,6 @@ pub struct Promotion {
     pub plan_ttl: SignedDuration,
     /// A dry run must have come to a good end.
     pub needs_dry_run: bool,
-}
-
-impl Default for Promotion {
-    fn default() -> Self {
-        Self {
-            is_automatic: false,
-            from: String::new(),
-            approvals: 0,
-            role: "operator".to_owned(),
-            plan_ttl: SignedDuration::from_hours(24),
-            needs_dry_run: false,
-        }
-    }
 }
 
 /// An entry of which a controller makes one of a directive.
@@ -151,36 +132,29 @@ pub struct Controller {
 
 /// Reads `spec` of a `version-control-config`.
 pub(super) fn control(fields: &ResourceFields<'_>) -> VersionControl {
-    let promotion = fields.fields("promotion").map(|promotion| self::promotion(&promotion)).unwrap_or_default();
-    let notification = fields.fields("notification");
+    let notification = fields.section("notification");
     VersionControl {
         enabled: fields.value("enabled"),
-        rolling_install: fields.fields("rolling_install").map(|rolling| rolling_install(&rolling)).unwrap_or_default(),
-        promotion,
-        notify_from: notification.as_ref().and_then(|notification| notification.get("from")),
-        alert_on: notification.map(|notification| words(&notification, "alert_on", "an event")).unwrap_or_default(),
+        rolling_install: rolling_install(&fields.section("rolling_install")),
+        promotion: promotion(&fields.section("promotion")),
+        notify_from: notification.get("from"),
+        alert_on: words(&notification, "alert_on", "an event"),
         basic: basic(fields, "basic_directives", false),
     }
 }
 
 fn rolling_install(fields: &ResourceFields<'_>) -> RollingInstall {
-    let default = RollingInstall::default();
-    let limit = |name, otherwise| {
-        let read = |text: &str| match text.strip_suffix('%') {
-            Some(percent) => Some(Limit::Share(Percent::new(percent.trim_end().parse().ok()?)?)),
-            None => text.parse().ok().map(Limit::Hosts),
-        };
-        fields
-            .place(name)
-            .scalar("a percentage such as 5%, or a number of hosts", |text, _| read(text))
-            .unwrap_or(otherwise)
+    let limit = |name| {
+        let limit = fields.scalar(name, "a percentage such as 5%, or a number of hosts", |text| {
+            Some(match text.strip_suffix('%') {
+                Some(percent) => Limit::Share(Percent::new(percent.trim_end().parse().ok()?)?),
+                None => Limit::Hosts(text.parse().ok()?),
+            })
+        });
+        limit.unwrap_or(Limit::Hosts(0))
     };
-    let rate = fields.place("rate").scalar("a rate such as 20%/h, 50/h or 5/m", |text, _| rate(text));
-    RollingInstall {
-        churn_limit: limit("churn_limit", default.churn_limit),
-        fault_limit: limit("fault_limit", default.fault_limit),
-        rate: rate.unwrap_or(default.rate),
-    }
+    let rate = fields.scalar("rate", "a rate such as 20%/h, 50/h or 5/m", rate).unwrap_or_default();
+    RollingInstall { churn_limit: limit("churn_limit"), fault_limit: limit("fault_limit"), rate }
 }
 
 /// `20%/h`, `50/h`, `5/m`.
