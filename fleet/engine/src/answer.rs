@@ -9,7 +9,8 @@ use protocol::installer::InstallerOrder;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;
-use crate::host::{ArrivalNumber, GroupPlace, Host, HostId};
+use crate::host::{ArrivalNumber, GroupPlace, Host, HostId, Outcome};
+use crate::moment::Moment;
 use crate::names::{Name, NameTable};
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::{WaitReason, Why};
@@ -17,7 +18,7 @@ use crate::rollout::{GroupStatus, Halt, Rollout, StartBlock, State};
 use crate::rollout_state::RolloutState;
 use crate::selection::Choice;
 use crate::step::{gate, pace};
-use crate::tally::{HostState, TallyContext};
+use crate::tally::{BY_HAND, HostState, TallyContext};
 
 /// What a host is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +52,27 @@ impl HostAnswer {
     /// It sends the host back to the start version.
     pub fn goes_back(&self) -> bool {
         matches!(self.reason.why, Why::SentBack | Why::WentBack)
+    }
+
+    /// Since when its reason holds for `host`, whose answer it is; `None`: that is not known. What holds for the group is as old as the
+    /// reason says.
+    pub fn since(&self, host: Option<&Host>) -> Option<Timestamp> {
+        let group = Some(self.reason.since);
+        let Some(host) = host else { return group };
+        let mark = host.mark().filter(|mark| u64::from(mark.rollout) == self.rollout);
+        let updated = || host.last().filter(|last| last.outcome == Outcome::Updated && last.to == host.version);
+        let at = match &self.reason.why {
+            Why::Updated | Why::WentBack => {
+                mark.and_then(|mark| mark.arrived).or_else(|| updated().map(|last| last.at))
+            }
+            Why::FailedHere { error: Some(code) } if code == BY_HAND => host.last().map(|last| last.at),
+            Why::FailedHere { .. } => host.failure().map(|failure| failure.at),
+            Why::LetGo | Why::SentBack | Why::TimedOut => return mark.map_or(group, |mark| Some(mark.told.time())),
+            // Nobody noted when that began.
+            Why::Pinned | Why::HostDisabled | Why::Held | Why::Unassigned => None,
+            _ => return group,
+        };
+        at.map(Moment::time)
     }
 }
 

@@ -61,6 +61,5 @@ pub mod rollout;
 pub mod rollout_state;
 mod said;
 pub mod selection;
-mod since;
 pub mod step;
 pub mod tally;

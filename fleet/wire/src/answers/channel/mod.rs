@@ -60,23 +60,12 @@ pub fn defined<'a>(shelf: &'a ResourceSet, name: &str) -> Option<&'a Channel> {
     shelf.get(Kind::Channel, name)?.model()
 }
 
-/// The address to ask of a channel that is forwarded from `url`: the verb is the last element of its path.
-pub fn address(url: &str, verb: Verb) -> String {
-    let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
-    let verb = match verb {
-        Verb::Version => "version",
-        Verb::Critical => "critical",
-    };
-    let path = path.trim_end_matches('/');
-    query.map_or_else(|| format!("{path}/{verb}"), |query| format!("{path}/{verb}?{query}"))
-}
-
 /// Where the answer of a channel comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin<'a> {
     /// Its own version; `None`: it is frozen.
     Static(Option<&'a Version>),
-    /// The channel at this address ([`address`]).
+    /// The channel at this address.
     Forward(&'a str),
     /// The answer of `find` to an unknown host of this group.
     Group(&'a str),

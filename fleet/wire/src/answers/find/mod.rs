@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use fleet_engine::answer::{HostAnswer, Question};
 use fleet_engine::reason::{WaitReason, Why};
@@ -334,26 +333,12 @@ impl Serialize for ReleaseDigests<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(Some(self.archives.len() + self.images.len()))?;
         for ((edition, arch), digest) in self.archives {
-            map.serialize_entry(&Archive(*edition, *arch), digest)?;
+            map.serialize_entry(&format_args!("{edition}/{arch}"), digest)?;
         }
         for (repository, digest) in self.images {
             map.serialize_entry(&format_args!("{IMAGE}{repository}"), digest)?;
         }
         map.end()
-    }
-}
-
-struct Archive(Edition, Arch);
-
-impl Serialize for Archive {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
-
-impl fmt::Display for Archive {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.0, self.1)
     }
 }
 
