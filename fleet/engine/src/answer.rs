@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::fleet::Fleet;
 use crate::host::{ArrivalNumber, GroupPlace, Host, HostId, Outcome};
 use crate::moment::Moment;
-use crate::names::{Name, NameTable};
+use crate::names::Name;
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::{WaitReason, Why};
 use crate::rollout::{GroupStatus, Halt, Rollout, StartBlock, State};
@@ -160,12 +160,15 @@ impl RolloutState {
             return;
         };
         let held = self.held_everywhere();
-        let mut views: Vec<GroupView<'_>> =
-            rollout.groups.iter().map(|group| GroupView::new(rollout, group, fleet, now)).collect();
+        let view = |group| (GroupView::new(rollout, group, fleet, now), HashMap::new());
+        let mut views: Vec<(GroupView<'_>, HashMap<MemberAnswer, HostAnswer>)> =
+            rollout.groups.iter().map(view).collect();
         let mut elsewhere: HashMap<(GroupPlace, bool, bool), HostAnswer> = HashMap::new();
         for host in fleet.hosts() {
             let answer = match rollout.index_of(host.place).and_then(|index| views.get_mut(index)) {
-                Some(view) => view.answer_of(host, fleet),
+                Some((view, answers)) => {
+                    answers.entry(view.verdict_of(host)).or_insert_with_key(|verdict| view.answer(verdict))
+                }
                 None => elsewhere
                     .entry((host.place, host.flags.is_held(), is_new(Some(host))))
                     .or_insert_with(|| rollout.answer_without_group(Some(host), host.place, held.as_ref(), now)),
@@ -178,28 +181,27 @@ impl RolloutState {
 /// What keeps hosts, and until when.
 type Pause = (Why, Option<Timestamp>);
 
-/// A group at one time, and the answers that its hosts have in common.
+/// A group at one time.
 struct GroupView<'a> {
     rollout: &'a Rollout,
     look: TallyContext<'a>,
-    names: &'a NameTable,
+    fleet: &'a Fleet,
     paused: Option<Pause>,
     stop: Option<Pause>,
-    answers: HashMap<MemberAnswer, HostAnswer>,
 }
 
 impl<'a> GroupView<'a> {
     fn new(rollout: &'a Rollout, group: &'a GroupStatus, fleet: &'a Fleet, now: Timestamp) -> Self {
         let look = TallyContext::new(rollout, group, fleet, now);
         let (paused, stop) = (pace::paused(rollout, group, now), rollout.stop(now));
-        Self { rollout, look, names: &fleet.names, paused, stop, answers: HashMap::new() }
+        Self { rollout, look, fleet, paused, stop }
     }
 
-    fn answer_of(&mut self, host: &Host, fleet: &Fleet) -> &HostAnswer {
+    fn verdict_of(&self, host: &Host) -> MemberAnswer {
         let (mut heard, mut state) = (Cow::Borrowed(host), self.look.state(host));
         if state == HostState::Silent && host.heard < self.look.now {
             // Whoever asks is seen, and arrives anew.
-            let arrival = ArrivalNumber::of(fleet.arrivals() + 1);
+            let arrival = ArrivalNumber::of(self.fleet.arrivals() + 1);
             heard = Cow::Owned(Host { heard: self.look.now, arrival, ..host.clone() });
             state = self.look.state(&heard);
         }
@@ -207,9 +209,7 @@ impl<'a> GroupView<'a> {
             // Another server may have given its slot away: it waits until this one has its turn, and knows that.
             state = HostState::Silent;
         }
-        let verdict = self.verdict(Some(&heard), Some(state));
-        let (rollout, group, stops) = (self.rollout, self.look.group, (self.paused.as_ref(), self.stop.as_ref()));
-        self.answers.entry(verdict).or_insert_with_key(|verdict| verdict.answer(rollout, group, stops, &fleet.names))
+        self.verdict(Some(&heard), Some(state))
     }
 }
 
@@ -239,14 +239,8 @@ impl Rollout {
         let Some(group) = self.group(place) else {
             return self.answer_without_group(host, place, stop, now);
         };
-        let mut view = GroupView::new(self, group, fleet, now);
-        match host {
-            Some(host) => view.answer_of(host, fleet).clone(),
-            None => {
-                let stops = (view.paused.as_ref(), view.stop.as_ref());
-                view.verdict(None, None).answer(self, group, stops, &fleet.names)
-            }
-        }
+        let view = GroupView::new(self, group, fleet, now);
+        view.answer(&host.map_or_else(|| view.verdict(None, None), |host| view.verdict_of(host)))
     }
 
     /// RFD 0169's schedule without groups; hosts that belong nowhere stay.
@@ -366,7 +360,7 @@ impl GroupView<'_> {
             return stays(is_target && was_told, Cause::Plain(Why::Held));
         }
         if let Some(host) = host.filter(|host| host.flags.told_nothing) {
-            return stays(false, Cause::Plain(rollout.why_nothing(host, group, self.names)));
+            return stays(false, Cause::Plain(rollout.why_nothing(host, group, &self.fleet.names)));
         }
         // A freeze, or the clock, keeps those that were not told yet.
         if self.paused.is_some() && update && !was_told {
@@ -395,52 +389,44 @@ impl GroupView<'_> {
         };
         MemberAnswer { is_target, update, is_new, choice, cause }
     }
-}
 
-impl MemberAnswer {
-    fn answer(
-        &self,
-        rollout: &Rollout,
-        group: &GroupStatus,
-        (paused, stop): (Option<&Pause>, Option<&Pause>),
-        names: &NameTable,
-    ) -> HostAnswer {
+    /// The same in words.
+    fn answer(&self, verdict: &MemberAnswer) -> HostAnswer {
+        let (rollout, group) = (self.rollout, self.look.group);
         let because = |why: Why| WaitReason { why, since: group.reason.since, until: None };
-        let until = |found: Option<&Pause>| {
-            found.map_or_else(
-                || group.reason.clone(),
-                |(why, until)| WaitReason { until: *until, ..because(why.clone()) },
-            )
+        let until = |found: &Option<Pause>| match found {
+            Some((why, until)) => WaitReason { until: *until, ..because(why.clone()) },
+            None => group.reason.clone(),
         };
-        let reason = match self.cause.clone() {
-            Cause::Paused => until(paused),
-            Cause::Stop => until(stop),
+        let reason = match verdict.cause.clone() {
+            Cause::Paused => until(&self.paused),
+            Cause::Stop => until(&self.stop),
             Cause::Group => group.reason.clone(),
             Cause::Plain(why) => because(why),
             Cause::FailedHere(code) => {
-                let error = (!code.is_none()).then(|| names.text(code).to_owned());
+                let error = (!code.is_none()).then(|| self.fleet.names.text(code).to_owned());
                 because(Why::FailedHere { error })
             }
         };
-        let target = rollout.target_of(group, self.choice).unwrap_or(&rollout.target);
-        let is_told = self.is_target && self.update;
+        let target = rollout.target_of(group, verdict.choice).unwrap_or(&rollout.target);
+        let is_told = verdict.is_target && verdict.update;
         let attributes =
-            group.policy.target_of(self.choice).filter(|_| is_told).map(|target| target.attributes.clone());
+            group.policy.target_of(verdict.choice).filter(|_| is_told).map(|target| target.attributes.clone());
         let answer = HostAnswer {
             version: target.clone(),
             target: None,
-            update: self.update,
+            update: verdict.update,
             jitter: group.policy.pace.jitter,
             rollout: rollout.number,
             attempt: group.attempt,
             group: group.policy.name.clone(),
             reason,
-            installer: is_told.then(|| group.policy.order_of(self.choice, &rollout.rules)).flatten(),
+            installer: is_told.then(|| group.policy.order_of(verdict.choice, &rollout.rules)).flatten(),
             attributes: attributes.unwrap_or_default(),
         };
         let block = rollout.start_block_of(group);
         let versions = (rollout.start_of(group), target);
-        if self.is_target { answer } else { answer.with_start(versions, block.as_ref(), self.is_new) }
+        if verdict.is_target { answer } else { answer.with_start(versions, block.as_ref(), verdict.is_new) }
     }
 }
 

@@ -135,7 +135,7 @@ impl Fleet {
     /// let go.
     pub(crate) fn heard(&self) -> impl Iterator<Item = Moment> + Clone + '_ {
         let is_any = self.hosts.iter().any(|host| host.enrolled.is_some());
-        let is_waited_for = move |host: &&Host| host.enrolled.is_some() || (!is_any && !self.is_proven);
+        let is_waited_for = move |host: &&Host| host.enrolled.is_some() || (!is_any && !self.terms.is_proven);
         let speaks = |host: &&Host| !host.is_expected();
         self.hosts.iter().filter(is_waited_for).filter(speaks).map(|host| host.heard)
     }
@@ -308,7 +308,7 @@ impl Fleet {
     /// Marks a host as told at `now` to update; `back`: to the start version. Its turn had come when it was answered: what was decided
     /// since, a halt or a hold, takes nothing of that back.
     pub fn tell(&mut self, id: HostId, rollout: &Rollout, back: bool, now: Timestamp) {
-        let may_be_told = |host: &Host| host.enrolled.is_some() || !self.is_proven;
+        let may_be_told = |host: &Host| host.enrolled.is_some() || !self.terms.is_proven;
         let Some(at) = self.at(id).filter(|at| self.hosts.get(*at).is_some_and(may_be_told)) else { return };
         let told = Moment::of(now);
         let takes = self.look(at, Some(rollout), now).zip(self.hosts.get(at)).is_some_and(|(look, host)| {
@@ -407,22 +407,9 @@ impl<'a> TallyContext<'a> {
         let is_frozen = group.blackout(now).is_some() || group.is_changed().is_some();
         let listening = rollout.listening(now);
         let (rollout, now) = (rollout.number, Moment::of(now));
-        let (by_hand, admits_unknown) = (fleet.names.find(BY_HAND), !fleet.is_proven);
+        let (by_hand, terms) = (fleet.names.find(BY_HAND), fleet.terms);
         let sends_nobody_back = SENDS_NOBODY_BACK.map(|code| fleet.names.find(code.as_str()));
-        let (silence_margin, is_alone) = (fleet.silence_margin, fleet.is_alone);
-        Self {
-            rollout,
-            group,
-            versions,
-            by_hand,
-            sends_nobody_back,
-            now,
-            listening,
-            silence_margin,
-            is_alone,
-            is_frozen,
-            admits_unknown,
-        }
+        Self { rollout, group, versions, by_hand, sends_nobody_back, now, listening, terms, is_frozen }
     }
 }
 

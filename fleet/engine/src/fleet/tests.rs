@@ -197,7 +197,10 @@ impl Life {
             }
             Op::Restart => {
                 let records: Vec<_> = self.said.keys().map(|id| self.fleet.record(*id).unwrap()).collect();
-                self.fleet = Fleet::restore(records, self.fleet.arrivals());
+                let arrivals = self.fleet.arrivals();
+                self.fleet = Fleet::default();
+                records.into_iter().for_each(|record| self.fleet.put_record(record, arrivals, None));
+                self.fleet.free_names();
                 self.is_arranged = false;
             }
             Op::Stay(..) => {}

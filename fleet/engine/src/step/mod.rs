@@ -39,7 +39,7 @@ impl RolloutState {
     /// One step at `now`, which is never before the last one. The same state, fleet and time give the same state.
     pub fn step(&mut self, fleet: &mut Fleet, now: Timestamp) {
         let now = self.last_step.map_or(now, |last| last.max(now));
-        self.note_step(fleet.heard(), fleet.interval, now);
+        self.note_step(fleet.heard(), fleet.terms.interval, now);
         self.note_members();
         self.adopt(now);
         self.note_members();

@@ -12,9 +12,6 @@ use serde_json::json;
 use super::plan::ForecastPlan;
 use super::words;
 
-/// Versions where nobody wrote one.
-const MADE_UP: [&str; 2] = ["1.0.0", "1.0.1"];
-
 /// What is simulated.
 pub(super) struct Setting {
     pub(super) begin: Timestamp,
@@ -74,12 +71,12 @@ fn versions(
     wanted: Option<&AgentVersions>,
     notes: &mut Vec<String>,
 ) -> Result<(Version, Version), String> {
-    let parsed = |text: &str| text.parse::<Version>().map_err(|error| format!("{text}: {error}"));
-    let [before, after] = MADE_UP.map(parsed);
-    let (before, after) = (before?, after?);
+    // Where nobody wrote one.
+    let before = Version::first_of(1);
+    let after = next(&before)?;
     let (start, target) = match (wanted, &plan.to) {
         (None, None) => {
-            notes.push(format!("no autoupdate_version: the release is made up ({} to {})", MADE_UP[0], MADE_UP[1]));
+            notes.push(format!("no autoupdate_version: the release is made up ({before} to {after})"));
             (before, after)
         }
         (None, Some(to)) => (before, to.clone()),
