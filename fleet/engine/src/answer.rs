@@ -49,6 +49,13 @@ pub struct HostAnswer {
 }
 
 impl HostAnswer {
+    /// This version, for no rollout and no group, and not to update.
+    fn of(version: Version, reason: WaitReason) -> Self {
+        let (group, attributes) = (String::new(), BTreeMap::new());
+        let (target, update, jitter, rollout, attempt, installer) = (None, false, 0, 0, 0, None);
+        Self { version, target, update, jitter, rollout, attempt, group, reason, installer, attributes }
+    }
+
     /// It sends the host back to the start version.
     pub fn goes_back(&self) -> bool {
         matches!(self.reason.why, Why::SentBack | Why::WentBack)
@@ -97,19 +104,7 @@ impl RolloutState {
                 None => Why::NoRollout,
             };
             let version = self.last_good().unwrap_or(last).clone();
-            let reason = WaitReason { why, since: now, until: None };
-            return Some(HostAnswer {
-                version,
-                target: None,
-                update: false,
-                jitter: 0,
-                rollout: 0,
-                attempt: 0,
-                group: String::new(),
-                reason,
-                installer: None,
-                attributes: BTreeMap::new(),
-            });
+            return Some(HostAnswer::of(version, WaitReason { why, since: now, until: None }));
         };
         let known = question.host.and_then(|id| fleet.host(id));
         // Who names its host is that host, whatever update id another one has as well.
@@ -276,16 +271,11 @@ impl Rollout {
         };
         let update = why == Why::LetGo;
         let answer = HostAnswer {
-            version: self.target.clone(),
-            target: None,
             update,
             jitter: window.map_or(0, |window| window.jitter),
             rollout: self.number,
             attempt: 1,
-            group: String::new(),
-            reason: WaitReason { why, since: self.start_time, until },
-            installer: None,
-            attributes: BTreeMap::new(),
+            ..HostAnswer::of(self.target.clone(), WaitReason { why, since: self.start_time, until })
         };
         let block = self.start_block.as_ref();
         if update || self.mode == Mode::Disabled {
@@ -413,16 +403,14 @@ impl GroupView<'_> {
         let attributes =
             group.policy.target_of(verdict.choice).filter(|_| is_told).map(|target| target.attributes.clone());
         let answer = HostAnswer {
-            version: target.clone(),
-            target: None,
             update: verdict.update,
             jitter: group.policy.pace.jitter,
             rollout: rollout.number,
             attempt: group.attempt,
             group: group.policy.name.clone(),
-            reason,
             installer: is_told.then(|| group.policy.order_of(verdict.choice, &rollout.rules)).flatten(),
             attributes: attributes.unwrap_or_default(),
+            ..HostAnswer::of(target.clone(), reason)
         };
         let block = rollout.start_block_of(group);
         let versions = (rollout.start_of(group), target);

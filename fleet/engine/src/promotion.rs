@@ -174,9 +174,16 @@ pub fn is_enabled(resources: &ResourceSet) -> Result<(), Refusal> {
 pub fn made(kind: Kind, name: &str, spec: &Value, source: &Resource) -> Result<Resource, Faults> {
     let none = || yaml::Fault { line: 1, what: format!("{} has no directive", source.kind()) };
     let (_, directive) = source.directive().ok_or_else(none)?;
-    let text = Resource::text_of(kind, name, spec, directive.clone())?;
+    let mut document = kind.document();
+    document.set(&["metadata", "name"], Node::text(name));
+    if kind == Kind::Directive {
+        document.set(&["spec"], directive.clone());
+    } else {
+        document.set(&["spec"], Node::from_json(spec, 1)?);
+        document.set(&["spec", "directive"], directive.clone());
+    }
     // What the store keeps it has to read again.
-    let made = resource::read(&text)?.pop();
+    let made = resource::read(&document.emit())?.pop();
     made.ok_or_else(|| yaml::Fault { line: 1, what: format!("{kind} {name} says nothing") }.into())
 }
 

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use crate::calendar::{Days, WindowOpening, Zone};
 use crate::listening::{Listening, ListeningClock};
 use crate::membership::{DEFAULT_GROUP, Membership, Rule};
-use crate::moment::Moment;
 use crate::policy::{GroupPolicy, Members, Mode, Policy, RolloutTarget, Schedule, Strategy, Unassigned};
 use crate::reason::{HaltRule, Why};
 use crate::resource::default_group;
@@ -342,12 +341,6 @@ impl RolloutState {
         if let Some(last) = self.last_step {
             self.clock.start(last, now);
         }
-    }
-
-    /// Notes that a step comes at `now`, and when each host was `heard` before it, of hosts that report each `interval` seconds.
-    pub(crate) fn note_step(&mut self, heard: impl Iterator<Item = Moment> + Clone, interval: u32, now: Timestamp) {
-        self.clock.step(heard, self.last_step, interval, now);
-        self.last_step = Some(now);
     }
 }
 

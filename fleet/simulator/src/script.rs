@@ -197,7 +197,7 @@ impl Played {
         self.shelf.put_all_for(vec![resource::read_json(json, number)?], &mut self.book, &self.fleet)?;
         // Another server's counts are good for a minute from now on.
         if json.get("kind").and_then(Value::as_str) == Some(resource::Kind::Report.as_str()) {
-            self.fleet.set_counts(self.shelf.counted(), now);
+            self.fleet.set_counts(self.shelf.counted(None), now);
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ impl Played {
         let plan = DirectivePlan::freeze(author, draft, directive, (self.book.nonce, &promotion), now);
         self.keep(id, &plan, &resource)?;
         let (mut shelf, mut book) = (self.shelf.clone(), self.book.clone());
-        shelf.put(directive_of(&resource)?, &mut book)?;
+        shelf.put_all(vec![directive_of(&resource)?], &mut book)?;
         Ok(json!({ "at": text::second(now), "plan": book.planned(&self.fleet, now) }))
     }
 

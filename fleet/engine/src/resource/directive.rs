@@ -116,14 +116,8 @@ fn entry(fields: &ResourceFields<'_>) -> GroupPolicy {
         fields.items("selectors").iter().filter_map(|item| selector_at(fields, "selectors", item)).collect();
     group.members = Some(Members { selectors, ..Members::default() });
     group.targets = fields.items("targets").iter().filter_map(target).collect();
-    let given = |name| fields.place(name).is_there();
-    for (name, is_empty) in [
-        ("selectors", !given("selectors") || fields.items("selectors").is_empty()),
-        ("targets", !given("targets") || fields.items("targets").is_empty()),
-    ] {
-        if is_empty {
-            fields.place(name).refuse("is empty; give at least one");
-        }
+    for name in ["selectors", "targets"].into_iter().filter(|name| fields.items(name).is_empty()) {
+        fields.place(name).refuse("is empty; give at least one");
     }
     group.installers = installers(fields);
     group.start = fields.get("start_version");
@@ -162,23 +156,14 @@ fn target(item: &ResourceReader<'_>) -> Option<Target> {
 
 /// The value of an attribute, in one spelling where it is one that we know.
 fn known(place: &ResourceReader<'_>, name: &str, value: &str) -> String {
-    let is_good = match name {
-        "fips" => {
-            return match value {
-                "yes" | "true" => "yes".to_owned(),
-                "no" | "false" => "no".to_owned(),
-                _ => {
-                    place.wrong("yes or no");
-                    value.to_owned()
-                }
-            };
-        }
-        "length" => value.parse::<u64>().is_ok(),
-        "sha256" => value.parse::<protocol::Digest>().is_ok(),
-        _ => true,
-    };
-    if !is_good {
-        place.wrong(if name == "length" { "a number of bytes" } else { "a SHA-256 in hex" });
+    match (name, value) {
+        ("fips", "true") => return "yes".to_owned(),
+        ("fips", "false") => return "no".to_owned(),
+        ("fips", "yes" | "no") => {}
+        ("fips", _) => place.wrong("yes or no"),
+        ("length", _) if value.parse::<u64>().is_err() => place.wrong("a number of bytes"),
+        ("sha256", _) if value.parse::<protocol::Digest>().is_err() => place.wrong("a SHA-256 in hex"),
+        _ => {}
     }
     value.to_owned()
 }

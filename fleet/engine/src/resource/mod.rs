@@ -210,23 +210,6 @@ fn resources(roots: Vec<Node>) -> Result<Vec<Resource>, Faults> {
 }
 
 impl Resource {
-    /// The text of a resource of this kind and name with this `spec`, of which `directive` is what a directive says, as it was written:
-    /// itself, a draft or a plan. [`read`] reads it, if it is not too long.
-    ///
-    /// # Errors
-    /// `spec` is no mapping.
-    pub fn text_of(kind: Kind, name: &str, spec: &serde_json::Value, directive: Node) -> Result<String, Faults> {
-        let mut document = kind.document();
-        document.set(&["metadata", "name"], Node::text(name));
-        if kind == Kind::Directive {
-            document.set(&["spec"], directive);
-        } else {
-            document.set(&["spec"], Node::from_json(spec, 1)?);
-            document.set(&["spec", "directive"], directive);
-        }
-        Ok(document.emit())
-    }
-
     /// What a directive, a draft or a plan says as `spec` of a directive, as it was written; `None`: it is none of them.
     pub fn directive(&self) -> Option<(&Directive, &Node)> {
         match self {

@@ -236,7 +236,9 @@ fn basic(fields: &ResourceFields<'_>, name: &str, is_template: bool) -> Vec<Basi
 pub(super) fn controller(fields: &ResourceFields<'_>) -> Option<Controller> {
     let root = fields.place("root");
     let text = root.any_scalar().unwrap_or_default().to_owned();
-    if tuf_root_is_wrong(&text) {
+    let parsed = serde_json::from_str::<serde_json::Value>(&text);
+    // A look at the text alone: whether its signatures hold is asked where it is used.
+    if text.trim().is_empty() || parsed.is_ok_and(|root| root["signed"]["_type"] != "root") {
         root.wrong("a root of TUF, as root.json has it");
     }
     Some(Controller {
@@ -245,10 +247,4 @@ pub(super) fn controller(fields: &ResourceFields<'_>) -> Option<Controller> {
         interval: fields.value("interval"),
         basic: basic(fields, "directives", true),
     })
-}
-
-/// A look at the text alone: whether its signatures hold is asked where it is used.
-fn tuf_root_is_wrong(text: &str) -> bool {
-    let parsed = serde_json::from_str::<serde_json::Value>(text);
-    parsed.is_ok_and(|root| root["signed"]["_type"] != "root") || text.trim().is_empty()
 }

@@ -42,17 +42,10 @@ impl ResourceSet {
         self.resources.values().map(Arc::as_ref)
     }
 
-    /// What other servers counted, all of them together (`autoupdate_agent_report`).
-    pub fn counted(&self) -> ReportedCounts {
-        self.counted_by(|_| true)
-    }
-
-    /// The same of those that are at most a minute old at `now`: a server that is gone counts no more.
-    pub fn counted_at(&self, now: Timestamp) -> ReportedCounts {
-        self.counted_by(|report| counts_are_good(report.timestamp, now))
-    }
-
-    fn counted_by(&self, is_good: impl Fn(&AgentReport) -> bool) -> ReportedCounts {
+    /// What other servers counted, all of them together (`autoupdate_agent_report`); at a time those that are at most a minute old: a
+    /// server that is gone counts no more.
+    pub fn counted(&self, now: Option<Timestamp>) -> ReportedCounts {
+        let is_good = |report: &AgentReport| now.is_none_or(|now| counts_are_good(report.timestamp, now));
         let mut counted = ReportedCounts::new();
         for count in self.models().filter(|report| is_good(report)).flat_map(|report| &report.counts) {
             let versions = counted.entry(count.group.clone()).or_default();
@@ -78,15 +71,7 @@ impl ResourceSet {
     /// # Errors
     /// Why not; then nothing changed.
     pub fn put_json(&mut self, json: &serde_json::Value, line: usize, state: &mut RolloutState) -> Result<(), Refusal> {
-        self.put(read_json(json, line)?, state)
-    }
-
-    /// Takes `resource`; the next step acts by it.
-    ///
-    /// # Errors
-    /// Why not; then nothing changed.
-    pub fn put(&mut self, resource: Resource, state: &mut RolloutState) -> Result<(), Refusal> {
-        self.put_all(vec![resource], state)
+        self.put_all(vec![read_json(json, line)?], state)
     }
 
     /// Takes all of `resources` as one change, or nothing.

@@ -538,7 +538,7 @@ impl<'a> Tx<'a> {
     /// What other servers counted is good for a minute from now on (Managed Updates v2).
     pub(super) fn count_reported(&mut self, now: Timestamp) {
         let CoreState { resources, fleet, .. } = &mut self.ledger.state;
-        fleet.set_counts(self.draft.resources.as_ref().unwrap_or(resources).counted_at(now), now);
+        fleet.set_counts(self.draft.resources.as_ref().unwrap_or(resources).counted(Some(now)), now);
     }
 
     /// Puts on record what the engine did, or found.

@@ -220,10 +220,13 @@ impl<'a> ForecastWorld<'a> {
         }
     }
 
+    fn is_moving(&self, rollout: &Rollout) -> bool {
+        rollout.groups.iter().any(|group| group.tally.in_flight() > 0) || self.watch.waits_without_group()
+    }
+
     /// When something changes at the earliest: nobody is on the way, and the clock decides. `None`: hosts or people do.
     fn next_change(&self, rollout: &Rollout) -> Option<Timestamp> {
-        let is_moving = rollout.groups.iter().any(|group| group.tally.in_flight() > 0);
-        if is_moving || self.watch.waits_without_group() {
+        if self.is_moving(rollout) {
             return None;
         }
         let waits = rollout.groups.iter().filter(|group| !self.watch.is_over(group));
@@ -246,8 +249,7 @@ impl<'a> ForecastWorld<'a> {
     fn is_over(&self) -> bool {
         let Some(rollout) = &self.setting.book.rollout else { return true };
         let now = self.at(self.minute);
-        let is_moving = rollout.groups.iter().any(|group| group.tally.in_flight() > 0);
-        if is_moving || self.hosts.crowd.next().is_some() || self.watch.waits_without_group() {
+        if self.is_moving(rollout) || self.hosts.crowd.next().is_some() {
             return false;
         }
         let has_halted = rollout.groups.iter().any(|group| group.state == State::Halted);
