@@ -9,15 +9,16 @@ use protocol::installer::InstallerOrder;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;
-use crate::host::{GroupPlace, Host, HostId};
-use crate::names::{Name, NameTable};
+use crate::host::{ArrivalNumber, GroupPlace, Host, HostId, Outcome};
+use crate::moment::Moment;
+use crate::names::Name;
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::{WaitReason, Why};
-use crate::rollout::{GroupStatus, Rollout, StartBlock, State};
+use crate::rollout::{GroupStatus, Halt, Rollout, StartBlock, State};
 use crate::rollout_state::RolloutState;
 use crate::selection::Choice;
-use crate::step::{gate, pace, reasons};
-use crate::tally::{HostState, TallyContext};
+use crate::step::{gate, pace};
+use crate::tally::{BY_HAND, HostState, TallyContext};
 
 /// What a host is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,9 +49,37 @@ pub struct HostAnswer {
 }
 
 impl HostAnswer {
+    /// This version, for no rollout and no group, and not to update.
+    fn of(version: Version, reason: WaitReason) -> Self {
+        let (group, attributes) = (String::new(), BTreeMap::new());
+        let (target, update, jitter, rollout, attempt, installer) = (None, false, 0, 0, 0, None);
+        Self { version, target, update, jitter, rollout, attempt, group, reason, installer, attributes }
+    }
+
     /// It sends the host back to the start version.
     pub fn goes_back(&self) -> bool {
         matches!(self.reason.why, Why::SentBack | Why::WentBack)
+    }
+
+    /// Since when its reason holds for `host`, whose answer it is; `None`: that is not known. What holds for the group is as old as the
+    /// reason says.
+    pub fn since(&self, host: Option<&Host>) -> Option<Timestamp> {
+        let group = Some(self.reason.since);
+        let Some(host) = host else { return group };
+        let mark = host.mark().filter(|mark| u64::from(mark.rollout) == self.rollout);
+        let updated = || host.last().filter(|last| last.outcome == Outcome::Updated && last.to == host.version);
+        let at = match &self.reason.why {
+            Why::Updated | Why::WentBack => {
+                mark.and_then(|mark| mark.arrived).or_else(|| updated().map(|last| last.at))
+            }
+            Why::FailedHere { error: Some(code) } if code == BY_HAND => host.last().map(|last| last.at),
+            Why::FailedHere { .. } => host.failure().map(|failure| failure.at),
+            Why::LetGo | Why::SentBack | Why::TimedOut => return mark.map_or(group, |mark| Some(mark.told.time())),
+            // Nobody noted when that began.
+            Why::Pinned | Why::HostDisabled | Why::Held | Why::Unassigned => None,
+            _ => return group,
+        };
+        at.map(Moment::time)
     }
 }
 
@@ -75,19 +104,7 @@ impl RolloutState {
                 None => Why::NoRollout,
             };
             let version = self.last_good().unwrap_or(last).clone();
-            let reason = WaitReason { why, since: now, until: None };
-            return Some(HostAnswer {
-                version,
-                target: None,
-                update: false,
-                jitter: 0,
-                rollout: 0,
-                attempt: 0,
-                group: String::new(),
-                reason,
-                installer: None,
-                attributes: BTreeMap::new(),
-            });
+            return Some(HostAnswer::of(version, WaitReason { why, since: now, until: None }));
         };
         let known = question.host.and_then(|id| fleet.host(id));
         // Who names its host is that host, whatever update id another one has as well.
@@ -138,12 +155,15 @@ impl RolloutState {
             return;
         };
         let held = self.held_everywhere();
-        let mut views: Vec<GroupView<'_>> =
-            rollout.groups.iter().map(|group| GroupView::new(rollout, group, fleet, now)).collect();
+        let view = |group| (GroupView::new(rollout, group, fleet, now), HashMap::new());
+        let mut views: Vec<(GroupView<'_>, HashMap<MemberAnswer, HostAnswer>)> =
+            rollout.groups.iter().map(view).collect();
         let mut elsewhere: HashMap<(GroupPlace, bool, bool), HostAnswer> = HashMap::new();
         for host in fleet.hosts() {
             let answer = match rollout.index_of(host.place).and_then(|index| views.get_mut(index)) {
-                Some(view) => view.answer_of(host, fleet),
+                Some((view, answers)) => {
+                    answers.entry(view.verdict_of(host)).or_insert_with_key(|verdict| view.answer(verdict))
+                }
                 None => elsewhere
                     .entry((host.place, host.flags.is_held(), is_new(Some(host))))
                     .or_insert_with(|| rollout.answer_without_group(Some(host), host.place, held.as_ref(), now)),
@@ -156,37 +176,35 @@ impl RolloutState {
 /// What keeps hosts, and until when.
 type Pause = (Why, Option<Timestamp>);
 
-/// A group at one time, and the answers that its hosts have in common.
+/// A group at one time.
 struct GroupView<'a> {
     rollout: &'a Rollout,
     look: TallyContext<'a>,
-    names: &'a NameTable,
+    fleet: &'a Fleet,
     paused: Option<Pause>,
     stop: Option<Pause>,
-    answers: HashMap<MemberAnswer, HostAnswer>,
 }
 
 impl<'a> GroupView<'a> {
     fn new(rollout: &'a Rollout, group: &'a GroupStatus, fleet: &'a Fleet, now: Timestamp) -> Self {
         let look = TallyContext::new(rollout, group, fleet, now);
         let (paused, stop) = (pace::paused(rollout, group, now), rollout.stop(now));
-        Self { rollout, look, names: &fleet.names, paused, stop, answers: HashMap::new() }
+        Self { rollout, look, fleet, paused, stop }
     }
 
-    fn answer_of(&mut self, host: &Host, fleet: &Fleet) -> &HostAnswer {
+    fn verdict_of(&self, host: &Host) -> MemberAnswer {
         let (mut heard, mut state) = (Cow::Borrowed(host), self.look.state(host));
         if state == HostState::Silent && host.heard < self.look.now {
-            // Whoever asks is seen.
-            heard = Cow::Owned(fleet.heard_at(host, self.look.now));
+            // Whoever asks is seen, and arrives anew.
+            let arrival = ArrivalNumber::of(self.fleet.arrivals() + 1);
+            heard = Cow::Owned(Host { heard: self.look.now, arrival, ..host.clone() });
             state = self.look.state(&heard);
         }
         if state == HostState::LetGo && self.look.is_nearly_silent(host) {
             // Another server may have given its slot away: it waits until this one has its turn, and knows that.
             state = HostState::Silent;
         }
-        let verdict = self.verdict(Some(&heard), Some(state));
-        let (rollout, group, stops) = (self.rollout, self.look.group, (self.paused.as_ref(), self.stop.as_ref()));
-        self.answers.entry(verdict).or_insert_with_key(|verdict| verdict.answer(rollout, group, stops, &fleet.names))
+        self.verdict(Some(&heard), Some(state))
     }
 }
 
@@ -216,14 +234,8 @@ impl Rollout {
         let Some(group) = self.group(place) else {
             return self.answer_without_group(host, place, stop, now);
         };
-        let mut view = GroupView::new(self, group, fleet, now);
-        match host {
-            Some(host) => view.answer_of(host, fleet).clone(),
-            None => {
-                let stops = (view.paused.as_ref(), view.stop.as_ref());
-                view.verdict(None, None).answer(self, group, stops, &fleet.names)
-            }
-        }
+        let view = GroupView::new(self, group, fleet, now);
+        view.answer(&host.map_or_else(|| view.verdict(None, None), |host| view.verdict_of(host)))
     }
 
     /// RFD 0169's schedule without groups; hosts that belong nowhere stay.
@@ -253,22 +265,17 @@ impl Rollout {
             _ if stop.is_some() => (stop.cloned().unwrap_or(Why::Held), None),
             (_, None) => (Why::Unassigned, None),
             _ if place == GroupPlace::Nowhere => (Why::Unassigned, None),
-            _ if halted.is_some() => (halted.map_or(Why::Held, reasons::halted), None),
+            _ if halted.is_some() => (halted.map_or(Why::Held, Halt::why), None),
             (_, Some(window)) if !is_open => (Why::OutsideWindow, window.opening.next(now)),
             _ => (Why::LetGo, None),
         };
         let update = why == Why::LetGo;
         let answer = HostAnswer {
-            version: self.target.clone(),
-            target: None,
             update,
             jitter: window.map_or(0, |window| window.jitter),
             rollout: self.number,
             attempt: 1,
-            group: String::new(),
-            reason: WaitReason { why, since: self.start_time, until },
-            installer: None,
-            attributes: BTreeMap::new(),
+            ..HostAnswer::of(self.target.clone(), WaitReason { why, since: self.start_time, until })
         };
         let block = self.start_block.as_ref();
         if update || self.mode == Mode::Disabled {
@@ -343,7 +350,7 @@ impl GroupView<'_> {
             return stays(is_target && was_told, Cause::Plain(Why::Held));
         }
         if let Some(host) = host.filter(|host| host.flags.told_nothing) {
-            return stays(false, Cause::Plain(rollout.why_nothing(host, group, self.names)));
+            return stays(false, Cause::Plain(rollout.why_nothing(host, group, &self.fleet.names)));
         }
         // A freeze, or the clock, keeps those that were not told yet.
         if self.paused.is_some() && update && !was_told {
@@ -372,52 +379,42 @@ impl GroupView<'_> {
         };
         MemberAnswer { is_target, update, is_new, choice, cause }
     }
-}
 
-impl MemberAnswer {
-    fn answer(
-        &self,
-        rollout: &Rollout,
-        group: &GroupStatus,
-        (paused, stop): (Option<&Pause>, Option<&Pause>),
-        names: &NameTable,
-    ) -> HostAnswer {
+    /// The same in words.
+    fn answer(&self, verdict: &MemberAnswer) -> HostAnswer {
+        let (rollout, group) = (self.rollout, self.look.group);
         let because = |why: Why| WaitReason { why, since: group.reason.since, until: None };
-        let until = |found: Option<&Pause>| {
-            found.map_or_else(
-                || group.reason.clone(),
-                |(why, until)| WaitReason { until: *until, ..because(why.clone()) },
-            )
+        let until = |found: &Option<Pause>| match found {
+            Some((why, until)) => WaitReason { until: *until, ..because(why.clone()) },
+            None => group.reason.clone(),
         };
-        let reason = match self.cause.clone() {
-            Cause::Paused => until(paused),
-            Cause::Stop => until(stop),
+        let reason = match verdict.cause.clone() {
+            Cause::Paused => until(&self.paused),
+            Cause::Stop => until(&self.stop),
             Cause::Group => group.reason.clone(),
             Cause::Plain(why) => because(why),
             Cause::FailedHere(code) => {
-                let error = (!code.is_none()).then(|| names.text(code).to_owned());
+                let error = (!code.is_none()).then(|| self.fleet.names.text(code).to_owned());
                 because(Why::FailedHere { error })
             }
         };
-        let target = rollout.target_of(group, self.choice).unwrap_or(&rollout.target);
-        let is_told = self.is_target && self.update;
+        let target = rollout.target_of(group, verdict.choice).unwrap_or(&rollout.target);
+        let is_told = verdict.is_target && verdict.update;
         let attributes =
-            group.policy.target_of(self.choice).filter(|_| is_told).map(|target| target.attributes.clone());
+            group.policy.target_of(verdict.choice).filter(|_| is_told).map(|target| target.attributes.clone());
         let answer = HostAnswer {
-            version: target.clone(),
-            target: None,
-            update: self.update,
+            update: verdict.update,
             jitter: group.policy.pace.jitter,
             rollout: rollout.number,
             attempt: group.attempt,
             group: group.policy.name.clone(),
-            reason,
-            installer: is_told.then(|| group.policy.order_of(self.choice, &rollout.rules)).flatten(),
+            installer: is_told.then(|| group.policy.order_of(verdict.choice, &rollout.rules)).flatten(),
             attributes: attributes.unwrap_or_default(),
+            ..HostAnswer::of(target.clone(), reason)
         };
         let block = rollout.start_block_of(group);
         let versions = (rollout.start_of(group), target);
-        if self.is_target { answer } else { answer.with_start(versions, block.as_ref(), self.is_new) }
+        if verdict.is_target { answer } else { answer.with_start(versions, block.as_ref(), verdict.is_new) }
     }
 }
 

@@ -1,7 +1,6 @@
 //! What operators do to a rollout. A command is all or nothing: one that is refused changes nothing.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -11,6 +10,7 @@ use crate::calendar::{Blackout, blackout_at, end_of_blackout};
 use crate::fleet::Fleet;
 use crate::policy::{Mode, Schedule, Strategy};
 use crate::reason::{HaltRule, Why};
+use crate::refusal::Refusal;
 use crate::rollout::{GateAnswer, GroupStatus, Halt, Rollout, State};
 use crate::rollout_state::{HaltCause, RolloutState};
 
@@ -97,42 +97,8 @@ impl Command {
     }
 }
 
-/// Why a command was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandRefusal {
-    /// A stable code.
-    pub code: RefusalCode,
-    /// One line.
-    pub message: String,
-}
-
-named! { name[] self:
-/// Stable codes of refusals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum RefusalCode {
-    /// There is no rollout.
-    NoRollout = "no_rollout",
-    /// The command makes no sense as it is.
-    BadRequest = "bad_request",
-    /// There is no such group.
-    NotFound = "not_found",
-    /// The group is in that state already.
-    AlreadyExists = "already_exists",
-    /// Something else must be done before.
-    Conflict = "conflict",
-}
-}
-
-impl fmt::Display for CommandRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for CommandRefusal {}
-
-fn refuse<T>(code: RefusalCode, message: impl Into<String>) -> Result<T, CommandRefusal> {
-    Err(CommandRefusal { code, message: message.into() })
+fn refuse<T>(code: &'static str, message: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::new(code, message))
 }
 
 impl RolloutState {
@@ -140,14 +106,14 @@ impl RolloutState {
     ///
     /// # Errors
     /// Why it was refused.
-    pub fn command(&mut self, command: &Command, fleet: &Fleet, now: Timestamp) -> Result<(), CommandRefusal> {
+    pub fn command(&mut self, command: &Command, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
         let mut state = self.clone();
         state.act(command, fleet, now)?;
         *self = state;
         Ok(())
     }
 
-    fn act(&mut self, command: &Command, fleet: &Fleet, now: Timestamp) -> Result<(), CommandRefusal> {
+    fn act(&mut self, command: &Command, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
         match command {
             Command::Start { groups, force, ignore_blackout } => {
                 let by = StartedBy { force: *force, ignore_blackout: *ignore_blackout };
@@ -174,7 +140,7 @@ impl RolloutState {
     }
 
     /// Suspended or disabled, nothing starts (FLEET §3).
-    fn may_start(&self) -> Result<(), CommandRefusal> {
+    fn may_start(&self) -> Result<(), Refusal> {
         let word = match self.rollout.as_ref().map(|rollout| rollout.mode) {
             Some(Mode::Suspended) => "suspended",
             Some(Mode::Disabled) => "disabled",
@@ -183,18 +149,18 @@ impl RolloutState {
         let message = format!(
             "the mode is {word}, nothing starts: set `mode: enabled` in autoupdate_config and autoupdate_version first"
         );
-        refuse(RefusalCode::Conflict, message)
+        refuse("conflict", message)
     }
 
     /// Does something to each named group.
     fn each(
         &mut self,
         names: &[String],
-        mut act: impl FnMut(&mut GroupStatus, &str, Strategy) -> Result<(), CommandRefusal>,
-    ) -> Result<(), CommandRefusal> {
+        mut act: impl FnMut(&mut GroupStatus, &str, Strategy) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
         let rollout = self.with_groups()?;
         if names.is_empty() {
-            return refuse(RefusalCode::BadRequest, "no groups specified");
+            return refuse("bad_request", "no groups specified");
         }
         let strategy = rollout.strategy;
         for name in names.iter().collect::<BTreeSet<_>>() {
@@ -205,32 +171,32 @@ impl RolloutState {
     }
 
     /// The rollout, if it has groups.
-    fn with_groups(&mut self) -> Result<&mut Rollout, CommandRefusal> {
+    fn with_groups(&mut self) -> Result<&mut Rollout, Refusal> {
         let Some(rollout) = &mut self.rollout else {
-            return refuse(RefusalCode::NoRollout, "there is no rollout: write an autoupdate_version first");
+            return refuse("no_rollout", "there is no rollout: write an autoupdate_version first");
         };
         if rollout.schedule == Schedule::Immediate {
             return refuse(
-                RefusalCode::BadRequest,
+                "bad_request",
                 "rollout schedule is immediate, it has no groups: every host updates to the target version at once",
             );
         }
         if rollout.groups.is_empty() {
-            return refuse(RefusalCode::BadRequest, "rollout has no groups");
+            return refuse("bad_request", "rollout has no groups");
         }
         Ok(rollout)
     }
 
-    fn roll_back(&mut self, groups: &[String], all: bool, at_once: bool, now: Timestamp) -> Result<(), CommandRefusal> {
+    fn roll_back(&mut self, groups: &[String], all: bool, at_once: bool, now: Timestamp) -> Result<(), Refusal> {
         if all != groups.is_empty() {
-            return refuse(RefusalCode::BadRequest, "name groups, or all started groups, and not both");
+            return refuse("bad_request", "name groups, or all started groups, and not both");
         }
         self.may_go_back()?;
         let rollout = self.with_groups()?;
         let started = rollout.groups.iter().filter(|group| group.has_begun()).map(|group| group.policy.name.clone());
         let names: Vec<String> = if all { started.collect() } else { groups.to_vec() };
         if names.is_empty() {
-            return refuse(RefusalCode::AlreadyExists, "no groups to rollback");
+            return refuse("already_exists", "no groups to rollback");
         }
         self.each(&names, |group, name, strategy| match (group.state, strategy) {
             (_, Strategy::TimeBased) => not_by_hand(),
@@ -242,9 +208,9 @@ impl RolloutState {
         })
     }
 
-    fn halt(&mut self, groups: &[String], all: bool, now: Timestamp) -> Result<(), CommandRefusal> {
+    fn halt(&mut self, groups: &[String], all: bool, now: Timestamp) -> Result<(), Refusal> {
         if all != groups.is_empty() {
-            return refuse(RefusalCode::BadRequest, "name groups, or all, and not both");
+            return refuse("bad_request", "name groups, or all, and not both");
         }
         if all {
             self.holds.hold_all(HaltCause::Operator);
@@ -265,29 +231,29 @@ impl RolloutState {
     }
 
     /// Nobody is sent to a target that is blocked.
-    fn not_blocked(&self) -> Result<(), CommandRefusal> {
+    fn not_blocked(&self) -> Result<(), Refusal> {
         let (Some(reason), Some(Rollout { target, .. })) = (&self.blocked, &self.rollout) else { return Ok(()) };
         let message = format!(
             "{target} is blocked by its fleet_release ({reason}): take `blocked` out of it, or give another target"
         );
-        refuse(RefusalCode::Conflict, message)
+        refuse("conflict", message)
     }
 
     /// Nobody is sent back to a version that is blocked.
-    fn may_go_back(&self) -> Result<(), CommandRefusal> {
+    fn may_go_back(&self) -> Result<(), Refusal> {
         let Some(Rollout { start, .. }) = &self.rollout else { return Ok(()) };
         let Some(reason) = self.block_of(start) else { return Ok(()) };
         let message = format!(
             "{start} is blocked by its fleet_release ({reason}), nobody is sent back to it: name another start_version in \
              autoupdate_version, or take `blocked` out of it"
         );
-        refuse(RefusalCode::Conflict, message)
+        refuse("conflict", message)
     }
 
-    fn run(&mut self, groups: &[String], all: bool, fleet: &Fleet, now: Timestamp) -> Result<(), CommandRefusal> {
+    fn run(&mut self, groups: &[String], all: bool, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
         self.not_blocked()?;
         if all != groups.is_empty() {
-            return refuse(RefusalCode::BadRequest, "name groups, or all, and not both");
+            return refuse("bad_request", "name groups, or all, and not both");
         }
         if all {
             return self.run_all(now);
@@ -328,7 +294,7 @@ impl RolloutState {
     }
 
     /// Ends what stopped everything. What else stops a group has a name of its own, but in a rollout without groups to name.
-    fn run_all(&mut self, now: Timestamp) -> Result<(), CommandRefusal> {
+    fn run_all(&mut self, now: Timestamp) -> Result<(), Refusal> {
         let was_held = self.holds.release_all();
         let has_names = self.rollout.as_ref().is_none_or(|rollout| rollout.schedule != Schedule::Immediate);
         let holds = &self.holds;
@@ -350,49 +316,49 @@ impl RolloutState {
             .extend(holds.groups.iter().map(String::as_str).filter(|name| !others.contains(name)).collect::<Vec<_>>());
         match others.as_slice() {
             _ if was_held => Ok(()),
-            [] => refuse(RefusalCode::AlreadyExists, "nothing is halted"),
+            [] => refuse("already_exists", "nothing is halted"),
             others => {
                 let others = others.join(" ");
                 let message =
                     format!("everything is not held; to end a halt, name its group: `autoupdate agents run {others}`");
-                refuse(RefusalCode::AlreadyExists, message)
+                refuse("already_exists", message)
             }
         }
     }
 }
 
 impl Rollout {
-    fn named_group(&mut self, name: &str) -> Result<&mut GroupStatus, CommandRefusal> {
+    fn named_group(&mut self, name: &str) -> Result<&mut GroupStatus, Refusal> {
         if name.is_empty() {
-            return refuse(RefusalCode::BadRequest, "a group's name is empty");
+            return refuse("bad_request", "a group's name is empty");
         }
         let names: Vec<&str> = self.groups.iter().map(|group| group.policy.name.as_str()).collect();
         let message = format!("there is no group {name:?} in the rollout: it has {}", names.join(", "));
         let found = self.find(name).and_then(|index| self.groups.get_mut(index));
-        found.ok_or(CommandRefusal { code: RefusalCode::NotFound, message })
+        found.ok_or(Refusal { code: "not_found", message })
     }
 }
 
-fn already<T>(name: &str, what: &str) -> Result<T, CommandRefusal> {
-    refuse(RefusalCode::AlreadyExists, format!("group {name} is already {what}"))
+fn already<T>(name: &str, what: &str) -> Result<T, Refusal> {
+    refuse("already_exists", format!("group {name} is already {what}"))
 }
 
-fn halted<T>(name: &str) -> Result<T, CommandRefusal> {
-    refuse(RefusalCode::Conflict, format!("group {name} is halted: end that with `autoupdate agents run {name}`"))
+fn halted<T>(name: &str) -> Result<T, Refusal> {
+    refuse("conflict", format!("group {name} is halted: end that with `autoupdate agents run {name}`"))
 }
 
-fn frozen<T>(name: &str, freeze: &Blackout, end: Timestamp) -> Result<T, CommandRefusal> {
+fn frozen<T>(name: &str, freeze: &Blackout, end: Timestamp) -> Result<T, Refusal> {
     let reason = if freeze.reason.is_empty() { String::new() } else { format!(" ({})", freeze.reason) };
     let message = format!(
         "a freeze keeps group {name} until {end}{reason}: start it in spite of that with `autoupdate agents start-update {name} \
          --ignore-blackout`, or with --force, which leaves out the canaries too"
     );
-    refuse(RefusalCode::Conflict, message)
+    refuse("conflict", message)
 }
 
-fn not_by_hand<T>() -> Result<T, CommandRefusal> {
+fn not_by_hand<T>() -> Result<T, Refusal> {
     let message = "manual group state transition is not supported for rollout strategy \"time-based\"";
-    refuse(RefusalCode::BadRequest, message)
+    refuse("bad_request", message)
 }
 
 /// What a start before its time passes over.
@@ -403,13 +369,7 @@ struct StartedBy {
 }
 
 impl GroupStatus {
-    fn trigger(
-        &mut self,
-        by: StartedBy,
-        strategy: Strategy,
-        fleet: &Fleet,
-        now: Timestamp,
-    ) -> Result<(), CommandRefusal> {
+    fn trigger(&mut self, by: StartedBy, strategy: Strategy, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
         let name = self.policy.name.clone();
         let passes = by.force || by.ignore_blackout;
         let is_behind = matches!(self.reason.why, Why::PreviousGroupsNotDone { .. });
@@ -445,7 +405,7 @@ impl GroupStatus {
         Ok(())
     }
 
-    fn mark_done(&mut self, strategy: Strategy, now: Timestamp) -> Result<(), CommandRefusal> {
+    fn mark_done(&mut self, strategy: Strategy, now: Timestamp) -> Result<(), Refusal> {
         match (self.state, strategy) {
             (_, Strategy::TimeBased) => not_by_hand(),
             (State::Done, _) => already(&self.policy.name.clone(), "done"),
@@ -491,31 +451,31 @@ impl GroupStatus {
     }
 
     /// An approval is a person's word in a role: no other command stands for it.
-    fn may_begin(&self) -> Result<(), CommandRefusal> {
+    fn may_begin(&self) -> Result<(), Refusal> {
         let Some(role) = self.unapproved().filter(|_| !self.has_begun()) else { return Ok(()) };
         let name = &self.policy.name;
         let message =
             format!("group {name} needs the approval of the role {role} first: `teleport-fleet approve {name}`");
-        refuse(RefusalCode::Conflict, message)
+        refuse("conflict", message)
     }
 
-    fn approve(&mut self, seen: Option<&str>, rollout: u128) -> Result<(), CommandRefusal> {
+    fn approve(&mut self, seen: Option<&str>, rollout: u128) -> Result<(), Refusal> {
         if self.policy.gate.approval.is_none() {
             let message = format!("group {} needs no approval", self.policy.name);
-            return refuse(RefusalCode::BadRequest, message);
+            return refuse("bad_request", message);
         }
         if seen.is_some_and(|seen| seen != self.shown_digest(rollout)) {
             let message = format!("group {} was changed since you looked: look again", self.policy.name);
-            return refuse(RefusalCode::Conflict, message);
+            return refuse("conflict", message);
         }
         self.approved = Some(self.digest);
         Ok(())
     }
 
-    fn take_answer(&mut self, answer: GateAnswer) -> Result<(), CommandRefusal> {
+    fn take_answer(&mut self, answer: GateAnswer) -> Result<(), Refusal> {
         if self.policy.gate.external.is_none() {
             let message = format!("group {} has no external check", self.policy.name);
-            return refuse(RefusalCode::BadRequest, message);
+            return refuse("bad_request", message);
         }
         self.gate = Some(answer);
         Ok(())

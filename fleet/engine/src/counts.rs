@@ -33,10 +33,10 @@ pub struct Tally {
     /// Timed out ones that count.
     pub(crate) counted_timed_out: u64,
     /// Hosts that were told and fell silent, of those counted.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub counted_churned: u64,
     /// Hosts of a sub-directive for whom it has nothing, or a recommendation alone.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub without: u64,
     /// Counted ones that were told and came to an end.
     pub counted_ended: u64,
@@ -81,11 +81,6 @@ pub struct GroupEvidence {
     pub(crate) present: u64,
     /// See [`Tally::up_to_date`].
     pub(crate) up_to_date: u64,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_none(number: &u64) -> bool {
-    *number == 0
 }
 
 impl Tally {

@@ -36,13 +36,10 @@ impl ReleaseBuild {
         let (version, _) = rest.split_once("-linux-")?;
         let version: Version = version.parse().ok()?;
         let editions = [Edition::Oss, Edition::Enterprise, Edition::EnterpriseFips];
-        let of = |edition: Edition, arch: Arch| {
-            let revision = Revision { version: version.clone(), edition };
-            (revision.archive_name(arch) == name).then_some((edition, arch))
-        };
         let archs = [Arch::Amd64, Arch::Arm64, Arch::Arm, Arch::I386];
-        let all = editions.into_iter().flat_map(|edition| archs.map(|arch| (edition, arch)));
-        let (edition, arch) = all.into_iter().find_map(|(edition, arch)| of(edition, arch))?;
+        let mut all = editions.into_iter().flat_map(|edition| archs.map(|arch| (edition, arch)));
+        let is_called = |edition| Revision { version: version.clone(), edition };
+        let (edition, arch) = all.find(|(edition, arch)| is_called(*edition).archive_name(*arch) == name)?;
         let said = &custom["teleport"];
         let security = match &said["security"] {
             Value::Bool(true) => Some(String::new()),
@@ -71,8 +68,7 @@ pub fn draft(
     controller: &str,
     stale_after: Timestamp,
 ) -> Option<Value> {
-    let everybody = || BasicDirective::everybody();
-    let basic = if basic.is_empty() { vec![everybody()] } else { basic.to_vec() };
+    let basic = if basic.is_empty() { vec![BasicDirective::everybody()] } else { basic.to_vec() };
     let entries: Vec<Value> = basic.iter().filter_map(|basic| entry(builds, basic)).collect();
     if entries.is_empty() {
         return None;

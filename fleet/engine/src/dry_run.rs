@@ -96,7 +96,7 @@ impl RolloutState {
         let Some(rollout) = &state.rollout else { return };
         let mut entries = vec![EntryAsked::default(); rollout.groups.len()];
         let mut cases = HostCases::new(rollout, fleet);
-        let is_heard = |host: &Host| host.heard.after(silent_after(fleet.interval)) >= Moment::of(now);
+        let is_heard = |host: &Host| host.heard.after(silent_after(fleet.terms.interval)) >= Moment::of(now);
         for host in fleet.hosts() {
             let Some((index, ..)) = target(&mut cases, rollout, fleet, host) else { continue };
             let Some(entry) = entries.get_mut(index) else { continue };
@@ -131,12 +131,6 @@ impl RolloutState {
             orders.hosts.insert(*id, place);
         }
         orders
-    }
-
-    fn adopted(&self, now: Timestamp) -> Self {
-        let mut state = self.clone();
-        state.adopt(now);
-        state
     }
 }
 
@@ -318,7 +312,8 @@ mod tests {
             let json = serde_json::to_string(&fleet.record(id).unwrap()).unwrap();
             HostRecord { id, ..serde_json::from_str(&json).unwrap() }
         };
-        let mut back = Fleet::restore((1..=11).map(kept), fleet.arrivals());
+        let mut back = Fleet::default();
+        (1..=11).for_each(|id| back.put_record(kept(id), fleet.arrivals(), None));
         assert_eq!(back.dry_run_results((PLAN, at(0))), results);
         // Another plan's takes its place, in what a store keeps too.
         let _ = back.take_changed();

@@ -68,7 +68,7 @@ pub struct Last<Text = Name> {
     /// The version that it was to.
     pub to: Text,
     /// The code of its error; none: it had none.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub code: Text,
     /// When it was seen.
     pub at: Moment,
@@ -85,14 +85,10 @@ pub struct HostFailure<Text = Name> {
     /// The version.
     pub to: Text,
     /// The code of its error; none: it had none.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub code: Text,
     /// When it was first seen: again, where the host was allowed to update since.
     pub at: Moment,
-}
-
-fn is_none<Text: Default + PartialEq>(text: &Text) -> bool {
-    *text == Text::default()
 }
 
 /// The label whose value is the host's name, in place of what its kernel says.

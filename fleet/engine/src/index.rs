@@ -155,12 +155,6 @@ impl Index {
         self.places.insert(hash.hash_one(id), at, is_it, |at| hash.hash_one(id_of(at).unwrap_or_default()));
     }
 
-    /// How many ids there are.
-    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
-    pub fn len(&self) -> usize {
-        self.places.len()
-    }
-
     /// Takes `id` away, which a place still has, and gives the place.
     pub fn remove(&mut self, id: u128, id_of: impl Fn(usize) -> Option<u128>) -> Option<usize> {
         let (hash, is_it) = (&self.hash, |at: usize| id_of(at) == Some(id));

@@ -208,7 +208,7 @@ impl<'a> Inventory<'a> {
         let told = host.mark().map_or_else(|| heard.clone(), |mark| age(mark.told.time()));
         let to = target.map(|target| format!(" -> {target}")).unwrap_or_default();
         let is_offline = self.rollout.is_some_and(|rollout| {
-            let silent = crate::tally::silent_after(self.fleet.interval);
+            let silent = crate::tally::silent_after(self.fleet.terms.interval);
             rollout.listening(self.now).is_over(host.heard, silent)
         });
         match (state, must) {

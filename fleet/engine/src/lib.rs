@@ -20,6 +20,11 @@ macro_rules! named {
     };
 }
 
+/// Whether serde leaves a value out.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 pub mod advice;
 pub mod answer;
 pub mod calendar;
@@ -49,12 +54,12 @@ pub mod progress;
 pub mod promotion;
 pub mod reason;
 pub mod record;
+pub mod refusal;
 pub mod resource;
 pub mod resource_set;
 pub mod rollout;
 pub mod rollout_state;
 mod said;
 pub mod selection;
-mod since;
 pub mod step;
 pub mod tally;

@@ -13,7 +13,8 @@ pub struct Moment(NonZeroU32);
 impl Moment {
     /// The second that `time` lies in; the nearest one that can be held.
     pub fn of(time: Timestamp) -> Self {
-        Self::at(time.as_second())
+        let bounded = time.as_second().clamp(1, i64::from(u32::MAX));
+        Self(u32::try_from(bounded).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN))
     }
 
     /// As a time.
@@ -29,11 +30,6 @@ impl Moment {
     /// Seconds from `earlier` to this; 0 if it is later.
     pub fn since(self, earlier: Self) -> u32 {
         self.0.get().saturating_sub(earlier.0.get())
-    }
-
-    fn at(second: i64) -> Self {
-        let bounded = second.clamp(1, i64::from(u32::MAX));
-        Self(u32::try_from(bounded).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN))
     }
 }
 

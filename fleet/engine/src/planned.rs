@@ -8,7 +8,7 @@ use protocol::Version;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, decided};
 use crate::host::{GroupPlace, Host, NamedHost};
 use crate::names::Name;
 use crate::reason::{Misfit, Why};
@@ -16,8 +16,6 @@ use crate::rollout::{Halt, Rollout};
 use crate::rollout_state::RolloutState;
 use crate::selection::Choice;
 
-/// Cases that are decided once: hosts that say the same get the same.
-const MOST_CASES: usize = 65_536;
 /// Ways from version to version that are listed of an entry; those of most hosts.
 const LISTED: usize = 50;
 /// Reasons that are listed of an entry: each may name twenty targets.
@@ -97,10 +95,16 @@ struct EntryCount {
 }
 
 impl RolloutState {
-    /// What the rollout of this policy and target would tell each host of `fleet`, if it began at `now`. Each host is looked at once.
-    pub fn planned(&self, fleet: &Fleet, now: Timestamp) -> Planned {
+    /// The same with the rollout that is wanted now.
+    pub(crate) fn adopted(&self, now: Timestamp) -> Self {
         let mut state = self.clone();
         state.adopt(now);
+        state
+    }
+
+    /// What the rollout of this policy and target would tell each host of `fleet`, if it began at `now`. Each host is looked at once.
+    pub fn planned(&self, fleet: &Fleet, now: Timestamp) -> Planned {
+        let state = self.adopted(now);
         let Some(rollout) = &state.rollout else { return Planned::default() };
         let (counts, elsewhere) = count(rollout, fleet);
         let mut planned = Planned { elsewhere, ..Planned::default() };
@@ -195,14 +199,7 @@ impl<'a> HostCases<'a> {
         let goes_to = host.last().filter(|last| last.outcome.is_under_way()).map_or(Name::NONE, |last| last.to);
         let labels = fleet.names.said.labels(host.said);
         let key = (host.assigned, host.declared, labels, host.version, goes_to);
-        if let Some(known) = known.get(&key) {
-            return known.clone();
-        }
-        let case = decide(rollout, host, fleet);
-        if known.len() < MOST_CASES {
-            known.insert(key, case.clone());
-        }
-        case
+        decided(known, key, || decide(rollout, host, fleet))
     }
 }
 

@@ -67,7 +67,7 @@ pub struct RolloutTarget {
 }
 
 /// How a fleet is updated: `autoupdate_config` or `cluster_maintenance_config`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Policy {
     /// The mode of the configuration.
     pub mode: Mode,
@@ -142,10 +142,11 @@ impl GroupPolicy {
 }
 
 /// Where hosts go that belong to no group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unassigned {
     /// Nowhere: they are told the start version, and not to update.
+    #[default]
     Hold,
     /// Into the last group, as in Managed Updates v2.
     Last,
@@ -300,7 +301,7 @@ pub struct RolloutPace {
 }
 
 /// Hosts an hour, growing while nothing fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rate {
     /// In the first hour.
     pub base: u32,
@@ -328,7 +329,7 @@ pub struct Proof {
     #[serde(default = "everybody", skip_serializing_if = "is_everybody")]
     pub max_churned: Percent,
     /// Fewer such hosts than this halt nothing.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub min_churned: u32,
     /// More failed hosts than this, of those that ended, halt it.
     pub max_failed_of_ended: Percent,
@@ -349,11 +350,6 @@ const fn everybody() -> Percent {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 fn is_everybody(percent: &Percent) -> bool {
     *percent == Percent::ALL
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_none(number: &u32) -> bool {
-    *number == 0
 }
 
 /// What a halt does.

@@ -52,22 +52,16 @@ struct Arrivals {
 struct GroupWalk<'a> {
     look: TallyContext<'a>,
     pace: Option<Arrivals>,
-    awaited: Vec<(Timestamp, HostId, Timestamp, &'static str)>,
     latest: Option<Timestamp>,
-    obstacles: BTreeMap<CanaryObstacle, u64>,
+    found: GroupProgress,
 }
 
 impl Rollout {
     /// Of each group that updates, by its place; of others there is nothing to say.
     pub fn progress(&self, fleet: &Fleet, now: Timestamp) -> Vec<Option<GroupProgress>> {
         let walk = |group| {
-            is_updating(group).then(|| GroupWalk {
-                look: TallyContext::new(self, group, fleet, now),
-                pace: None,
-                awaited: Vec::new(),
-                latest: None,
-                obstacles: BTreeMap::new(),
-            })
+            let look = is_updating(group).then(|| TallyContext::new(self, group, fleet, now));
+            look.map(|look| GroupWalk { look, pace: None, latest: None, found: GroupProgress::default() })
         };
         let mut walks: Vec<Option<GroupWalk<'_>>> = self.groups.iter().map(walk).collect();
         let is_any = walks.iter().any(Option::is_some);
@@ -97,7 +91,7 @@ impl GroupWalk<'_> {
         }
         let wanted = usize::try_from(group.policy.pace.canaries).unwrap_or(usize::MAX);
         if group.state == State::Canary && group.canaries.len() < wanted && !group.is_canary(host.id) {
-            obstacle(&look, host).into_iter().for_each(|what| *self.obstacles.entry(what).or_default() += 1);
+            obstacle(&look, host).into_iter().for_each(|what| *self.found.obstacles.entry(what).or_default() += 1);
         }
         // Nobody waits for who only asks.
         if host.enrolled.is_none() {
@@ -112,9 +106,9 @@ impl GroupWalk<'_> {
             HostState::Told | HostState::LetGo => {
                 let (becomes, at) = look.due(host);
                 self.latest = self.latest.max(Some(at));
-                self.awaited.push((at, host.id, host.heard.time(), becomes.name()));
-                self.awaited.sort_unstable();
-                self.awaited.truncate(NAMED);
+                self.found.awaited.push((at, host.id, host.heard.time(), becomes.name()));
+                self.found.awaited.sort_unstable();
+                self.found.awaited.truncate(NAMED);
             }
             _ => {}
         }
@@ -135,7 +129,7 @@ impl GroupWalk<'_> {
         let end = needed.and_then(|needed| self.end(rollout, needed, now));
         // Of a rollout without groups there is nothing that could be done.
         let needed = needed.filter(|_| rollout.schedule != Schedule::Immediate);
-        GroupProgress { needed, end, awaited: self.awaited, obstacles: self.obstacles }
+        GroupProgress { needed, end, ..self.found }
     }
 
     /// The rule is in FLEET §6.

@@ -1,47 +1,29 @@
 //! From a draft over a plan to the directive that is active: the rules, for the server and for scripts (DIRECTIVES §3). Pure.
 
-use std::fmt;
-
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use yaml::Node;
 
 use crate::dry_run::DryRunResults;
+use crate::refusal::Refusal;
 use crate::resource::{self, Directive, DirectivePlan, Faults, Kind, Promotion, Resource, VersionControl};
 use crate::resource_set::ResourceSet;
 
-/// Why a draft or a plan goes no further.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PromotionRefusal {
-    /// A stable code of the admin API.
-    pub code: &'static str,
-    /// The sentence.
-    pub message: String,
-}
-
-impl PromotionRefusal {
-    fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
-    }
-}
-
-impl fmt::Display for PromotionRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
 /// How far a plan is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlanStage {
-    /// People can decide on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[allow(rustdoc::broken_intra_doc_links, reason = "the schema of the API has this text")]
+pub enum PlanState {
+    /// It can be applied, or waits for what [`PlanView::against`] says.
     Pending,
-    /// It was applied.
-    Applied,
     /// Somebody denied it.
     Denied,
     /// Its time is over.
     Expired,
+    /// It was applied.
+    Applied,
 }
 
 impl DirectivePlan {
@@ -69,12 +51,12 @@ impl DirectivePlan {
     }
 
     /// How far it is at `now`.
-    pub fn stage(&self, now: Timestamp) -> PlanStage {
+    pub fn state(&self, now: Timestamp) -> PlanState {
         match self {
-            _ if self.applied => PlanStage::Applied,
-            _ if !self.denied.is_empty() => PlanStage::Denied,
-            _ if self.is_open(now) => PlanStage::Pending,
-            _ => PlanStage::Expired,
+            _ if self.applied => PlanState::Applied,
+            _ if !self.denied.is_empty() => PlanState::Denied,
+            _ if self.is_open(now) => PlanState::Pending,
+            _ => PlanState::Expired,
         }
     }
 
@@ -82,10 +64,10 @@ impl DirectivePlan {
     ///
     /// # Errors
     /// `own_plan`, `not_approved` for one that was denied, `plan_expired`, `conflict` for one that was applied.
-    pub fn review(&mut self, who: &str, approves: bool, reason: &str, now: Timestamp) -> Result<(), PromotionRefusal> {
+    pub fn review(&mut self, who: &str, approves: bool, reason: &str, now: Timestamp) -> Result<(), Refusal> {
         if self.author == who {
             let message = format!("{who} made this plan: somebody else has to review it");
-            return Err(PromotionRefusal::new("own_plan", message));
+            return Err(Refusal::new("own_plan", message));
         }
         self.check_open(now)?;
         if !approves {
@@ -100,30 +82,27 @@ impl DirectivePlan {
     ///
     /// # Errors
     /// As of [`Self::review`].
-    pub fn begin_dry_run(&mut self, now: Timestamp) -> Result<(), PromotionRefusal> {
+    pub fn begin_dry_run(&mut self, now: Timestamp) -> Result<(), Refusal> {
         self.check_open(now)?;
         self.dry_run.get_or_insert(now);
         Ok(())
     }
 
-    fn check_open(&self, now: Timestamp) -> Result<(), PromotionRefusal> {
-        match self.stage(now) {
-            PlanStage::Pending => Ok(()),
-            PlanStage::Denied => Err(self.denied()),
-            PlanStage::Expired => Err(self.expired()),
-            PlanStage::Applied => Err(PromotionRefusal::new("conflict", "this plan was applied")),
+    fn check_open(&self, now: Timestamp) -> Result<(), Refusal> {
+        match self.state(now) {
+            PlanState::Pending => Ok(()),
+            PlanState::Denied => Err(self.denied()),
+            PlanState::Expired => Err(self.expired()),
+            PlanState::Applied => Err(Refusal::conflict("this plan was applied")),
         }
     }
 
-    fn denied(&self) -> PromotionRefusal {
-        PromotionRefusal::new("not_approved", format!("the plan was denied by {}", self.denied))
+    fn denied(&self) -> Refusal {
+        Refusal::new("not_approved", format!("the plan was denied by {}", self.denied))
     }
 
-    fn expired(&self) -> PromotionRefusal {
-        PromotionRefusal::new(
-            "plan_expired",
-            format!("the plan could be applied until {}: plan it again", self.expires),
-        )
+    fn expired(&self) -> Refusal {
+        Refusal::new("plan_expired", format!("the plan could be applied until {}: plan it again", self.expires))
     }
 
     /// What keeps it from being applied at `now`, where `nonce` is active and `tried` came of its dry run; the weightiest first.
@@ -133,7 +112,7 @@ impl DirectivePlan {
         nonce: u64,
         tried: Option<&DryRunResults>,
         now: Timestamp,
-    ) -> Vec<PromotionRefusal> {
+    ) -> Vec<Refusal> {
         let VersionControl { promotion, .. } = resources.version_control();
         let mut wrong = Vec::new();
         wrong.extend((!self.denied.is_empty()).then(|| self.denied()));
@@ -141,11 +120,11 @@ impl DirectivePlan {
         if self.for_nonce != counted(nonce) {
             let made = self.for_nonce;
             let message = format!("the plan was made while nonce {made} was active, and {nonce} is now: plan it again");
-            wrong.push(PromotionRefusal::new("plan_outdated", message));
+            wrong.push(Refusal::new("plan_outdated", message));
         }
         if let Some(end) = self.directive.stale_after.filter(|end| *end <= now) {
             let message = format!("its stale_after is past, {end}: whoever made it has to make it anew");
-            wrong.push(PromotionRefusal::new("draft_stale", message));
+            wrong.push(Refusal::new("draft_stale", message));
         }
         wrong.extend(is_enabled(resources).err());
         let groups = &self.directive.groups;
@@ -153,22 +132,22 @@ impl DirectivePlan {
             let reason = resources.block_of(&target.version)?;
             Some(format!("{} is blocked by its fleet_release: {reason}", target.version))
         });
-        wrong.extend(blocked.map(|message| PromotionRefusal::new("conflict", message)));
+        wrong.extend(blocked.map(|message| Refusal::conflict(message)));
         let rules = resources.target_rules();
         let lacking = groups.iter().find_map(|group| Some((group, group.lacks(&rules).into_iter().next()?)));
         let lacking = lacking.map(|(group, lacks)| format!("{}: target {lacks}", group.name));
-        wrong.extend(lacking.map(|message| PromotionRefusal::new("target_incomplete", message)));
+        wrong.extend(lacking.map(|message| Refusal::new("target_incomplete", message)));
         if promotion.needs_dry_run && !tried.is_some_and(DryRunResults::is_clean) {
             let message = tried.map_or_else(
                 || "this fleet asks for a dry run of each plan: teleport-fleet version-control dry-run ID".to_owned(),
                 |tried| format!("its dry run is not clean: {tried}"),
             );
-            wrong.push(PromotionRefusal::new("dry_run_missing", message));
+            wrong.push(Refusal::new("dry_run_missing", message));
         }
         let approvals = self.approved.len();
         if counted(approvals as u64) < promotion.approvals {
             let message = format!("{approvals} of {} people approved this plan", promotion.approvals);
-            wrong.push(PromotionRefusal::new("not_approved", message));
+            wrong.push(Refusal::new("not_approved", message));
         }
         wrong
     }
@@ -178,20 +157,14 @@ impl DirectivePlan {
     /// # Errors
     /// What it would say is no plan.
     pub fn resource(&self, id: &str, source: &Resource) -> Result<Resource, Faults> {
-        let Self { draft, author, time, expires, for_nonce, digest, approved, denied, dry_run, applied, directive: _ } =
-            self;
-        let spec = json!({
-            "draft": draft, "author": author, "time": time, "expires": expires, "for_nonce": for_nonce, "digest": digest,
-            "approved": approved, "denied": denied, "dry_run": dry_run, "applied": applied,
-        });
-        made(Kind::Plan, id, &spec, source)
+        made(Kind::Plan, id, &json!(self), source)
     }
 }
 
 /// Errors: nothing is planned or applied, as `version-control-config` says.
-pub fn is_enabled(resources: &ResourceSet) -> Result<(), PromotionRefusal> {
+pub fn is_enabled(resources: &ResourceSet) -> Result<(), Refusal> {
     let message = "version-control-config has enabled: false: nothing is planned or applied";
-    if resources.version_control().enabled { Ok(()) } else { Err(PromotionRefusal::new("conflict", message)) }
+    if resources.version_control().enabled { Ok(()) } else { Err(Refusal::conflict(message)) }
 }
 
 /// A resource of this kind with the directive that `source` says, and `spec` beside it.
@@ -201,9 +174,16 @@ pub fn is_enabled(resources: &ResourceSet) -> Result<(), PromotionRefusal> {
 pub fn made(kind: Kind, name: &str, spec: &Value, source: &Resource) -> Result<Resource, Faults> {
     let none = || yaml::Fault { line: 1, what: format!("{} has no directive", source.kind()) };
     let (_, directive) = source.directive().ok_or_else(none)?;
-    let text = Resource::text_of(kind, name, spec, directive.clone())?;
+    let mut document = kind.document();
+    document.set(&["metadata", "name"], Node::text(name));
+    if kind == Kind::Directive {
+        document.set(&["spec"], directive.clone());
+    } else {
+        document.set(&["spec"], Node::from_json(spec, 1)?);
+        document.set(&["spec", "directive"], directive.clone());
+    }
     // What the store keeps it has to read again.
-    let made = resource::read(&text)?.pop();
+    let made = resource::read(&document.emit())?.pop();
     made.ok_or_else(|| yaml::Fault { line: 1, what: format!("{kind} {name} says nothing") }.into())
 }
 

@@ -14,14 +14,14 @@ use crate::order;
 use crate::rollout::Rollout;
 use crate::said::Said;
 
-/// A host, as [`Fleet::record`] gives it and [`Fleet::restore`] takes it back. What is absent is not known.
+/// A host, as [`Fleet::record`] gives it and [`Fleet::put_record`] takes it back. What is absent is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostRecord {
     /// Its UUID; a store has it as the key of the row.
     #[serde(skip)]
     pub id: HostId,
     /// Its updater's id; 0: none.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub update_id: u128,
     /// Its labels.
     #[serde(default, skip_serializing_if = "LabelTexts::is_empty")]
@@ -73,10 +73,6 @@ pub struct HostRecord {
     pub dry_run: Option<DryRunResult>,
 }
 
-fn is_zero(number: &u128) -> bool {
-    *number == 0
-}
-
 impl Fleet {
     /// The host as a store keeps it.
     pub fn record(&self, id: HostId) -> Option<HostRecord> {
@@ -112,18 +108,8 @@ impl Fleet {
         })
     }
 
-    /// Hosts as a store kept them. `arrivals` is what [`Fleet::arrivals`] was. The next step orders and places them.
-    pub fn restore(records: impl IntoIterator<Item = HostRecord>, arrivals: u64) -> Self {
-        let (mut fleet, records) = (Self::default(), records.into_iter());
-        fleet.reserve(records.size_hint().1.unwrap_or(0));
-        records.for_each(|record| fleet.put_record(record, arrivals, None));
-        // All are used: what is counted begins with that.
-        fleet.free_names();
-        fleet
-    }
-
     /// Takes a host as a store has it, also in the place of what is known of it, and places it for `rollout`; without one that is
-    /// left to the next step. Nothing of it is a change that a store has not. [`Fleet::free_names`] follows the last one.
+    /// left to the next step. `arrivals` is what [`Fleet::arrivals`] was. Nothing of it is a change that a store has not. [`Fleet::free_names`] follows the last one.
     pub fn put_record(&mut self, record: HostRecord, arrivals: u64, rollout: Option<&Rollout>) {
         self.stays.remove(&record.id);
         self.dry_runs.remove(&record.id);
@@ -134,7 +120,8 @@ impl Fleet {
             self.dry_runs.insert(record.id, (plan, code));
         }
         if let Some((number, group)) = &record.stays {
-            self.set_stays(record.id, *number, group);
+            let group = self.names.keep(group);
+            self.stays.insert(record.id, (*number, group));
         }
         let mut host = self.host_of(record);
         if let Some(rollout) = rollout {
@@ -144,7 +131,7 @@ impl Fleet {
             host.key = order::key(host.id, rollout.id);
             (host.choice, host.flags.told_nothing) = rollout.choose(&host, host.place, &self.names);
             host.is_below_start = is_below(Some(self.names.text(host.version)), rollout, host.place);
-            host.flags.held_by_group = self.is_held_by_group(&host);
+            host.flags.held_by_group = self.held_by(&host).is_some();
         }
         match self.at(host.id) {
             None => self.put_back(host, arrivals),
@@ -229,7 +216,8 @@ mod tests {
         let mut read: HostRecord = serde_json::from_str(&serde_json::to_string(&kept).unwrap()).unwrap();
         read.id = 7;
         assert_eq!(read, kept);
-        let back = Fleet::restore([read], fleet.arrivals());
+        let mut back = Fleet::default();
+        back.put_record(read, fleet.arrivals(), None);
         assert_eq!(back.record(7), Some(kept));
         assert_eq!(back.arrivals(), fleet.arrivals());
         assert_eq!(back.by_update_id(9).map(|host| host.id), Some(7));

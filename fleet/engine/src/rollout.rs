@@ -75,13 +75,6 @@ pub struct RolloutPass {
     pub(crate) pass_to: u64,
 }
 
-impl RolloutPass {
-    /// Begins anew with the same members.
-    pub(crate) fn restart(&mut self) {
-        (self.cursor, self.complete_to) = (None, 0);
-    }
-}
-
 /// A host that updates before the others of its group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Canary {
@@ -130,6 +123,12 @@ impl Halt {
         let (sample, hosts) = (Vec::new(), Vec::new());
         Self { rule, count: 0, of: 0, error: None, sample, hosts, no_way_back: false, at, from }
     }
+
+    /// The reason, as a group and its hosts have it.
+    pub(crate) fn why(&self) -> Why {
+        let Self { rule, count, of, error, sample, hosts, no_way_back, at: _, from: _ } = self.clone();
+        Why::Halted { rule, count, of, error, sample, hosts, no_way_back }
+    }
 }
 
 /// What an external check said last.
@@ -153,10 +152,8 @@ pub(crate) struct FormerCourse {
     pub(crate) group: GroupStatus,
 }
 
-impl FormerCourse {
-    /// Most of a group, of which the oldest go: a person turns it round, and each is over after an hour.
-    const MOST: usize = 8;
-}
+/// Most former courses of a group, of which the oldest go: a person turns it round, and each is over after an hour.
+const MOST_COURSES: usize = 8;
 
 /// Hosts let go in the present hour ([`crate::policy::Rate`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -287,7 +284,7 @@ pub struct Rollout {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directive: Option<DirectiveTerms>,
     /// By what its groups' targets are chosen.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub rules: TargetRules,
     /// How soon.
     pub schedule: Schedule,
@@ -312,22 +309,6 @@ pub struct Rollout {
     /// [`crate::rollout_state::RolloutState::clock`], as of the last step.
     #[serde(default)]
     pub clock: ListeningClock,
-}
-
-/// Why a directive lets nobody go at `now`, and until when.
-fn stop_of(terms: &DirectiveTerms, now: Timestamp) -> Option<(Why, Option<Timestamp>)> {
-    if terms.disabled {
-        return Some((Why::DirectiveDisabled, None));
-    }
-    if terms.not_after.is_some_and(|end| end <= now) {
-        return Some((Why::DirectiveOver, None));
-    }
-    let start = terms.not_before.filter(|start| *start > now)?;
-    Some((Why::NotBefore, Some(start)))
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl Rollout {
@@ -369,11 +350,19 @@ impl Rollout {
 
     /// What nobody may be told at all for, whatever groups say; and until when.
     pub(crate) fn stop(&self, now: Timestamp) -> Option<(Why, Option<Timestamp>)> {
-        match self.mode {
-            Mode::Disabled => Some((Why::Disabled, None)),
-            Mode::Suspended => Some((Why::Suspended, None)),
-            Mode::Enabled => stop_of(self.directive.as_ref()?, now),
+        let terms = match self.mode {
+            Mode::Disabled => return Some((Why::Disabled, None)),
+            Mode::Suspended => return Some((Why::Suspended, None)),
+            Mode::Enabled => self.directive.as_ref()?,
+        };
+        if terms.disabled {
+            return Some((Why::DirectiveDisabled, None));
         }
+        if terms.not_after.is_some_and(|end| end <= now) {
+            return Some((Why::DirectiveOver, None));
+        }
+        let start = terms.not_before.filter(|start| *start > now)?;
+        Some((Why::NotBefore, Some(start)))
     }
 
     /// Whether the windows of `group` do not count.
@@ -649,13 +638,13 @@ impl GroupStatus {
         let (halt, courses, reason) = (None, Vec::new(), WaitReason::default());
         let group = Self { policy, state, halt, courses, reason, tally: Tally::default(), ..self.clone() };
         self.courses.push(FormerCourse { end: Moment::of(end), group });
-        self.courses.drain(..self.courses.len().saturating_sub(FormerCourse::MOST));
+        self.courses.drain(..self.courses.len().saturating_sub(MOST_COURSES));
     }
 
-    /// Begins to let hosts go anew.
+    /// Begins to let hosts go anew, with the same members of each pass.
     pub(crate) fn restart_passes(&mut self) {
         (self.cursor, self.complete_to) = (None, 0);
-        self.unknown.restart();
+        (self.unknown.cursor, self.unknown.complete_to) = (None, 0);
     }
 
     /// The pass that `host` is let go by.

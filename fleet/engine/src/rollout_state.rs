@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use protocol::Version;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,11 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::calendar::{Days, WindowOpening, Zone};
 use crate::listening::{Listening, ListeningClock};
 use crate::membership::{DEFAULT_GROUP, Membership, Rule};
-use crate::moment::Moment;
 use crate::policy::{GroupPolicy, Members, Mode, Policy, RolloutTarget, Schedule, Strategy, Unassigned};
 use crate::reason::{HaltRule, Why};
 use crate::resource::default_group;
-use crate::rollout::{Rollout, StartBlock};
+use crate::rollout::{Halt, Rollout, StartBlock, State};
 use crate::selection::TargetRules;
 
 /// What is wanted, what is stopped, and the rollout.
@@ -31,10 +30,10 @@ pub struct RolloutState {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub blocks: BTreeMap<String, String>,
     /// By what a directive's targets are chosen; empty without one.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub rules: TargetRules,
     /// The highest nonce of a directive that was active; 0: none was.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub nonce: u64,
     /// What operators stopped.
     pub holds: Holds,
@@ -46,7 +45,7 @@ pub struct RolloutState {
     /// Rollouts so far.
     pub number: u64,
     /// Up to this, numbers of rollouts may have been given before the store went back ([`RolloutState::lose_numbers`]).
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub numbers_lost: u64,
     /// The last target whose rollout was done.
     pub last_done: Option<Version>,
@@ -62,15 +61,6 @@ pub struct RolloutState {
     /// Which time counts.
     #[serde(default)]
     pub clock: ListeningClock,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// Rollouts and attempts that a store which went back may have lost, and whose numbers hosts know: more than a fleet makes between
@@ -100,10 +90,8 @@ impl HaltCause {
         }
     }
 
-    // What serde asks, which passes a reference.
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-    fn is_operator(&self) -> bool {
-        *self == Self::Operator
+    fn is_operator(self) -> bool {
+        self == Self::Operator
     }
 }
 
@@ -113,7 +101,7 @@ pub struct Holds {
     /// Every group.
     pub all: bool,
     /// What stopped every group.
-    #[serde(default, skip_serializing_if = "HaltCause::is_operator")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub cause: HaltCause,
     /// Beneath a hold that is no operator's an operator's lasts: it has an end of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -317,17 +305,7 @@ impl RolloutState {
 
     /// What stops every host, also those without a group.
     pub(crate) fn held_everywhere(&self) -> Option<Why> {
-        let halted = |rule| {
-            Some(Why::Halted {
-                rule,
-                count: 0,
-                of: 0,
-                error: None,
-                sample: Vec::new(),
-                hosts: Vec::new(),
-                no_way_back: false,
-            })
-        };
+        let halted = |rule| Some(Halt::decided(rule, Timestamp::UNIX_EPOCH, State::default()).why());
         match (&self.blocked, self.holds.all, self.holds.cause) {
             (Some(_), _, _) => halted(HaltRule::ReleaseBlocked),
             (None, true, HaltCause::Operator) => Some(Why::Held),
@@ -364,12 +342,6 @@ impl RolloutState {
             self.clock.start(last, now);
         }
     }
-
-    /// Notes that a step comes at `now`, and when each host was `heard` before it, of hosts that report each `interval` seconds.
-    pub(crate) fn note_step(&mut self, heard: impl Iterator<Item = Moment> + Clone, interval: u32, now: Timestamp) {
-        self.clock.step(heard, self.last_step, interval, now);
-        self.last_step = Some(now);
-    }
 }
 
 impl Policy {
@@ -377,13 +349,9 @@ impl Policy {
     pub fn absent() -> Self {
         Self {
             mode: Mode::Enabled,
-            strategy: Strategy::HaltOnError,
-            window: SignedDuration::ZERO,
             regular: vec![default_group(None)],
-            critical: Vec::new(),
             unassigned: Unassigned::Last,
-            ungrouped: None,
-            directive: None,
+            ..Self::default()
         }
     }
 

@@ -9,7 +9,7 @@ pub(crate) struct Said(u32);
 
 /// Names and labels of hosts. Each host's are one piece of bytes: the length of the rest, that of the name, the name, and for each
 /// label the number of its pair of key and value. Numbers are written seven bits a byte, the lowest first.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct SaidTable<Pair> {
     pieces: Pieces,
     pairs: Vec<Pair>,
@@ -59,13 +59,6 @@ impl Pieces {
         chunk.extend_from_slice(piece);
         self.bytes += chunk.len() - before;
         Said(at)
-    }
-}
-
-impl<Pair> Default for SaidTable<Pair> {
-    fn default() -> Self {
-        let (pieces, pairs, by_pair, free) = (Pieces::default(), Vec::new(), HashMap::new(), Vec::new());
-        Self { pieces, pairs, by_pair, free, used_pairs: 0 }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A host's state in a rollout, and which of its group's counts it is in.
 
 use jiff::Timestamp;
+use protocol::report::DEFAULT_INTERVAL;
 use protocol::report::code::SENDS_NOBODY_BACK;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +56,27 @@ const STALLED_AFTER: u32 = 3_600;
 /// write, clocks that differ, and the report of who began.
 const ANSWERS_LAST: u32 = 45;
 
+/// How the hosts of a fleet are judged, whatever their rollout is.
+#[derive(Debug, Clone, Copy)]
+pub struct FleetTerms {
+    /// How often hosts report, seconds.
+    pub interval: u32,
+    /// Hosts enrol by token or approval, so that nobody can invent one: then failures that they report may send others back
+    /// (`on_halt: rollback`, FLEET §3). Else hosts that only ask may be let go one after the other.
+    pub is_proven: bool,
+    /// Seconds before its silence in which a host waits that may update, because another server hears hosts too and may give its slot
+    /// away; 0: none does.
+    pub silence_margin: u32,
+    /// No other server answers hosts: whatever they are told is what was decided last.
+    pub is_alone: bool,
+}
+
+impl Default for FleetTerms {
+    fn default() -> Self {
+        Self { interval: DEFAULT_INTERVAL, is_proven: true, silence_margin: 0, is_alone: false }
+    }
+}
+
 /// The names of a group's versions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupVersions {
@@ -98,14 +120,10 @@ pub struct TallyContext<'a> {
     pub now: Moment,
     /// The listening clock.
     pub listening: Listening<'a>,
-    /// [`crate::fleet::Fleet::silence_margin`].
-    pub(crate) silence_margin: u32,
-    /// [`crate::fleet::Fleet::is_alone`].
-    pub(crate) is_alone: bool,
+    /// Those of its fleet.
+    pub(crate) terms: FleetTerms,
     /// A freeze, or a change that nobody approved, keeps those that were not told.
     pub is_frozen: bool,
-    /// Hosts that only ask may be let go one after the other.
-    pub(crate) admits_unknown: bool,
 }
 
 impl TallyContext<'_> {
@@ -234,8 +252,11 @@ impl TallyContext<'_> {
     /// It is silent soon, or is, and has a slot that it loses by that.
     pub(crate) fn is_nearly_silent(&self, host: &Host) -> bool {
         let has_slots = self.group.is_capped() || self.group.state == State::Canary;
-        let seconds = silent_after(self.listening.heard_every).saturating_sub(self.silence_margin);
-        self.silence_margin > 0 && has_slots && self.mark(host).is_none() && self.listening.is_past(host.heard, seconds)
+        let seconds = silent_after(self.listening.heard_every).saturating_sub(self.terms.silence_margin);
+        self.terms.silence_margin > 0
+            && has_slots
+            && self.mark(host).is_none()
+            && self.listening.is_past(host.heard, seconds)
     }
 
     /// A silent host that is no member any more.
@@ -418,7 +439,7 @@ impl TallyContext<'_> {
     /// It reported that it came to the wanted version after a former course. A server that is alone answers by what it decided last:
     /// nobody tells that host to go the other way.
     fn has_come_since(&self, host: &Host, course: &FormerCourse) -> bool {
-        self.is_alone && self.is_updated(host) && host.last().is_some_and(|last| last.at > course.end)
+        self.terms.is_alone && self.is_updated(host) && host.last().is_some_and(|last| last.at > course.end)
     }
 
     /// It was told before the group turned round for the last time.
@@ -533,7 +554,7 @@ impl Tally {
         let state = look.state(host);
         let may_start = matches!(look.group.state, State::Unstarted | State::RolledBack);
         let asked_before = may_start || host.arrival.get() <= look.group.counted_to;
-        let asks = !host.reports && (host.enrolled.is_some() || look.admits_unknown);
+        let asks = !host.reports && (host.enrolled.is_some() || !look.terms.is_proven);
         self.asking += u64::from(asks && asked_before);
         self.ever_let_go += u64::from(look.any_mark(host).is_some() || state == HostState::LetGo);
         // Nobody waits for who only asks.

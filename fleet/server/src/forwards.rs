@@ -53,7 +53,7 @@ impl Forwards {
     }
 
     /// The question goes on though whoever asked first has left; the others wait for its answer.
-    async fn of<T: Clone + Send + 'static>(
+    async fn of<T: Clone + Default + Send + 'static>(
         &self,
         known: &ForwardTable<T>,
         url: String,
@@ -98,7 +98,7 @@ struct ForwardEntry<T> {
     asking: watch::Receiver<bool>,
 }
 
-impl<T> Default for ForwardEntry<T> {
+impl<T: Default> Default for ForwardEntry<T> {
     fn default() -> Self {
         Self { forward: Forward::default(), asking: watch::channel(true).1 }
     }

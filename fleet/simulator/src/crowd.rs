@@ -10,19 +10,24 @@ use jiff::{SignedDuration, Timestamp};
 
 /// What is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Draw {
+pub(crate) struct Draw(u64);
+
+impl Draw {
     /// On whom the target fails.
-    Bad,
+    pub(crate) const BAD: Self = Self(1);
     /// Who never comes back.
-    Vanishes,
+    pub(crate) const VANISHES: Self = Self(2);
     /// When a host asks.
-    Asks,
+    pub(crate) const ASKS: Self = Self(3);
     /// Which labels it has.
-    Labels,
+    pub(crate) const LABELS: Self = Self(4);
     /// How long it waits before it updates.
-    Jitter,
+    pub(crate) const JITTER: Self = Self(5);
+
     /// Who is part of a cut.
-    Cut(u32),
+    pub(crate) fn cut(nth: u32) -> Self {
+        Self(16 + u64::from(nth))
+    }
 }
 
 /// What a host does.
@@ -67,12 +72,12 @@ impl<Member> Crowd<Member> {
 
     /// When a host asks, after the beginning of each interval of so many seconds.
     pub(crate) fn turn(&self, who: usize, every: u64) -> SignedDuration {
-        below(lot(self.seed, Draw::Asks, who), every)
+        below(lot(self.seed, Draw::ASKS, who), every)
     }
 
     /// The random wait of a host.
     pub(crate) fn jitter(&self, who: usize, rollout: u64, longest: u32) -> SignedDuration {
-        below(lot(self.seed ^ rollout, Draw::Jitter, who), longest.into())
+        below(lot(self.seed ^ rollout, Draw::JITTER, who), longest.into())
     }
 
     /// Plans what a host does.
@@ -103,15 +108,7 @@ pub(crate) fn id(seed: u64, number: usize) -> HostId {
 }
 
 /// A number that only seed, purpose and host give (SplitMix64).
-pub(crate) fn lot(seed: u64, what: Draw, number: usize) -> u64 {
-    let what = match what {
-        Draw::Bad => 1,
-        Draw::Vanishes => 2,
-        Draw::Asks => 3,
-        Draw::Labels => 4,
-        Draw::Jitter => 5,
-        Draw::Cut(nth) => 16 + u64::from(nth),
-    };
+pub(crate) fn lot(seed: u64, Draw(what): Draw, number: usize) -> u64 {
     let number = u64::try_from(number).unwrap_or(u64::MAX);
     mixed(mixed(mixed(seed) ^ what) ^ number)
 }
@@ -150,11 +147,11 @@ mod tests {
     fn as_many_are_drawn_as_were_asked_for_and_each_once() {
         let all: Vec<usize> = (0..100).collect();
         for (count, wanted) in [(0, 0), (7, 7), (100, 100), (200, 100)] {
-            let mut drawn = drawn(1, Draw::Bad, &all, count);
+            let mut drawn = drawn(1, Draw::BAD, &all, count);
             drawn.sort_unstable();
             drawn.dedup();
             assert_eq!(drawn.len(), wanted);
         }
-        assert_ne!(drawn(1, Draw::Bad, &all, 7), drawn(2, Draw::Bad, &all, 7));
+        assert_ne!(drawn(1, Draw::BAD, &all, 7), drawn(2, Draw::BAD, &all, 7));
     }
 }

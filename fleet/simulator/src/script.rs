@@ -1,15 +1,14 @@
 //! `simulate --script`: JSON Lines in, one JSON line out for each line that asks or fails (FLEET §6).
 
-use fleet_engine::plain::is_unsafe;
-
 use fleet_engine::answer::Question;
-use fleet_engine::command::{Command, CommandRefusal};
+use fleet_engine::command::Command;
 use fleet_engine::fleet::{Fleet, HostChange, HostReport, ReportedCounts};
 use fleet_engine::host::Host;
 use fleet_engine::inventory::Inventory;
-use fleet_engine::promotion::{self, PromotionRefusal};
+use fleet_engine::promotion;
+use fleet_engine::refusal::Refusal;
 use fleet_engine::resource::{self, DirectivePlan, Kind, Resource};
-use fleet_engine::resource_set::{self, Refused, ResourceSet};
+use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout_state::RolloutState;
 use fleet_engine::tally::TallyContext;
 use fleet_wire::answers::graph::{self, Catalogue};
@@ -54,7 +53,13 @@ pub fn run<E>(text: &str, seed: u64, mut out: impl FnMut(&str) -> Result<(), E>)
 /// A script that has been played so far.
 #[derive(Clone)]
 pub struct Played {
-    world: World,
+    shelf: ResourceSet,
+    book: RolloutState,
+    fleet: Fleet,
+    hosts: ScriptHosts,
+    /// The time of the line before.
+    now: Option<Timestamp>,
+    made_up: usize,
     lines: usize,
 }
 
@@ -62,7 +67,15 @@ impl Played {
     /// None of its lines; `seed` is what groups choose their hosts by.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { world: World::new(seed), lines: 0 }
+        Self {
+            shelf: ResourceSet::default(),
+            book: RolloutState { seed, ..RolloutState::default() },
+            fleet: Fleet::default(),
+            hosts: ScriptHosts::new(seed),
+            now: None,
+            made_up: 0,
+            lines: 0,
+        }
     }
 
     /// Plays the next line, and gives what it is answered: a line of JSON.
@@ -71,57 +84,14 @@ impl Played {
         if line.trim().is_empty() {
             return None;
         }
-        self.world.line(line, self.lines).map(|said| shown(&said))
-    }
-}
-
-/// One line. JSON escapes the control characters of ASCII; a terminal obeys others as well, and a script's texts may have them.
-fn shown(said: &Value) -> String {
-    let mut line = String::new();
-    for char in said.to_string().chars() {
-        if is_unsafe(char) {
-            // All of them have four digits at most.
-            line.push_str(&format!("\\u{:04x}", u32::from(char)));
-        } else {
-            line.push(char);
-        }
-    }
-    line
-}
-
-#[derive(Clone)]
-struct World {
-    shelf: ResourceSet,
-    book: RolloutState,
-    fleet: Fleet,
-    hosts: ScriptHosts,
-    /// The time of the line before.
-    now: Option<Timestamp>,
-    made_up: usize,
-}
-
-/// Why a line was refused.
-struct LineRefusal {
-    code: &'static str,
-    message: String,
-}
-
-impl World {
-    fn new(seed: u64) -> Self {
-        Self {
-            shelf: ResourceSet::default(),
-            book: RolloutState { seed, ..RolloutState::default() },
-            fleet: Fleet::default(),
-            hosts: ScriptHosts::new(seed),
-            now: None,
-            made_up: 0,
-        }
+        // JSON escapes the control characters of ASCII; a terminal obeys others as well, and a script's texts may have them.
+        self.answer(line, self.lines).map(|said| text::clean(&said.to_string()).into_owned())
     }
 
     /// What a line is answered.
-    fn line(&mut self, text: &str, number: usize) -> Option<Value> {
+    fn answer(&mut self, text: &str, number: usize) -> Option<Value> {
         let bad = |what: String, at: Option<Timestamp>| {
-            Some(LineRefusal { code: "bad_line", message: format!("line {number}: {what}") }.show(at))
+            Some(refused(&Refusal::new("bad_line", format!("line {number}: {what}")), at))
         };
         let (at, action) = match line::parse(text) {
             Ok(parsed) => parsed,
@@ -135,9 +105,9 @@ impl World {
         }
         self.advance(at);
         let answer = self.act(action, at, number);
-        answer.unwrap_or_else(|refused| {
+        answer.unwrap_or_else(|refusal| {
             self.step(at);
-            Some(refused.show(Some(at)))
+            Some(refused(&refusal, Some(at)))
         })
     }
 
@@ -165,10 +135,10 @@ impl World {
     }
 
     /// The line acts, the engine steps, the question is answered.
-    fn act(&mut self, action: LineAction, now: Timestamp, number: usize) -> Result<Option<Value>, LineRefusal> {
+    fn act(&mut self, action: LineAction, now: Timestamp, number: usize) -> Result<Option<Value>, Refusal> {
         match action {
             LineAction::Put(resource) => self.put(&resource, now, number)?,
-            LineAction::Rm(kind) => self.remove(&kind)?,
+            LineAction::Rm(kind) => self.shelf.remove(&kind, &mut self.book)?,
             LineAction::Draft { name, author, directive } => {
                 let spec = json!({ "author": author, "time": now, "directive": directive });
                 let draft = json!({ "kind": Kind::Draft.as_str(), "metadata": { "name": name }, "spec": spec });
@@ -177,7 +147,7 @@ impl World {
             LineAction::Plan { id, author, draft } => return self.plan(&id, &author, &draft, now).map(Some),
             LineAction::Review { id, who, approve, reason } => {
                 let (mut plan, resource) = self.found(&id)?;
-                plan.review(&who, approve, &reason, now).map_err(not_promoted)?;
+                plan.review(&who, approve, &reason, now)?;
                 self.keep(&id, &plan, &resource)?;
             }
             LineAction::Apply { id } => self.apply(&id, now)?,
@@ -202,7 +172,7 @@ impl World {
             LineAction::Hold { host } => self.decide(&host, &Decision::Hold, now, number)?,
             LineAction::Release { host } => self.decide(&host, &Decision::Release, now, number)?,
             LineAction::Assign { host, group } => self.decide(&host, &Decision::Assign(group), now, number)?,
-            LineAction::Find(find) => return self.find(&find, now).map(Some),
+            LineAction::Find(find) => return self.find(find, now).map(Some),
             LineAction::Status {} => {
                 self.step(now);
                 let mut rollout =
@@ -218,70 +188,60 @@ impl World {
         Ok(None)
     }
 
-    fn command(&mut self, command: &Command, now: Timestamp) -> Result<(), LineRefusal> {
+    fn command(&mut self, command: &Command, now: Timestamp) -> Result<(), Refusal> {
         self.book.count(&self.fleet, now);
-        let refused = |refusal: CommandRefusal| LineRefusal { code: refusal.code.name(), message: refusal.message };
-        self.book.command(command, &self.fleet, now).map_err(refused)
+        self.book.command(command, &self.fleet, now)
     }
 
-    fn put(&mut self, json: &Value, now: Timestamp, number: usize) -> Result<(), LineRefusal> {
-        let resource = resource::read_json(json, number);
-        let resource = resource.map_err(|faults| LineRefusal::of(resource_set::Refused::Faults(faults.to_string())))?;
-        self.shelf.put_all_for(vec![resource], &mut self.book, &self.fleet).map_err(LineRefusal::of)?;
+    fn put(&mut self, json: &Value, now: Timestamp, number: usize) -> Result<(), Refusal> {
+        self.shelf.put_all_for(vec![resource::read_json(json, number)?], &mut self.book, &self.fleet)?;
         // Another server's counts are good for a minute from now on.
         if json.get("kind").and_then(Value::as_str) == Some(resource::Kind::Report.as_str()) {
-            self.fleet.set_counts(self.shelf.counted(), now);
+            self.fleet.set_counts(self.shelf.counted(None), now);
         }
         Ok(())
     }
 
     /// Freezes a draft; gives what the plan would do.
-    fn plan(&mut self, id: &str, author: &str, draft: &str, now: Timestamp) -> Result<Value, LineRefusal> {
-        promotion::is_enabled(&self.shelf).map_err(not_promoted)?;
-        let missing = || LineRefusal { code: "not_found", message: format!("there is no draft {draft:?}") };
+    fn plan(&mut self, id: &str, author: &str, draft: &str, now: Timestamp) -> Result<Value, Refusal> {
+        promotion::is_enabled(&self.shelf)?;
+        let missing = || Refusal::new("not_found", format!("there is no draft {draft:?}"));
         let resource = self.shelf.get(Kind::Draft, draft).cloned().ok_or_else(missing)?;
         let directive = resource.directive().ok_or_else(missing)?;
         let promotion = self.shelf.version_control().promotion;
         let plan = DirectivePlan::freeze(author, draft, directive, (self.book.nonce, &promotion), now);
         self.keep(id, &plan, &resource)?;
         let (mut shelf, mut book) = (self.shelf.clone(), self.book.clone());
-        shelf.put(directive_of(&resource)?, &mut book).map_err(LineRefusal::of)?;
+        shelf.put_all(vec![directive_of(&resource)?], &mut book)?;
         Ok(json!({ "at": text::second(now), "plan": book.planned(&self.fleet, now) }))
     }
 
-    fn apply(&mut self, id: &str, now: Timestamp) -> Result<(), LineRefusal> {
+    fn apply(&mut self, id: &str, now: Timestamp) -> Result<(), Refusal> {
         let (plan, resource) = self.found(id)?;
         if let Some(refusal) = plan.against(&self.shelf, self.book.nonce, None, now).into_iter().next() {
-            return Err(not_promoted(refusal));
+            return Err(refusal);
         }
         let directive = directive_of(&resource)?;
-        self.shelf.put_all_for(vec![directive], &mut self.book, &self.fleet).map_err(LineRefusal::of)?;
+        self.shelf.put_all_for(vec![directive], &mut self.book, &self.fleet)?;
         self.keep(id, &DirectivePlan { applied: true, ..plan }, &resource)
     }
 
-    fn found(&self, id: &str) -> Result<(DirectivePlan, Resource), LineRefusal> {
-        match self.shelf.get(Kind::Plan, id) {
-            Some(Resource::Plan(object)) => Ok((object.model.clone(), Resource::Plan(object.clone()))),
-            _ => Err(LineRefusal { code: "not_found", message: format!("there is no plan {id:?}") }),
-        }
+    fn found(&self, id: &str) -> Result<(DirectivePlan, Resource), Refusal> {
+        let found = self.shelf.get(Kind::Plan, id).and_then(|plan| Some((plan.model().cloned()?, plan.clone())));
+        found.ok_or_else(|| Refusal::new("not_found", format!("there is no plan {id:?}")))
     }
 
-    fn keep(&mut self, id: &str, plan: &DirectivePlan, source: &Resource) -> Result<(), LineRefusal> {
-        let plan = plan.resource(id, source).map_err(|faults| LineRefusal::of(Refused::Faults(faults.to_string())))?;
-        self.shelf.put_back(vec![plan]);
+    fn keep(&mut self, id: &str, plan: &DirectivePlan, source: &Resource) -> Result<(), Refusal> {
+        self.shelf.put_back(vec![plan.resource(id, source)?]);
         Ok(())
     }
 
-    fn remove(&mut self, kind: &str) -> Result<(), LineRefusal> {
-        self.shelf.remove(kind, &mut self.book).map_err(LineRefusal::of)
-    }
-
-    fn report(&mut self, report: &line::ReportLine, now: Timestamp) -> Result<(), LineRefusal> {
+    fn report(&mut self, report: &line::ReportLine, now: Timestamp) -> Result<(), Refusal> {
         if report.host.is_empty() {
-            return Err(LineRefusal { code: "bad_request", message: "a report names its host".to_owned() });
+            return Err(Refusal::new("bad_request", "a report names its host".to_owned()));
         }
         let version = report.version.as_deref().map(plain_version).transpose()?;
-        let change = |last: &line::LastLine| {
+        let change = |last: &line::LastLine| -> Result<HostChange, Refusal> {
             Ok(HostChange { outcome: last.outcome, to: plain_version(&last.to)?, code: last.code.clone() })
         };
         let last = report.last.as_ref().map(change).transpose()?;
@@ -302,12 +262,12 @@ impl World {
         Ok(())
     }
 
-    fn count(&mut self, counts: &[line::CountLine], now: Timestamp, number: usize) -> Result<(), LineRefusal> {
+    fn count(&mut self, counts: &[line::CountLine], now: Timestamp, number: usize) -> Result<(), Refusal> {
         let mut by_group = ReportedCounts::new();
         for (index, count) in counts.iter().enumerate() {
             let wrong = |key: &str, what: String| {
                 let message = format!("line {number}: counts[{index}].{key}: {what}");
-                LineRefusal { code: "bad_request", message }
+                Refusal::new("bad_request", message)
             };
             if count.group.is_empty() {
                 return Err(wrong("group", "is empty".to_owned()));
@@ -319,8 +279,8 @@ impl World {
         Ok(())
     }
 
-    fn make_up(&mut self, hosts: &line::HostsLine, now: Timestamp) -> Result<(), LineRefusal> {
-        let wrong = |what: &str| LineRefusal { code: "bad_request", message: format!("hosts: {what}") };
+    fn make_up(&mut self, hosts: &line::HostsLine, now: Timestamp) -> Result<(), Refusal> {
+        let wrong = |what: &str| Refusal::new("bad_request", format!("hosts: {what}"));
         self.made_up += usize::try_from(hosts.count).unwrap_or(usize::MAX);
         if self.made_up > MOST_HOSTS {
             return Err(wrong("more than 2,000,000 made-up hosts"));
@@ -343,13 +303,13 @@ impl World {
         Ok(())
     }
 
-    fn decide(&mut self, host: &str, decision: &Decision, now: Timestamp, number: usize) -> Result<(), LineRefusal> {
+    fn decide(&mut self, host: &str, decision: &Decision, now: Timestamp, number: usize) -> Result<(), Refusal> {
         self.known_group(decision, number)?;
         let id = ids::parse(host);
         let rollout = self.book.rollout.as_ref();
         if matches!(decision, Decision::Hold | Decision::Assign(Some(_))) && !self.fleet.expect(id, rollout) {
             let message = "too many hosts were decided on that never came: release some".to_owned();
-            return Err(LineRefusal { code: "conflict", message });
+            return Err(Refusal::new("conflict", message));
         }
         let is_known = match decision {
             Decision::Hold => self.fleet.decide(id, rollout, now, |flags| flags.held = true),
@@ -363,30 +323,24 @@ impl World {
             self.fleet.forget(|host| host.id == id);
         }
         let message = || format!("no host {host:?} was seen");
-        if is_known { Ok(()) } else { Err(LineRefusal { code: "not_found", message: message() }) }
+        if is_known { Ok(()) } else { Err(Refusal::new("not_found", message())) }
     }
 
     /// Refuses to put a host into a group that there is not.
-    fn known_group(&self, decision: &Decision, number: usize) -> Result<(), LineRefusal> {
+    fn known_group(&self, decision: &Decision, number: usize) -> Result<(), Refusal> {
         let Decision::Assign(Some(group)) = decision else { return Ok(()) };
         let known = self.book.group_names();
         if known.contains(&group.as_str()) {
             return Ok(());
         }
         let message = format!("line {number}: there is no group {group:?}; known are {}", known.join(", "));
-        Err(LineRefusal { code: "not_found", message })
+        Err(Refusal::new("not_found", message))
     }
 
-    fn question(find: &Find) -> Question {
-        Question {
-            host: find.host.as_deref().filter(|host| !host.is_empty()).map(ids::parse),
-            group: find.group.clone(),
-            update_id: find.update_id.as_deref().filter(|id| !id.is_empty()).map_or(0, ids::parse),
-        }
-    }
-
-    fn find(&mut self, find: &Find, now: Timestamp) -> Result<Value, LineRefusal> {
-        let question = Self::question(find);
+    fn find(&mut self, find: Find, now: Timestamp) -> Result<Value, Refusal> {
+        let id = |text: Option<String>| text.filter(|text| !text.is_empty()).map(|text| ids::parse(&text));
+        let update_id = id(find.update_id).unwrap_or(0);
+        let question = Question { host: id(find.host), group: find.group, update_id };
         // Who asks is known before the step, so that its turn can come with it.
         self.book.meet(&mut self.fleet, &question, now);
         self.step(now);
@@ -396,9 +350,9 @@ impl World {
         )
     }
 
-    fn graph(&mut self, question: &Value, now: Timestamp) -> Result<Value, LineRefusal> {
+    fn graph(&mut self, question: &Value, now: Timestamp) -> Result<Value, Refusal> {
         self.step(now);
-        let refused = |fault: graph::GraphFault| LineRefusal { code: fault.kind(), message: fault.to_string() };
+        let refused = |fault: graph::GraphFault| Refusal { code: fault.kind(), message: fault.to_string() };
         let graph = graph::script(&Catalogue::of(&self.shelf), question, now).map_err(refused)?;
         Ok(json!({ "at": text::second(now), "graph": graph }))
     }
@@ -414,7 +368,7 @@ impl World {
         json!({ "at": text::second(now), "inventory": { "hosts": hosts, "alerts": inventory.alerts(&self.shelf) } })
     }
 
-    fn explain(&mut self, host: &str, now: Timestamp) -> Result<Value, LineRefusal> {
+    fn explain(&mut self, host: &str, now: Timestamp) -> Result<Value, Refusal> {
         self.step(now);
         let id = ids::parse(host);
         let question = Question { host: Some(id), ..Question::default() };
@@ -434,37 +388,25 @@ impl World {
     }
 }
 
-impl LineRefusal {
-    fn of(refused: resource_set::Refused) -> Self {
-        Self { code: refused.code(), message: refused.to_string() }
-    }
-
-    fn show(&self, at: Option<Timestamp>) -> Value {
-        json!({ "at": at.map(text::second), "error": { "code": self.code, "message": self.message } })
-    }
+/// The answer to a line that was refused.
+fn refused(refusal: &Refusal, at: Option<Timestamp>) -> Value {
+    json!({ "at": at.map(text::second), "error": { "code": refusal.code, "message": refusal.message } })
 }
 
 /// What a draft or a plan would be.
-fn directive_of(source: &Resource) -> Result<Resource, LineRefusal> {
+fn directive_of(source: &Resource) -> Result<Resource, Refusal> {
     let name = Kind::Directive.only_name().unwrap_or_default();
-    let made = promotion::made(Kind::Directive, name, &Value::Null, source);
-    made.map_err(|faults| LineRefusal::of(Refused::Faults(faults.to_string())))
+    Ok(promotion::made(Kind::Directive, name, &Value::Null, source)?)
 }
 
-fn not_promoted(refusal: PromotionRefusal) -> LineRefusal {
-    LineRefusal { code: refusal.code, message: refusal.message }
-}
-
-fn no_rollout() -> LineRefusal {
-    LineRefusal { code: "no_rollout", message: "there is no rollout, and none was done before".to_owned() }
+fn no_rollout() -> Refusal {
+    Refusal::new("no_rollout", "there is no rollout, and none was done before".to_owned())
 }
 
 /// A version without the `v` that it may be written with.
-fn plain_version(text: &str) -> Result<String, LineRefusal> {
+fn plain_version(text: &str) -> Result<String, Refusal> {
     let parsed: Result<protocol::Version, _> = text.parse();
-    parsed
-        .map(|version| version.to_string())
-        .map_err(|error| LineRefusal { code: "bad_request", message: error.to_string() })
+    parsed.map(|version| version.to_string()).map_err(|error| Refusal::new("bad_request", error.to_string()))
 }
 
 /// `"2%"`, `"0.5%"` or a number of percent; absent: none.

@@ -78,7 +78,7 @@ impl ScriptHosts {
             refuses: None,
             changes_to: None,
         }));
-        for who in drawn(self.seed, Draw::Bad, &all, kind.breaks.of(all.len())) {
+        for who in drawn(self.seed, Draw::BAD, &all, kind.breaks.of(all.len())) {
             self.crowd.change(who, |host| host.is_broken = true);
         }
         self.kinds.push(kind);

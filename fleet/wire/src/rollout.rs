@@ -137,7 +137,7 @@ impl HoldsView {
 #[serde(default)]
 pub struct Stops {
     /// What is held.
-    #[serde(skip_serializing_if = "is_nothing")]
+    #[serde(skip_serializing_if = "fleet_engine::is_default")]
     pub holds: HoldsView,
     /// That the store does not answer; absent: it does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -222,10 +222,6 @@ impl From<StopsAlone> for Stops {
     fn from(StopsAlone { holds, store_unavailable, stop_waits, needs }: StopsAlone) -> Self {
         Self { holds, store_unavailable, stop_waits, needs }
     }
-}
-
-fn is_nothing(holds: &HoldsView) -> bool {
-    *holds == HoldsView::default()
 }
 
 /// A group.

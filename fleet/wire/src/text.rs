@@ -100,11 +100,6 @@ pub fn counted(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// The same of a noun with another plural: `1 canary`, `2 canaries`.
-pub(crate) fn counted_as(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
-
 /// A word for a shell: quoted where it needs to be.
 pub fn shell(word: &str) -> String {
     let word = clean(word);

@@ -90,11 +90,6 @@ impl Fleet {
         at
     }
 
-    /// A silent host as it is when it is seen: it arrives anew.
-    pub(crate) fn heard_at(&self, host: &Host, now: Moment) -> Host {
-        Host { heard: now, arrival: ArrivalNumber::of(self.arrivals + 1), ..host.clone() }
-    }
-
     /// Makes a host known that was never seen, so that a decision on it acts when it comes: it is in no count until then.
     /// False if there are too many of those already.
     pub fn expect(&mut self, id: HostId, rollout: Option<&Rollout>) -> bool {
@@ -140,7 +135,7 @@ impl Fleet {
     /// let go.
     pub(crate) fn heard(&self) -> impl Iterator<Item = Moment> + Clone + '_ {
         let is_any = self.hosts.iter().any(|host| host.enrolled.is_some());
-        let is_waited_for = move |host: &&Host| host.enrolled.is_some() || (!is_any && !self.is_proven);
+        let is_waited_for = move |host: &&Host| host.enrolled.is_some() || (!is_any && !self.terms.is_proven);
         let speaks = |host: &&Host| !host.is_expected();
         self.hosts.iter().filter(is_waited_for).filter(speaks).map(|host| host.heard)
     }
@@ -214,11 +209,6 @@ impl Fleet {
         if let Some(word) = self.changed.get_mut(at / 64) {
             *word &= !(1 << (at % 64));
         }
-    }
-
-    /// Whether a group is held that the host belongs to by name or rule, and the rollout has it elsewhere.
-    pub(crate) fn is_held_by_group(&self, host: &Host) -> bool {
-        self.held.by(host, &self.names).is_some()
     }
 
     /// Forgets the hosts for which `goes` is true, and gives their ids. The others stay in their order.
@@ -305,7 +295,8 @@ impl Fleet {
         self.take_update_id(at, update_id);
         // The group of a host that reports is what it reports.
         let group = group.filter(|_| self.hosts.get(at).is_some_and(|host| !host.reports));
-        let group = group.map(|group| self.keep_of_question(group));
+        self.names_of_questions += usize::from(group.is_some_and(|group| self.names.find(group).is_none()));
+        let group = group.map(|group| self.names.keep(group));
         self.change(at, rollout, now, |host| {
             if !host.reports {
                 host.declared = group.unwrap_or(host.declared);
@@ -317,7 +308,7 @@ impl Fleet {
     /// Marks a host as told at `now` to update; `back`: to the start version. Its turn had come when it was answered: what was decided
     /// since, a halt or a hold, takes nothing of that back.
     pub fn tell(&mut self, id: HostId, rollout: &Rollout, back: bool, now: Timestamp) {
-        let may_be_told = |host: &Host| host.enrolled.is_some() || !self.is_proven;
+        let may_be_told = |host: &Host| host.enrolled.is_some() || !self.terms.is_proven;
         let Some(at) = self.at(id).filter(|at| self.hosts.get(*at).is_some_and(may_be_told)) else { return };
         let told = Moment::of(now);
         let takes = self.look(at, Some(rollout), now).zip(self.hosts.get(at)).is_some_and(|(look, host)| {
@@ -338,7 +329,8 @@ impl Fleet {
             }
         });
         if let Some(host) = self.hosts.get_mut(at).filter(|_| takes) {
-            host.set_mark(Some(Mark::told(rollout.number, told)));
+            let rollout = u32::try_from(rollout.number).unwrap_or(u32::MAX);
+            host.set_mark(Some(Mark { rollout, told, ..Mark::default() }));
             host.told_back = back;
             self.note_change(at);
         }
@@ -415,28 +407,9 @@ impl<'a> TallyContext<'a> {
         let is_frozen = group.blackout(now).is_some() || group.is_changed().is_some();
         let listening = rollout.listening(now);
         let (rollout, now) = (rollout.number, Moment::of(now));
-        let (by_hand, admits_unknown) = (fleet.names.find(BY_HAND), !fleet.is_proven);
+        let (by_hand, terms) = (fleet.names.find(BY_HAND), fleet.terms);
         let sends_nobody_back = SENDS_NOBODY_BACK.map(|code| fleet.names.find(code.as_str()));
-        let (silence_margin, is_alone) = (fleet.silence_margin, fleet.is_alone);
-        Self {
-            rollout,
-            group,
-            versions,
-            by_hand,
-            sends_nobody_back,
-            now,
-            listening,
-            silence_margin,
-            is_alone,
-            is_frozen,
-            admits_unknown,
-        }
-    }
-}
-
-impl Mark {
-    fn told(rollout: u64, told: Moment) -> Self {
-        Self { rollout: u32::try_from(rollout).unwrap_or(u32::MAX), told, ..Self::default() }
+        Self { rollout, group, versions, by_hand, sends_nobody_back, now, listening, terms, is_frozen }
     }
 }
 

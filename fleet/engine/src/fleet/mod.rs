@@ -6,10 +6,10 @@ mod held;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 
 use jiff::Timestamp;
 use protocol::Version;
-use protocol::report::DEFAULT_INTERVAL;
 
 use crate::host::{ArrivalNumber, Flags, GroupPlace, HOSTNAME, Host, HostFailure, HostId, Last, NamedHost, uuid};
 use crate::index::Index;
@@ -22,6 +22,7 @@ use crate::resource::counts_are_good;
 use crate::rollout::{GroupStatus, Rollout};
 use crate::said::Said;
 use crate::selection::{BUILD, Build, Choice};
+pub use crate::tally::FleetTerms;
 use crate::tally::{GroupVersions, HostState};
 
 pub use events::{HostChange, HostReport};
@@ -31,24 +32,16 @@ use held::HeldGroups;
 const MOST_FORMER: usize = 100_000;
 /// Fewer names than this that nobody has are not worth a walk through all hosts.
 const FEW: usize = 1024;
-/// Cases of labels whose group is remembered while hosts are placed: where each host has labels of its own, that is of no use.
+/// Cases of hosts whose decisions are remembered: where each host says what no other does, that is of no use.
 const MOST_CASES: usize = 65_536;
 /// Nor is less than one name for so many hosts: the walk costs each new name as much, however many hosts there are.
 const HOSTS_A_NAME: usize = 8;
 
 /// All hosts that are known.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Fleet {
-    /// How often hosts report, seconds.
-    pub interval: u32,
-    /// Hosts enrol by token or approval, so that nobody can invent one: then failures that they report may send others back
-    /// (`on_halt: rollback`, FLEET §3).
-    pub is_proven: bool,
-    /// Seconds before its silence in which a host waits that may update, because another server hears hosts too and may give its slot
-    /// away; 0: none does.
-    pub silence_margin: u32,
-    /// No other server answers hosts: whatever they are told is what was decided last.
-    pub is_alone: bool,
+    /// How hosts are judged.
+    pub terms: FleetTerms,
     /// Texts of hosts.
     pub names: NameTable,
     hosts: Vec<Host>,
@@ -73,31 +66,6 @@ pub struct Fleet {
     counts: Option<HostCounts>,
     /// The rollout that keys and places are of.
     arranged: Option<Arranged>,
-}
-
-impl Default for Fleet {
-    fn default() -> Self {
-        Self {
-            interval: DEFAULT_INTERVAL,
-            is_proven: true,
-            silence_margin: 0,
-            is_alone: false,
-            names: NameTable::default(),
-            hosts: Vec::new(),
-            by_id: Index::default(),
-            by_update_id: Index::default(),
-            former: HashMap::new(),
-            held: HeldGroups::default(),
-            stays: HashMap::new(),
-            dry_runs: HashMap::new(),
-            used_names: 0,
-            names_of_questions: 0,
-            arrivals: 0,
-            changed: Vec::new(),
-            counts: None,
-            arranged: None,
-        }
-    }
 }
 
 /// Hosts by group and version, as another server counts them (`autoupdate_agent_report`).
@@ -397,16 +365,7 @@ impl Fleet {
             host.place = match stays.and_then(|(_, group)| rollout.place_named(names.text(*group))) {
                 Some(place) => place,
                 None if asks_for_names => rollout.place_of(host, names),
-                None => match places.get(&case) {
-                    Some(place) => *place,
-                    None => {
-                        let place = rollout.place_of(host, names);
-                        if places.len() < MOST_CASES {
-                            places.insert(case, place);
-                        }
-                        place
-                    }
-                },
+                None => decided(&mut places, case, || rollout.place_of(host, names)),
             };
             if rollout.directive.is_some() && before != host.place {
                 self.arrivals += 1;
@@ -427,13 +386,8 @@ impl Fleet {
         for host in &mut self.hosts {
             let goes_to = host.last().filter(|last| last.outcome.is_under_way()).map_or(Name::NONE, |last| last.to);
             let case = (host.place, self.names.said.labels(host.said), host.version, goes_to);
-            let choose = || rollout.choose(host, host.place, &self.names);
-            let (choice, told_nothing) = match choices.get(&case) {
-                Some(known) => *known,
-                None if choices.len() < MOST_CASES => *choices.entry(case).or_insert(choose()),
-                None => choose(),
-            };
-            (host.choice, host.flags.told_nothing) = (choice, told_nothing);
+            (host.choice, host.flags.told_nothing) =
+                decided(&mut choices, case, || rollout.choose(host, host.place, &self.names));
         }
     }
 
@@ -481,12 +435,6 @@ impl Fleet {
     /// The group that a host stays in for a rollout, though it declares another.
     pub(crate) fn stays(&self, id: HostId) -> Option<(u64, &str)> {
         self.stays.get(&id).map(|(number, group)| (*number, self.names.text(*group)))
-    }
-
-    /// Notes in which group a host stays, as a store kept it.
-    pub(crate) fn set_stays(&mut self, id: HostId, number: u64, group: &str) {
-        let group = self.names.keep(group);
-        self.stays.insert(id, (number, group));
     }
 
     /// The host whose updater has this id.
@@ -575,12 +523,6 @@ impl Fleet {
         self.names_of_questions
     }
 
-    /// The name of a group that a question has, which anybody may ask.
-    pub(super) fn keep_of_question(&mut self, group: &str) -> Name {
-        self.names_of_questions += usize::from(self.names.find(group).is_none());
-        self.names.keep(group)
-    }
-
     /// The group whose hold holds `host`, though the host is not in it now.
     pub(crate) fn held_by(&self, host: &Host) -> Option<&str> {
         self.held.by(host, &self.names)
@@ -642,6 +584,22 @@ impl Host {
         let failure = self.failure().map(|HostFailure { to, code, at: _ }| [to, code]);
         [*assigned, *version].into_iter().chain(last.into_iter().flatten()).chain(failure.into_iter().flatten())
     }
+}
+
+/// What is decided of a case, once for all hosts of it.
+pub(crate) fn decided<Case: Eq + Hash, T: Clone>(
+    known: &mut HashMap<Case, T>,
+    case: Case,
+    decide: impl FnOnce() -> T,
+) -> T {
+    if let Some(known) = known.get(&case) {
+        return known.clone();
+    }
+    let made = decide();
+    if known.len() < MOST_CASES {
+        known.insert(case, made.clone());
+    }
+    made
 }
 
 /// Whether `version` comes before the start version of the group at `place`.

@@ -173,7 +173,8 @@ impl Life {
             }
             Op::Stay(host, group) if self.said.contains_key(host) => {
                 let group = format!("stays {group}");
-                self.fleet.set_stays(*host, 1, &group);
+                let name = self.fleet.names.keep(&group);
+                self.fleet.stays.insert(*host, (1, name));
                 self.said.entry(*host).and_modify(|said| said.stays = Some(group));
             }
             Op::Renew(host) => {
@@ -196,7 +197,10 @@ impl Life {
             }
             Op::Restart => {
                 let records: Vec<_> = self.said.keys().map(|id| self.fleet.record(*id).unwrap()).collect();
-                self.fleet = Fleet::restore(records, self.fleet.arrivals());
+                let arrivals = self.fleet.arrivals();
+                self.fleet = Fleet::default();
+                records.into_iter().for_each(|record| self.fleet.put_record(record, arrivals, None));
+                self.fleet.free_names();
                 self.is_arranged = false;
             }
             Op::Stay(..) => {}

@@ -17,7 +17,6 @@ use serde::Serialize;
 use crate::fleet::Fleet;
 use crate::host::GroupPlace;
 use crate::resource::Resource;
-use crate::resource_set::ResourceSet;
 
 use place::DocumentPlace;
 
@@ -64,11 +63,6 @@ impl Known {
         let hosts = u64::try_from(fleet.hosts().len()).ok();
         Self { hosts, by_group: (!fleet.hosts().is_empty()).then_some(by_group), now: Some(now), start: None }
     }
-}
-
-/// Advice for all resources.
-pub fn of(resources: &ResourceSet, known: &Known) -> Vec<Advice> {
-    resources.all().flat_map(|resource| of_resource(resource, known)).collect()
 }
 
 /// Advice for one resource, in the order of its lines.

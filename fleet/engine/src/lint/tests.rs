@@ -122,18 +122,3 @@ fn a_field_that_is_ignored_is_told_with_its_line() {
     let ignored: Vec<_> = found.iter().filter(|one| one.code == "ignored_field").map(|one| one.line).collect();
     assert_eq!(ignored, [Some(3)]);
 }
-
-#[test]
-fn a_shelf_gives_the_advice_of_all_that_stands_on_it() {
-    let (mut resources, mut state) = (ResourceSet::default(), crate::rollout_state::RolloutState::default());
-    assert_eq!(of(&resources, &Known::default()), []);
-    let text = format!(
-        "{}---\nkind: autoupdate_version\nspec: {{agents: {{start_version: 1.0.0, target_version: 1.1.0}}}}\n",
-        v2("      - {name: dev}\n")
-    );
-    resources.put_all(resource::read(&text).unwrap(), &mut state).unwrap();
-    let kinds: Vec<(String, &str)> =
-        of(&resources, &Known::default()).into_iter().map(|advice| (advice.kind, advice.code)).collect();
-    let expected = [("config", "no_canary"), ("config", "last_group_at_once"), ("version", "mode_disabled")];
-    assert_eq!(kinds, expected.map(|(kind, code)| (format!("autoupdate_{kind}"), code)));
-}

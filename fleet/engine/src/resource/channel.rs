@@ -2,7 +2,7 @@
 
 use protocol::Version;
 
-use super::keys;
+use super::fields::ResourceFields;
 use super::reader::ResourceReader;
 
 /// What a frozen channel says in place of a version.
@@ -31,8 +31,7 @@ pub enum ChannelSource {
 }
 
 /// Reads `spec`.
-pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Channel> {
-    let fields = spec.fields(&keys::CHANNEL, 0)?;
+pub(super) fn read(fields: &ResourceFields<'_>) -> Option<Channel> {
     let place = |name| fields.place(name);
     let is_there = ["static_version", "forward_url", "group"].map(|name| place(name).is_there());
     let source = match is_there {
@@ -41,7 +40,7 @@ pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Channel> {
         [false, true, false] => fields.get("forward_url").map(ChannelSource::Forward),
         [false, false, true] => fields.get("group").map(ChannelSource::Group),
         _ => {
-            spec.refuse("needs exactly one of static_version, forward_url and group");
+            fields.refuse("needs exactly one of static_version, forward_url and group");
             None
         }
     };
@@ -51,14 +50,10 @@ pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Channel> {
 
 /// A channel's name: parts of letters, digits, `.`, `_` and `-`, with `/` between, as they stand in addresses.
 pub(super) fn name(reader: &ResourceReader<'_>) -> Option<String> {
-    let name = reader.text()?;
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let is_part = |part: &str| !part.is_empty() && !matches!(part, "." | "..") && part.bytes().all(is_usual);
-    if name.len() > LONGEST_NAME || !name.split('/').all(is_part) {
-        reader.wrong(&format!(
-            "a channel: parts of letters, digits, `.`, `_` or `-` with `/` between, at most {LONGEST_NAME} bytes"
-        ));
-        return None;
-    }
-    Some(name.to_owned())
+    reader.text_that(
+        &format!("a channel: parts of letters, digits, `.`, `_` or `-` with `/` between, at most {LONGEST_NAME} bytes"),
+        |name| name.len() <= LONGEST_NAME && name.split('/').all(is_part),
+    )
 }

@@ -6,7 +6,7 @@ use super::check;
 use super::fields::ResourceFields;
 use super::group;
 use super::key::KeyKind;
-use super::keys::{self, LONGEST_WINDOW};
+use super::keys::LONGEST_WINDOW;
 use super::reader::ResourceReader;
 use crate::policy::{GroupPolicy, Mode, Policy, Strategy, Unassigned};
 
@@ -20,11 +20,10 @@ pub struct Config {
 }
 
 /// Reads `spec`.
-pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Config> {
-    let fields = spec.fields(&keys::CONFIG, 0)?;
+pub(super) fn read(fields: &ResourceFields<'_>) -> Config {
     let policy = fields.fields("agents").map(|agents| policy(&agents));
     let tools = fields.fields("tools").and_then(|tools| tools.get("mode")) == Some(Mode::Enabled);
-    Some(Config { policy, tools })
+    Config { policy, tools }
 }
 
 fn policy(fields: &ResourceFields<'_>) -> Policy {

@@ -1,6 +1,6 @@
 //! The two dialects of a configuration.
 
-/// Whose words a configuration uses.
+/// Whose words a configuration uses, in the order of the columns of defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PolicyDialect {
     /// Managed Updates v2: `autoupdate_config`, and an `autoupdate_version` with `spec.agents`.
@@ -14,10 +14,6 @@ pub enum PolicyDialect {
 impl PolicyDialect {
     /// Which defaults of a group are its.
     pub(super) const fn column(self) -> usize {
-        match self {
-            Self::V2 => 0,
-            Self::Rfd0169 => 1,
-            Self::Directive => 2,
-        }
+        self as usize
     }
 }

@@ -2,20 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use protocol::Version;
 use protocol::installer::Installer;
 
-use super::dialect::PolicyDialect;
 use super::fields::ResourceFields;
 use super::key::KeyKind;
-use super::keys;
 use super::reader::ResourceReader;
 use super::selector::selector_at;
 use super::version_control::{Limit, RollingInstall};
 use super::{check, group};
 use crate::percent::Percent;
-use crate::policy::{DirectiveTerms, GroupPolicy, Members, Mode, Policy, Strategy, Target, Unassigned};
+use crate::policy::{DirectiveTerms, GroupPolicy, Members, Mode, Policy, Strategy, Target};
 
 /// Longest name of an attribute, bytes.
 const LONGEST_ATTRIBUTE: usize = 32;
@@ -70,11 +68,7 @@ impl CriticalFloor {
 }
 
 /// Reads `spec` of a directive.
-pub(super) fn directive(spec: &ResourceReader<'_>) -> Option<Directive> {
-    read_directive(&spec.fields(&keys::DIRECTIVE, PolicyDialect::Directive.column())?)
-}
-
-pub(super) fn read_directive(fields: &ResourceFields<'_>) -> Option<Directive> {
+pub(super) fn directive(fields: &ResourceFields<'_>) -> Directive {
     let mut placed = Vec::new();
     let items = fields.items("directives");
     if items.is_empty() {
@@ -101,7 +95,7 @@ pub(super) fn read_directive(fields: &ResourceFields<'_>) -> Option<Directive> {
     }
     let config_id: String = fields.value("config_id");
     let misspelt: String = fields.value("confid_id");
-    Some(Directive {
+    Directive {
         nonce: fields.get("nonce"),
         enabled: fields.value::<Mode>("status") == Mode::Enabled,
         version_controller: fields.value("version_controller"),
@@ -112,7 +106,7 @@ pub(super) fn read_directive(fields: &ResourceFields<'_>) -> Option<Directive> {
         floor: fields.fields("critical_floor").map(|floor| critical_floor(&floor)).unwrap_or_default(),
         groups: placed.into_iter().map(|(_, group)| group).collect(),
         unwritten,
-    })
+    }
 }
 
 fn entry(fields: &ResourceFields<'_>) -> GroupPolicy {
@@ -122,14 +116,8 @@ fn entry(fields: &ResourceFields<'_>) -> GroupPolicy {
         fields.items("selectors").iter().filter_map(|item| selector_at(fields, "selectors", item)).collect();
     group.members = Some(Members { selectors, ..Members::default() });
     group.targets = fields.items("targets").iter().filter_map(target).collect();
-    let given = |name| fields.place(name).is_there();
-    for (name, is_empty) in [
-        ("selectors", !given("selectors") || fields.items("selectors").is_empty()),
-        ("targets", !given("targets") || fields.items("targets").is_empty()),
-    ] {
-        if is_empty {
-            fields.place(name).refuse("is empty; give at least one");
-        }
+    for name in ["selectors", "targets"].into_iter().filter(|name| fields.items(name).is_empty()) {
+        fields.place(name).refuse("is empty; give at least one");
     }
     group.installers = installers(fields);
     group.start = fields.get("start_version");
@@ -168,23 +156,14 @@ fn target(item: &ResourceReader<'_>) -> Option<Target> {
 
 /// The value of an attribute, in one spelling where it is one that we know.
 fn known(place: &ResourceReader<'_>, name: &str, value: &str) -> String {
-    let is_good = match name {
-        "fips" => {
-            return match value {
-                "yes" | "true" => "yes".to_owned(),
-                "no" | "false" => "no".to_owned(),
-                _ => {
-                    place.wrong("yes or no");
-                    value.to_owned()
-                }
-            };
-        }
-        "length" => value.parse::<u64>().is_ok(),
-        "sha256" => value.parse::<protocol::Digest>().is_ok(),
-        _ => true,
-    };
-    if !is_good {
-        place.wrong(if name == "length" { "a number of bytes" } else { "a SHA-256 in hex" });
+    match (name, value) {
+        ("fips", "true") => return "yes".to_owned(),
+        ("fips", "false") => return "no".to_owned(),
+        ("fips", "yes" | "no") => {}
+        ("fips", _) => place.wrong("yes or no"),
+        ("length", _) if value.parse::<u64>().is_err() => place.wrong("a number of bytes"),
+        ("sha256", _) if value.parse::<protocol::Digest>().is_err() => place.wrong("a SHA-256 in hex"),
+        _ => {}
     }
     value.to_owned()
 }
@@ -263,12 +242,9 @@ impl Directive {
         Policy {
             mode: Mode::Enabled,
             strategy: Strategy::Requires,
-            window: SignedDuration::ZERO,
             regular: self.groups(rolling),
-            critical: Vec::new(),
-            unassigned: Unassigned::Hold,
-            ungrouped: None,
             directive: Some(self.terms()),
+            ..Policy::default()
         }
     }
 }

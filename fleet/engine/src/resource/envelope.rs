@@ -39,23 +39,25 @@ pub(super) fn read(document: Node, found: &FaultList) -> Option<Resource> {
         return None;
     }
     let head = Head { document: &document, root, kind, name, revision };
+    let (table, column) = keys::spec_of(kind)?;
+    let fields = spec.fields(table, column)?;
     match kind {
-        Kind::Config => head.object(config::read(&spec)?, None).map(Resource::Config),
-        Kind::Version => head.object(version::read(&spec)?, None).map(Resource::Version),
-        Kind::Maintenance => head.object(maintenance::read(&spec)?, None).map(Resource::Maintenance),
-        Kind::Channel => head.object(channel::read(&spec)?, None).map(Resource::Channel),
-        Kind::Report => head.object(report::read(&spec)?, None).map(Resource::Report),
+        Kind::Config => head.object(config::read(&fields), None).map(Resource::Config),
+        Kind::Version => head.object(version::read(&fields), None).map(Resource::Version),
+        Kind::Maintenance => head.object(maintenance::read(&fields), None).map(Resource::Maintenance),
+        Kind::Channel => head.object(channel::read(&fields)?, None).map(Resource::Channel),
+        Kind::Report => head.object(report::read(&fields)?, None).map(Resource::Report),
         Kind::Release => {
-            let release = release::read(&spec)?;
+            let release = release::read(&fields)?;
             let name = release.version.to_string();
             head.object(release, Some(name)).map(Resource::Release)
         }
-        Kind::Directive => head.object(directive::directive(&spec)?, None).map(Resource::Directive),
-        Kind::VersionControl => head.object(version_control::control(&spec)?, None).map(Resource::VersionControl),
-        Kind::Controller => head.object(version_control::controller(&spec)?, None).map(Resource::Controller),
-        Kind::Installer => head.object(installer::installer(&spec)?, None).map(Resource::Installer),
-        Kind::Draft => head.object(plan::draft(&spec)?, None).map(Resource::Draft),
-        Kind::Plan => head.object(plan::plan(&spec)?, None).map(Resource::Plan),
+        Kind::Directive => head.object(directive::directive(&fields), None).map(Resource::Directive),
+        Kind::VersionControl => head.object(version_control::control(&fields), None).map(Resource::VersionControl),
+        Kind::Controller => head.object(version_control::controller(&fields)?, None).map(Resource::Controller),
+        Kind::Installer => head.object(installer::installer(&fields), None).map(Resource::Installer),
+        Kind::Draft => head.object(plan::draft(&fields)?, None).map(Resource::Draft),
+        Kind::Plan => head.object(plan::plan(&fields)?, None).map(Resource::Plan),
         Kind::Rollout => None,
     }
 }

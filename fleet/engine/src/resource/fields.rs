@@ -70,6 +70,11 @@ impl<'a> ResourceFields<'a> {
         key.unwrap_or(&self.table.keys[0])
     }
 
+    /// A fault of the mapping.
+    pub(super) fn refuse(&self, what: &str) {
+        self.here.refuse(what);
+    }
+
     /// The place of a key; a fault where it must be there and is not.
     pub(super) fn place(&self, name: &str) -> ResourceReader<'a> {
         let place = self.here.at(name);
@@ -97,6 +102,18 @@ impl<'a> ResourceFields<'a> {
     /// The keys of the mapping at a key; `None` (and perhaps a fault) where there is none.
     pub(super) fn fields(&self, name: &str) -> Option<ResourceFields<'a>> {
         self.place(name).there().and_then(|place| self.fields_at(name, place))
+    }
+
+    /// The same, or those of a mapping without any.
+    pub(super) fn section(&self, name: &str) -> Self {
+        let table = self.key(name).kind.table().unwrap_or(self.table);
+        self.fields(name).unwrap_or_else(|| Self { here: self.here.at(name), table, column: self.column })
+    }
+
+    /// What `convert` makes of the scalar at a key, or of its default.
+    pub(super) fn scalar<T>(&self, name: &str, wanted: &str, convert: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let default = || convert(self.key(name).default_value(self.column)?.as_str()?);
+        self.place(name).scalar(wanted, |text, _| convert(text)).or_else(default)
     }
 
     /// The keys of the mapping that stands there, as one may at the key `name` or in its list or mapping.

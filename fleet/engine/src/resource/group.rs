@@ -20,14 +20,12 @@ pub(super) fn read(fields: &ResourceFields<'_>) -> GroupPolicy {
         |gate: ResourceFields<'_>| External { url: gate.value("url"), timeout_seconds: gate.value("timeout_seconds") };
     group.gate.external = fields.fields("gate").map(external);
     group.pace.rate = fields.fields("rate").and_then(|rate| self::rate(&rate));
-    let (is_directive, refused) = if fields.is_of(PolicyDialect::Directive) {
-        (true, &["agents"][..])
+    let (what, refused) = if fields.is_of(PolicyDialect::Directive) {
+        ("stands in no directive: give selectors", &["agents"][..])
     } else {
-        (false, &["selectors", "targets", "installers", "start_version"][..])
+        ("stands in a version-directive alone", &["selectors", "targets", "installers", "start_version"][..])
     };
     for name in refused.iter().filter(|name| fields.place(name).is_there()) {
-        let what =
-            if is_directive { "stands in no directive: give selectors" } else { "stands in a version-directive alone" };
         fields.place(name).refuse(what);
     }
     group

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use protocol::installer::{InstallerOrder, is_script_name, is_value, is_variable};
 
-use super::keys;
+use super::fields::ResourceFields;
 use super::reader::ResourceReader;
 use crate::selection::{Script, attribute_of};
 
@@ -19,8 +19,7 @@ pub struct InstallerSpec {
 }
 
 /// Reads `spec` of an `installer`.
-pub(super) fn installer(spec: &ResourceReader<'_>) -> Option<InstallerSpec> {
-    let fields = spec.fields(&keys::INSTALLER, 0)?;
+pub(super) fn installer(fields: &ResourceFields<'_>) -> InstallerSpec {
     let mut env = BTreeMap::new();
     for (name, place) in fields.pairs("env") {
         let Some(text) = place.clone().needed("the variable's value").any_scalar() else { continue };
@@ -42,15 +41,10 @@ pub(super) fn installer(spec: &ResourceReader<'_>) -> Option<InstallerSpec> {
         timeout_seconds: u32::try_from(timeout.as_secs()).unwrap_or_default(),
     };
     let text: Option<String> = fields.place("install.sh").any_scalar().map(str::to_owned);
-    Some(InstallerSpec { script: Script { enabled: fields.value("enabled"), order }, text: text.unwrap_or_default() })
+    InstallerSpec { script: Script { enabled: fields.value("enabled"), order }, text: text.unwrap_or_default() }
 }
 
 /// The name of an `installer`: that of the host's file.
 pub(super) fn installer_name(reader: &ResourceReader<'_>) -> Option<String> {
-    let name = reader.text()?;
-    if !is_script_name(name) {
-        reader.wrong("a script's name: 1 to 64 of a-z, 0-9 and `-`");
-        return None;
-    }
-    Some(name.to_owned())
+    reader.text_that("a script's name: 1 to 64 of a-z, 0-9 and `-`", is_script_name)
 }

@@ -9,6 +9,7 @@ use super::key::KeyKind::{
     Sha256, Share, Text, Time, TimeZone, Version, Weekdays, Whole, Words,
 };
 use super::key::{Key, KeyTable};
+use super::kind::Kind;
 use crate::policy::GroupPolicy;
 
 /// Most groups of a report (FLEET §5).
@@ -31,6 +32,25 @@ pub(super) const SHORTEST_WINDOW: i64 = 10;
 pub(super) const LONGEST_WINDOW: i64 = 7 * 24 * 60;
 /// The words for modes.
 const MODES: &[&str] = &["enabled", "disabled", "suspended"];
+
+/// The keys of `spec`, and which column of defaults is theirs; `None`: no text has such.
+pub(super) fn spec_of(kind: Kind) -> Option<(&'static KeyTable, usize)> {
+    Some(match kind {
+        Kind::Config => (&CONFIG, 0),
+        Kind::Version => (&VERSION, 0),
+        Kind::Report => (&REPORT, 0),
+        Kind::Maintenance => (&MAINTENANCE, 1),
+        Kind::Channel => (&CHANNEL, 0),
+        Kind::Release => (&RELEASE, 0),
+        Kind::Directive => (&DIRECTIVE, 2),
+        Kind::VersionControl => (&VERSION_CONTROL, 0),
+        Kind::Controller => (&CONTROLLER, 0),
+        Kind::Installer => (&INSTALLER, 0),
+        Kind::Draft => (&DRAFT, 2),
+        Kind::Plan => (&PLAN, 2),
+        Kind::Rollout => return None,
+    })
+}
 
 /// The name of a key: what it is written as, where that is no word of Rust's.
 const fn written(name: &'static str, written: &[&'static str]) -> &'static str {

@@ -1,13 +1,8 @@
 //! `cluster_maintenance_config`: RFD 0169's groups, its schedule without groups, and RFD 0109's maintenance window.
 
-use jiff::SignedDuration;
-
 use super::config::{Schedules, schedules, unassigned};
-use super::dialect::PolicyDialect;
 use super::fields::ResourceFields;
 use super::group;
-use super::keys;
-use super::reader::ResourceReader;
 use crate::calendar::{Days, WindowOpening, Zone};
 use crate::policy::{GroupPolicy, Mode, Policy, Strategy, Unassigned, Ungrouped, UngroupedWindow};
 
@@ -37,26 +32,16 @@ pub(crate) fn default_group(window: Option<&MaintenanceWindow>) -> GroupPolicy {
 }
 
 /// Reads `spec`.
-pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Maintenance> {
-    let fields = spec.fields(&keys::MAINTENANCE, PolicyDialect::Rfd0169.column())?;
-    let (mode, ungrouped) = update_of(&fields);
+pub(super) fn read(fields: &ResourceFields<'_>) -> Maintenance {
+    let (mode, ungrouped) = update_of(fields);
     let schedules = schedules(fields.fields("agent_auto_update_groups"), Strategy::Requires);
-    let unassigned = unassigned_of(&fields, &schedules, ungrouped.is_some());
+    let unassigned = unassigned_of(fields, &schedules, ungrouped.is_some());
     let window = fields.fields("agent_upgrades").map(|window| self::window(&window));
     let is_written =
         ["agent_auto_update", "agent_auto_update_groups", "agents"].iter().any(|key| fields.place(key).is_there());
-    let Schedules { regular, critical } = schedules;
-    let policy = Policy {
-        mode,
-        strategy: Strategy::Requires,
-        window: SignedDuration::ZERO,
-        regular,
-        critical,
-        unassigned,
-        ungrouped,
-        directive: None,
-    };
-    Some(Maintenance { policy: is_written.then_some(policy), window })
+    let (strategy, Schedules { regular, critical }) = (Strategy::Requires, schedules);
+    let policy = Policy { mode, strategy, regular, critical, unassigned, ungrouped, ..Policy::default() };
+    Maintenance { policy: is_written.then_some(policy), window }
 }
 
 /// RFD 0169 has `agent_auto_update` twice: as a boolean, and as the schedule without groups.
@@ -75,11 +60,10 @@ fn ungrouped(fields: &ResourceFields<'_>) -> Ungrouped {
         let fields = fields.fields(name)?;
         Some(UngroupedWindow { opening: group::opening(&fields), jitter: fields.value("jitter_seconds") })
     };
-    let immediate = fields.fields("immediate");
     Ungrouped {
         regular: window("regular"),
         critical: window("critical"),
-        immediate_jitter: immediate.map_or(0, |immediate| immediate.value("jitter_seconds")),
+        immediate_jitter: fields.section("immediate").value("jitter_seconds"),
     }
 }
 

@@ -64,53 +64,90 @@ pub use version_control::{BasicDirective, Controller, Promotion, RollingInstall,
 
 use fault::FaultList;
 
-/// A resource of any kind that can be written.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Resource {
-    /// `autoupdate_config`.
-    Config(Object<Config>),
-    /// `autoupdate_version`.
-    Version(Object<VersionSpec>),
-    /// `cluster_maintenance_config`.
-    Maintenance(Object<Maintenance>),
-    /// `fleet_channel`.
-    Channel(Object<Channel>),
-    /// `fleet_release`.
-    Release(Object<Release>),
-    /// `autoupdate_agent_report`.
-    Report(Object<AgentReport>),
-    /// `version-directive`.
-    Directive(Object<Directive>),
-    /// `version-control-config`.
-    VersionControl(Object<VersionControl>),
-    /// `version-controller`.
-    Controller(Object<Controller>),
-    /// `installer`.
-    Installer(Object<InstallerSpec>),
-    /// `version-directive-draft`.
-    Draft(Object<Draft>),
-    /// `version-directive-plan`.
-    Plan(Object<DirectivePlan>),
+/// Resources by kind: what the `spec` of each means.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident($model:ty),)*) => {
+        /// A resource of any kind that can be written.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Resource { $($(#[$doc])* $kind(Object<$model>),)* }
+
+        impl Resource {
+            /// Its kind.
+            pub fn kind(&self) -> Kind {
+                match self { $(Self::$kind(_) => Kind::$kind,)* }
+            }
+
+            /// Its name and revision.
+            pub fn metadata(&self) -> &Metadata {
+                match self { $(Self::$kind(object) => &object.metadata,)* }
+            }
+
+            /// The document as it was written, in the usual order, with name and revision.
+            pub fn written(&self) -> &Node {
+                match self { $(Self::$kind(object) => &object.written,)* }
+            }
+
+            /// Puts another revision into metadata and document.
+            pub fn set_revision(&mut self, revision: &str) {
+                match self { $(Self::$kind(object) => object.set_revision(revision),)* }
+            }
+
+            /// Whether it says what `other` says, whatever the two are called and however they are written.
+            pub(crate) fn means(&self, other: &Self) -> bool {
+                match (self, other) {
+                    $((Self::$kind(one), Self::$kind(other)) => one.model == other.model,)*
+                    _ => false,
+                }
+            }
+        }
+
+        $(impl Model for $model {
+            const KIND: Kind = Kind::$kind;
+
+            fn of(resource: &Resource) -> Option<&Object<Self>> {
+                match resource {
+                    Resource::$kind(object) => Some(object),
+                    _ => None,
+                }
+            }
+        })*
+    };
 }
 
-/// What every resource has, whatever its kind.
-macro_rules! each {
-    ($resource:expr, $object:ident => $what:expr) => {
-        match $resource {
-            Resource::Config($object) => $what,
-            Resource::Version($object) => $what,
-            Resource::Maintenance($object) => $what,
-            Resource::Channel($object) => $what,
-            Resource::Release($object) => $what,
-            Resource::Report($object) => $what,
-            Resource::Directive($object) => $what,
-            Resource::VersionControl($object) => $what,
-            Resource::Controller($object) => $what,
-            Resource::Installer($object) => $what,
-            Resource::Draft($object) => $what,
-            Resource::Plan($object) => $what,
-        }
-    };
+kinds! {
+    /// `autoupdate_config`.
+    Config(Config),
+    /// `autoupdate_version`.
+    Version(VersionSpec),
+    /// `cluster_maintenance_config`.
+    Maintenance(Maintenance),
+    /// `fleet_channel`.
+    Channel(Channel),
+    /// `fleet_release`.
+    Release(Release),
+    /// `autoupdate_agent_report`.
+    Report(AgentReport),
+    /// `version-directive`.
+    Directive(Directive),
+    /// `version-control-config`.
+    VersionControl(VersionControl),
+    /// `version-controller`.
+    Controller(Controller),
+    /// `installer`.
+    Installer(InstallerSpec),
+    /// `version-directive-draft`.
+    Draft(Draft),
+    /// `version-directive-plan`.
+    Plan(DirectivePlan),
+}
+
+/// What resources of a kind mean.
+pub trait Model: Sized {
+    /// That kind.
+    const KIND: Kind;
+
+    /// `resource`, if it is of that kind.
+    fn of(resource: &Resource) -> Option<&Object<Self>>;
 }
 
 /// What a resource means, beside what was written.
@@ -173,23 +210,6 @@ fn resources(roots: Vec<Node>) -> Result<Vec<Resource>, Faults> {
 }
 
 impl Resource {
-    /// The text of a resource of this kind and name with this `spec`, of which `directive` is what a directive says, as it was written:
-    /// itself, a draft or a plan. [`read`] reads it, if it is not too long.
-    ///
-    /// # Errors
-    /// `spec` is no mapping.
-    pub fn text_of(kind: Kind, name: &str, spec: &serde_json::Value, directive: Node) -> Result<String, Faults> {
-        let mut document = kind.document();
-        document.set(&["metadata", "name"], Node::text(name));
-        if kind == Kind::Directive {
-            document.set(&["spec"], directive);
-        } else {
-            document.set(&["spec"], Node::from_json(spec, 1)?);
-            document.set(&["spec", "directive"], directive);
-        }
-        Ok(document.emit())
-    }
-
     /// What a directive, a draft or a plan says as `spec` of a directive, as it was written; `None`: it is none of them.
     pub fn directive(&self) -> Option<(&Directive, &Node)> {
         match self {
@@ -202,13 +222,10 @@ impl Resource {
 
     /// The addresses that the server asks because of it: external checks, channels elsewhere, repositories of controllers.
     pub fn asks(&self) -> Vec<&str> {
-        if let Self::Channel(object) = self
-            && let ChannelSource::Forward(url) = &object.model.source
-        {
-            return vec![url];
-        }
-        if let Self::Controller(object) = self {
-            return vec![&object.model.url];
+        match self {
+            Self::Channel(Object { model: Channel { source: ChannelSource::Forward(url), .. }, .. })
+            | Self::Controller(Object { model: Controller { url, .. }, .. }) => return vec![url],
+            _ => {}
         }
         let groups = self.policy().into_iter().flat_map(Policy::all_groups);
         groups.filter_map(|group| Some(group.gate.external.as_ref()?.url.as_str())).collect()
@@ -223,60 +240,9 @@ impl Resource {
         }
     }
 
-    /// Its kind.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Self::Config(_) => Kind::Config,
-            Self::Version(_) => Kind::Version,
-            Self::Maintenance(_) => Kind::Maintenance,
-            Self::Channel(_) => Kind::Channel,
-            Self::Release(_) => Kind::Release,
-            Self::Report(_) => Kind::Report,
-            Self::Directive(_) => Kind::Directive,
-            Self::VersionControl(_) => Kind::VersionControl,
-            Self::Controller(_) => Kind::Controller,
-            Self::Installer(_) => Kind::Installer,
-            Self::Draft(_) => Kind::Draft,
-            Self::Plan(_) => Kind::Plan,
-        }
-    }
-
-    /// Its name and revision.
-    pub fn metadata(&self) -> &Metadata {
-        self.head().0
-    }
-
-    /// Whether it says what `other` says, whatever the two are called and however they are written.
-    pub(crate) fn means(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Config(one), Self::Config(other)) => one.model == other.model,
-            (Self::Version(one), Self::Version(other)) => one.model == other.model,
-            (Self::Maintenance(one), Self::Maintenance(other)) => one.model == other.model,
-            (Self::Channel(one), Self::Channel(other)) => one.model == other.model,
-            (Self::Release(one), Self::Release(other)) => one.model == other.model,
-            (Self::Report(one), Self::Report(other)) => one.model == other.model,
-            (Self::Directive(one), Self::Directive(other)) => one.model == other.model,
-            (Self::VersionControl(one), Self::VersionControl(other)) => one.model == other.model,
-            (Self::Controller(one), Self::Controller(other)) => one.model == other.model,
-            (Self::Installer(one), Self::Installer(other)) => one.model == other.model,
-            (Self::Draft(one), Self::Draft(other)) => one.model == other.model,
-            (Self::Plan(one), Self::Plan(other)) => one.model == other.model,
-            _ => false,
-        }
-    }
-
-    /// The document as it was written, in the usual order, with name and revision.
-    pub fn written(&self) -> &Node {
-        self.head().1
-    }
-
-    fn head(&self) -> (&Metadata, &Node) {
-        each!(self, object => (&object.metadata, &object.written))
-    }
-
-    /// Puts another revision into metadata and document.
-    pub fn set_revision(&mut self, revision: &str) {
-        each!(self, object => object.set_revision(revision));
+    /// What it means, if it is of the kind with this model.
+    pub fn model<T: Model>(&self) -> Option<&T> {
+        T::of(self).map(|object| &object.model)
     }
 
     /// The document as YAML, comments included; [`read`] reads it back.

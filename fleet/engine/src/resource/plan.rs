@@ -1,10 +1,10 @@
 //! Drafts and plans: what becomes a `version-directive` (DIRECTIVES §3).
 
 use jiff::Timestamp;
+use serde::Serialize;
 
-use super::dialect::PolicyDialect;
-use super::directive::{Directive, read_directive};
-use super::keys;
+use super::directive::{Directive, directive};
+use super::fields::ResourceFields;
 use super::reader::ResourceReader;
 use super::selector::words;
 
@@ -20,7 +20,7 @@ pub struct Draft {
 }
 
 /// A plan: a draft that does not change any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DirectivePlan {
     /// The draft that it was made of; empty: a file.
     pub draft: String,
@@ -42,18 +42,14 @@ pub struct DirectivePlan {
     pub dry_run: Option<Timestamp>,
     /// It was applied.
     pub applied: bool,
-    /// What it would be.
+    /// What it would be; written as its source has it.
+    #[serde(skip)]
     pub directive: Directive,
 }
 
 /// The name of a draft or a controller's draft: `KIND/NAME`.
 pub(super) fn draft_name(reader: &ResourceReader<'_>) -> Option<String> {
-    let name = reader.text()?;
-    if !is_draft_name(name) {
-        reader.wrong("a draft's name, KIND/NAME of letters, digits, `.`, `_` and `-`");
-        return None;
-    }
-    Some(name.to_owned())
+    reader.text_that("a draft's name, KIND/NAME of letters, digits, `.`, `_` and `-`", is_draft_name)
 }
 
 /// Whether a draft may be called so: `KIND/NAME`.
@@ -64,15 +60,13 @@ pub fn is_draft_name(name: &str) -> bool {
 }
 
 /// Reads `spec` of a draft.
-pub(super) fn draft(spec: &ResourceReader<'_>) -> Option<Draft> {
-    let fields = spec.fields(&keys::DRAFT, PolicyDialect::Directive.column())?;
-    let directive = read_directive(&fields.fields("directive")?)?;
+pub(super) fn draft(fields: &ResourceFields<'_>) -> Option<Draft> {
+    let directive = directive(&fields.fields("directive")?);
     Some(Draft { author: fields.value("author"), time: fields.get("time")?, directive })
 }
 
 /// Reads `spec` of a plan.
-pub(super) fn plan(spec: &ResourceReader<'_>) -> Option<DirectivePlan> {
-    let fields = spec.fields(&keys::PLAN, PolicyDialect::Directive.column())?;
+pub(super) fn plan(fields: &ResourceFields<'_>) -> Option<DirectivePlan> {
     Some(DirectivePlan {
         draft: fields.value("draft"),
         author: fields.value("author"),
@@ -80,11 +74,11 @@ pub(super) fn plan(spec: &ResourceReader<'_>) -> Option<DirectivePlan> {
         expires: fields.get("expires")?,
         for_nonce: fields.value("for_nonce"),
         digest: fields.value("digest"),
-        approved: words(&fields, "approved", "a name"),
+        approved: words(fields, "approved", "a name"),
         denied: fields.value("denied"),
         dry_run: fields.get("dry_run"),
         applied: fields.value("applied"),
-        directive: read_directive(&fields.fields("directive")?)?,
+        directive: directive(&fields.fields("directive")?),
     })
 }
 

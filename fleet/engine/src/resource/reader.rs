@@ -160,6 +160,20 @@ impl<'a> ResourceReader<'a> {
         Some(text)
     }
 
+    /// What `convert` makes of a text, which else is not `wanted`.
+    pub(super) fn text_as<T>(&self, wanted: &str, convert: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let value = convert(self.text()?);
+        if value.is_none() {
+            self.wrong(wanted);
+        }
+        value
+    }
+
+    /// A text of which `is_it` holds, else it is not `wanted`.
+    pub(super) fn text_that(&self, wanted: &str, is_it: impl FnOnce(&str) -> bool) -> Option<String> {
+        self.text_as(wanted, |text| is_it(text).then(|| text.to_owned()))
+    }
+
     /// A text that names something: as [`ResourceReader::text`], not empty, without blanks around it, at most 255 bytes.
     pub(super) fn name(&self) -> Option<&'a str> {
         let text = self.text()?;

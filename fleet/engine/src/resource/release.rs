@@ -5,8 +5,6 @@ use protocol::{Arch, Digest, Edition, Version};
 
 use super::fields::ResourceFields;
 use super::key::KeyKind;
-use super::keys;
-use super::reader::ResourceReader;
 use super::shown::escaped;
 
 /// Longest name of a repository, bytes: registries take no more.
@@ -49,19 +47,18 @@ pub struct Phased {
 }
 
 /// Reads `spec`.
-pub(super) fn read(spec: &ResourceReader<'_>) -> Option<Release> {
-    let fields = spec.fields(&keys::RELEASE, 0)?;
+pub(super) fn read(fields: &ResourceFields<'_>) -> Option<Release> {
     let version: Option<Version> = fields.get("version");
     let release = Release {
-        channels: channels(&fields),
+        channels: channels(fields),
         critical: fields.value("critical"),
         barrier: fields.value("barrier"),
         deadend: fields.value("deadend"),
         blocked: fields.fields("blocked").and_then(|blocked| blocked.get("reason")),
-        requires_from: requires_from(&fields, version.as_ref()),
+        requires_from: requires_from(fields, version.as_ref()),
         rollout: fields.fields("rollout").and_then(|rollout| phased(&rollout)),
-        digests: digests(&fields),
-        image_digests: image_digests(&fields),
+        digests: digests(fields),
+        image_digests: image_digests(fields),
         version: version?,
     };
     Some(release)

@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use protocol::Version;
 
 use super::fields::ResourceFields;
-use super::keys;
 use super::reader::ResourceReader;
 
 /// How long counts are good, seconds: a minute (Managed Updates v2).
@@ -48,12 +47,11 @@ pub fn counts_are_good(made: Timestamp, now: Timestamp) -> bool {
 }
 
 /// Reads `spec`.
-pub(super) fn read(spec: &ResourceReader<'_>) -> Option<AgentReport> {
-    let fields = spec.fields(&keys::REPORT, 0)?;
+pub(super) fn read(fields: &ResourceFields<'_>) -> Option<AgentReport> {
     let timestamp = fields.get("timestamp");
     let mut counts = Vec::new();
     for (name, place) in fields.pairs("groups") {
-        group(&fields, name, &place, &mut counts);
+        group(fields, name, &place, &mut counts);
     }
     let omitted = fields.items("omitted");
     let omitted = omitted.into_iter().filter_map(|item| {

@@ -9,25 +9,9 @@ use super::kind::Kind;
 /// The JSON Schema (2020-12) of a resource: one alternative for each kind that can be written. It has no references, so that it can
 /// stand in any other document. What it cannot say, such as which groups there are, [`super::read`] says.
 pub fn schema() -> Value {
-    let kinds = Kind::ALL.into_iter().filter_map(|kind| Some(document(kind, spec_of(kind)?)));
+    let kinds = Kind::ALL.into_iter().filter(|kind| kind.is_made_here().is_none());
+    let kinds = kinds.filter_map(|kind| Some(document(kind, keys::spec_of(kind)?)));
     json!({ "title": "Resource", "oneOf": kinds.collect::<Vec<_>>() })
-}
-
-/// The keys of `spec`, and which column of defaults is theirs; `None`: nobody writes such.
-pub(super) fn spec_of(kind: Kind) -> Option<(&'static KeyTable, usize)> {
-    match kind {
-        Kind::Config => Some((&keys::CONFIG, 0)),
-        Kind::Version => Some((&keys::VERSION, 0)),
-        Kind::Report => Some((&keys::REPORT, 0)),
-        Kind::Maintenance => Some((&keys::MAINTENANCE, 1)),
-        Kind::Channel => Some((&keys::CHANNEL, 0)),
-        Kind::Release => Some((&keys::RELEASE, 0)),
-        Kind::Directive => Some((&keys::DIRECTIVE, 2)),
-        Kind::VersionControl => Some((&keys::VERSION_CONTROL, 0)),
-        Kind::Controller => Some((&keys::CONTROLLER, 0)),
-        Kind::Installer => Some((&keys::INSTALLER, 0)),
-        Kind::Rollout | Kind::Draft | Kind::Plan => None,
-    }
 }
 
 fn document(kind: Kind, (spec, column): (&KeyTable, usize)) -> Value {

@@ -109,11 +109,7 @@ impl KeyValue for Days {
 
 impl KeyValue for Zone {
     fn read(place: &ResourceReader<'_>, kind: &KeyKind) -> Option<Self> {
-        let zone = Self::parse(place.text()?);
-        if zone.is_none() {
-            place.wrong(&kind.wanted());
-        }
-        zone
+        place.text_as(&kind.wanted(), Self::parse)
     }
 }
 

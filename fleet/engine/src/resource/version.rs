@@ -5,8 +5,6 @@ use protocol::Version;
 use super::dialect::PolicyDialect;
 use super::fields::ResourceFields;
 use super::key::KeyKind;
-use super::keys;
-use super::reader::ResourceReader;
 use crate::policy::{Mode, RolloutTarget, Schedule};
 
 /// What an `autoupdate_version` says.
@@ -47,8 +45,7 @@ impl AgentVersions {
 }
 
 /// Reads `spec`.
-pub(super) fn read(spec: &ResourceReader<'_>) -> Option<VersionSpec> {
-    let fields = spec.fields(&keys::VERSION, 0)?;
+pub(super) fn read(fields: &ResourceFields<'_>) -> VersionSpec {
     let tools = fields.fields("tools").and_then(|tools| tools.get("target_version"));
     let agents = fields.place("agents");
     // The keys of RFD 0169, and `agent_start_version`, which is ours.
@@ -60,10 +57,10 @@ pub(super) fn read(spec: &ResourceReader<'_>) -> Option<VersionSpec> {
             None
         }
         (true, false) => fields.fields("agents").and_then(|agents| nested(&agents)),
-        (false, true) => flat(&fields),
+        (false, true) => flat(fields),
         (false, false) => None,
     };
-    Some(VersionSpec { agents, tools })
+    VersionSpec { agents, tools }
 }
 
 fn nested(fields: &ResourceFields<'_>) -> Option<AgentVersions> {

@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use protocol::Version;
 use protocol::installer::Installer;
 
+use super::fault::FaultList;
 use super::fields::ResourceFields;
 use super::keys;
 use super::reader::ResourceReader;
@@ -45,18 +46,10 @@ pub(super) enum Limit {
     Hosts(u32),
 }
 
-impl Default for RollingInstall {
-    fn default() -> Self {
-        let share = |percent| Percent::new(percent).unwrap_or(Percent::ALL);
-        let rate = Rate { base: 1, share: Some(share(20)), factor_hundredths: 100, maximum: u32::MAX };
-        Self { churn_limit: Limit::Share(share(5)), fault_limit: Limit::Share(share(2)), rate }
-    }
-}
-
+/// As one that says nothing.
 impl Default for VersionControl {
     fn default() -> Self {
-        let (rolling_install, promotion) = (RollingInstall::default(), Promotion::default());
-        Self { enabled: true, rolling_install, promotion, notify_from: None, alert_on: Vec::new(), basic: Vec::new() }
+        control(&ResourceFields::none(&keys::VERSION_CONTROL, 0, &FaultList::default()))
     }
 }
 
@@ -75,19 +68,6 @@ pub struct Promotion {
     pub plan_ttl: SignedDuration,
     /// A dry run must have come to a good end.
     pub needs_dry_run: bool,
-}
-
-impl Default for Promotion {
-    fn default() -> Self {
-        Self {
-            is_automatic: false,
-            from: String::new(),
-            approvals: 0,
-            role: "operator".to_owned(),
-            plan_ttl: SignedDuration::from_hours(24),
-            needs_dry_run: false,
-        }
-    }
 }
 
 /// An entry of which a controller makes one of a directive.
@@ -151,38 +131,30 @@ pub struct Controller {
 }
 
 /// Reads `spec` of a `version-control-config`.
-pub(super) fn control(spec: &ResourceReader<'_>) -> Option<VersionControl> {
-    let fields = spec.fields(&keys::VERSION_CONTROL, 0)?;
-    let promotion = fields.fields("promotion").map(|promotion| self::promotion(&promotion)).unwrap_or_default();
-    let notification = fields.fields("notification");
-    Some(VersionControl {
+pub(super) fn control(fields: &ResourceFields<'_>) -> VersionControl {
+    let notification = fields.section("notification");
+    VersionControl {
         enabled: fields.value("enabled"),
-        rolling_install: fields.fields("rolling_install").map(|rolling| rolling_install(&rolling)).unwrap_or_default(),
-        promotion,
-        notify_from: notification.as_ref().and_then(|notification| notification.get("from")),
-        alert_on: notification.map(|notification| words(&notification, "alert_on", "an event")).unwrap_or_default(),
-        basic: basic(&fields, "basic_directives", false),
-    })
+        rolling_install: rolling_install(&fields.section("rolling_install")),
+        promotion: promotion(&fields.section("promotion")),
+        notify_from: notification.get("from"),
+        alert_on: words(&notification, "alert_on", "an event"),
+        basic: basic(fields, "basic_directives", false),
+    }
 }
 
 fn rolling_install(fields: &ResourceFields<'_>) -> RollingInstall {
-    let default = RollingInstall::default();
-    let limit = |name, otherwise| {
-        let read = |text: &str| match text.strip_suffix('%') {
-            Some(percent) => Some(Limit::Share(Percent::new(percent.trim_end().parse().ok()?)?)),
-            None => text.parse().ok().map(Limit::Hosts),
-        };
-        fields
-            .place(name)
-            .scalar("a percentage such as 5%, or a number of hosts", |text, _| read(text))
-            .unwrap_or(otherwise)
+    let limit = |name| {
+        let limit = fields.scalar(name, "a percentage such as 5%, or a number of hosts", |text| {
+            Some(match text.strip_suffix('%') {
+                Some(percent) => Limit::Share(Percent::new(percent.trim_end().parse().ok()?)?),
+                None => Limit::Hosts(text.parse().ok()?),
+            })
+        });
+        limit.unwrap_or(Limit::Hosts(0))
     };
-    let rate = fields.place("rate").scalar("a rate such as 20%/h, 50/h or 5/m", |text, _| rate(text));
-    RollingInstall {
-        churn_limit: limit("churn_limit", default.churn_limit),
-        fault_limit: limit("fault_limit", default.fault_limit),
-        rate: rate.unwrap_or(default.rate),
-    }
+    let rate = fields.scalar("rate", "a rate such as 20%/h, 50/h or 5/m", rate).unwrap_or_default();
+    RollingInstall { churn_limit: limit("churn_limit"), fault_limit: limit("fault_limit"), rate }
 }
 
 /// `20%/h`, `50/h`, `5/m`.
@@ -261,23 +233,18 @@ fn basic(fields: &ResourceFields<'_>, name: &str, is_template: bool) -> Vec<Basi
 }
 
 /// Reads `spec` of a `version-controller`.
-pub(super) fn controller(spec: &ResourceReader<'_>) -> Option<Controller> {
-    let fields = spec.fields(&keys::CONTROLLER, 0)?;
+pub(super) fn controller(fields: &ResourceFields<'_>) -> Option<Controller> {
     let root = fields.place("root");
     let text = root.any_scalar().unwrap_or_default().to_owned();
-    if tuf_root_is_wrong(&text) {
+    let parsed = serde_json::from_str::<serde_json::Value>(&text);
+    // A look at the text alone: whether its signatures hold is asked where it is used.
+    if text.trim().is_empty() || parsed.is_ok_and(|root| root["signed"]["_type"] != "root") {
         root.wrong("a root of TUF, as root.json has it");
     }
     Some(Controller {
         url: fields.get("url")?,
         root: text,
         interval: fields.value("interval"),
-        basic: basic(&fields, "directives", true),
+        basic: basic(fields, "directives", true),
     })
-}
-
-/// A look at the text alone: whether its signatures hold is asked where it is used.
-fn tuf_root_is_wrong(text: &str) -> bool {
-    let parsed = serde_json::from_str::<serde_json::Value>(text);
-    parsed.is_ok_and(|root| root["signed"]["_type"] != "root") || text.trim().is_empty()
 }

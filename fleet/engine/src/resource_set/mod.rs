@@ -6,7 +6,6 @@ mod tests;
 mod whole;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -14,9 +13,10 @@ use protocol::Version;
 
 use crate::fleet::{Fleet, ReportedCounts};
 use crate::policy::{Mode, Policy, RolloutTarget, Schedule};
+use crate::refusal::Refusal;
 use crate::resource::{
-    AgentReport, AgentVersions, Directive, Kind, PolicyDialect, Release, Resource, VersionControl, counts_are_good,
-    default_group, read_json, ruling,
+    AgentReport, AgentVersions, Config, Directive, Draft, InstallerSpec, Kind, Maintenance, Model, PolicyDialect,
+    Release, Resource, VersionControl, VersionSpec, counts_are_good, default_group, read_json, ruling,
 };
 use crate::rollout_state::RolloutState;
 use crate::selection::TargetRules;
@@ -31,46 +31,6 @@ pub struct ResourceSet {
     resources: BTreeMap<(Kind, String), Arc<Resource>>,
 }
 
-/// Why a resource was not taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
-    /// It is not one, or its values are wrong: a line each.
-    Faults(String),
-    /// It does not go with another one.
-    Conflict(String),
-    /// There is none.
-    NotFound(String),
-    /// A directive and an `autoupdate_version` cannot both say what agents run.
-    DirectiveRules(String),
-    /// The nonce of a directive is not above the active one.
-    Nonce(String),
-}
-
-impl Refused {
-    /// A stable code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Faults(_) => "bad_resource",
-            Self::Conflict(_) => "conflict",
-            Self::NotFound(_) => "not_found",
-            Self::DirectiveRules(_) => "directive_rules",
-            Self::Nonce(_) => "nonce",
-        }
-    }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Faults(what)
-            | Self::Conflict(what)
-            | Self::NotFound(what)
-            | Self::DirectiveRules(what)
-            | Self::Nonce(what) => f.write_str(what),
-        }
-    }
-}
-
 impl ResourceSet {
     /// The resource of this kind and name.
     pub fn get(&self, kind: Kind, name: &str) -> Option<&Resource> {
@@ -82,27 +42,14 @@ impl ResourceSet {
         self.resources.values().map(Arc::as_ref)
     }
 
-    /// What other servers counted, all of them together (`autoupdate_agent_report`).
-    pub fn counted(&self) -> ReportedCounts {
-        self.counted_by(|_| true)
-    }
-
-    /// The same of those that are at most a minute old at `now`: a server that is gone counts no more.
-    pub fn counted_at(&self, now: Timestamp) -> ReportedCounts {
-        self.counted_by(|report| counts_are_good(report.timestamp, now))
-    }
-
-    fn counted_by(&self, is_good: impl Fn(&AgentReport) -> bool) -> ReportedCounts {
+    /// What other servers counted, all of them together (`autoupdate_agent_report`); at a time those that are at most a minute old: a
+    /// server that is gone counts no more.
+    pub fn counted(&self, now: Option<Timestamp>) -> ReportedCounts {
+        let is_good = |report: &AgentReport| now.is_none_or(|now| counts_are_good(report.timestamp, now));
         let mut counted = ReportedCounts::new();
-        for resource in self.all() {
-            let Resource::Report(object) = resource else { continue };
-            if !is_good(&object.model) {
-                continue;
-            }
-            for count in &object.model.counts {
-                let versions = counted.entry(count.group.clone()).or_default();
-                *versions.entry(count.version.to_string()).or_default() += u64::from(count.count);
-            }
+        for count in self.models().filter(|report| is_good(report)).flat_map(|report| &report.counts) {
+            let versions = counted.entry(count.group.clone()).or_default();
+            *versions.entry(count.version.to_string()).or_default() += u64::from(count.count);
         }
         counted
     }
@@ -123,24 +70,15 @@ impl ResourceSet {
     ///
     /// # Errors
     /// Why not; then nothing changed.
-    pub fn put_json(&mut self, json: &serde_json::Value, line: usize, state: &mut RolloutState) -> Result<(), Refused> {
-        let resource = read_json(json, line).map_err(|faults| Refused::Faults(faults.to_string()))?;
-        self.put(resource, state)
-    }
-
-    /// Takes `resource`; the next step acts by it.
-    ///
-    /// # Errors
-    /// Why not; then nothing changed.
-    pub fn put(&mut self, resource: Resource, state: &mut RolloutState) -> Result<(), Refused> {
-        self.put_all(vec![resource], state)
+    pub fn put_json(&mut self, json: &serde_json::Value, line: usize, state: &mut RolloutState) -> Result<(), Refusal> {
+        self.put_all(vec![read_json(json, line)?], state)
     }
 
     /// Takes all of `resources` as one change, or nothing.
     ///
     /// # Errors
     /// Why not; then nothing changed.
-    pub fn put_all(&mut self, resources: Vec<Resource>, state: &mut RolloutState) -> Result<(), Refused> {
+    pub fn put_all(&mut self, resources: Vec<Resource>, state: &mut RolloutState) -> Result<(), Refusal> {
         self.put_for(resources, state, None)
     }
 
@@ -153,7 +91,7 @@ impl ResourceSet {
         resources: Vec<Resource>,
         state: &mut RolloutState,
         fleet: &Fleet,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Refusal> {
         self.put_for(resources, state, Some(fleet))
     }
 
@@ -162,7 +100,7 @@ impl ResourceSet {
         resources: Vec<Resource>,
         state: &mut RolloutState,
         fleet: Option<&Fleet>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Refusal> {
         let mut next = self.clone();
         let is_version = resources.iter().any(|resource| resource.kind() == Kind::Version);
         let key = |resource: &Resource| (resource.kind(), resource.metadata().name.clone());
@@ -186,14 +124,14 @@ impl ResourceSet {
     ///
     /// # Errors
     /// There is none.
-    pub fn remove(&mut self, kind: &str, state: &mut RolloutState) -> Result<(), Refused> {
+    pub fn remove(&mut self, kind: &str, state: &mut RolloutState) -> Result<(), Refusal> {
         let (kind, name) = kind.split_once('/').unwrap_or((kind, ""));
-        let unknown = || Refused::NotFound(format!("{kind:?} is no kind of resource"));
+        let unknown = || Refusal::new("not_found", format!("{kind:?} is no kind of resource"));
         let kind = Kind::named(kind).ok_or_else(unknown)?;
         let name = kind.only_name().unwrap_or(name);
         let mut next = self.clone();
         if next.resources.remove(&(kind, name.to_owned())).is_none() {
-            return Err(Refused::NotFound(format!("there is no {kind} {name}").trim_end().to_owned()));
+            return Err(Refusal::new("not_found", format!("there is no {kind} {name}").trim_end().to_owned()));
         }
         next.settle((kind == Kind::Version).then(|| self.wanted()), None, state)?;
         *self = next;
@@ -207,7 +145,7 @@ impl ResourceSet {
         before: Option<Option<&AgentVersions>>,
         fleet: Option<&Fleet>,
         state: &mut RolloutState,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Refusal> {
         let wanted = self.wanted();
         if let Some(directive) = self.ruling_directive()? {
             return self.direct(directive, state);
@@ -223,7 +161,7 @@ impl ResourceSet {
         if let Some(new) = wanted.filter(|_| !is_as_before) {
             if let Some(reason) = self.block_of(&new.target) {
                 let message = format!("{} is blocked by its fleet_release: {reason}", new.target);
-                return Err(Refused::Conflict(message));
+                return Err(Refusal::conflict(message));
             }
             fleet.map_or(Ok(()), |fleet| self.can_reach(&new.target, fleet))?;
         }
@@ -239,7 +177,7 @@ impl ResourceSet {
         if let Some(new) = target.as_ref().filter(|new| state.target.as_ref().map(way) != Some(way(new)))
             && let Some(reason) = self.block_of(&new.start)
         {
-            return Err(Refused::Conflict(format!(
+            return Err(Refusal::conflict(format!(
                 "{} is blocked by its fleet_release: {reason}; it is the start version: name another one",
                 new.start
             )));
@@ -253,18 +191,12 @@ impl ResourceSet {
 
     /// The directive, if there is one.
     pub fn directive(&self) -> Option<&Directive> {
-        match self.only(Kind::Directive)? {
-            Resource::Directive(object) => Some(&object.model),
-            _ => None,
-        }
+        self.only()
     }
 
     /// The settings of directives; the defaults where nobody wrote them.
     pub fn version_control(&self) -> VersionControl {
-        match self.only(Kind::VersionControl) {
-            Some(Resource::VersionControl(object)) => object.model.clone(),
-            _ => VersionControl::default(),
-        }
+        self.only().cloned().unwrap_or_default()
     }
 
     /// Whether somebody controls versions by directives.
@@ -274,10 +206,7 @@ impl ResourceSet {
     }
 
     fn draft(&self, name: &str) -> Option<&Directive> {
-        match self.get(Kind::Draft, name)? {
-            Resource::Draft(object) => Some(&object.model.directive),
-            _ => None,
-        }
+        Some(&self.get(Kind::Draft, name)?.model::<Draft>()?.directive)
     }
 
     /// The draft whose versions are recommended.
@@ -294,10 +223,10 @@ impl ResourceSet {
     }
 
     /// The directive that says what agents run: one that is enabled, or that nothing stands beside.
-    fn ruling_directive(&self) -> Result<Option<&Directive>, Refused> {
+    fn ruling_directive(&self) -> Result<Option<&Directive>, Refusal> {
         let (directive, is_other) = (self.directive(), self.wanted().is_some());
         match directive {
-            Some(directive) if directive.enabled && is_other => Err(Refused::DirectiveRules(
+            Some(directive) if directive.enabled && is_other => Err(Refusal::new("directive_rules", 
                 "an enabled version-directive and the versions for agents of autoupdate_version cannot both rule: take one away with                  `delete version-directive` or `delete autoupdate_version`, or set the directive's status to disabled"
                     .to_owned(),
             )),
@@ -307,21 +236,21 @@ impl ResourceSet {
     }
 
     /// Counts the activation of a directive that says something new.
-    fn activate(&self, before: Option<&Directive>, state: &mut RolloutState) -> Result<(), Refused> {
+    fn activate(&self, before: Option<&Directive>, state: &mut RolloutState) -> Result<(), Refusal> {
         let Some(directive) = self.directive().filter(|directive| before != Some(*directive)) else { return Ok(()) };
         let nonce = directive.nonce.map_or(state.nonce + 1, u64::from);
         if nonce <= state.nonce {
-            return Err(Refused::Nonce(format!(
-                "nonce {nonce} is not above the active one, {}: raise it, or leave it out",
-                state.nonce
-            )));
+            return Err(Refusal::new(
+                "nonce",
+                format!("nonce {nonce} is not above the active one, {}: raise it, or leave it out", state.nonce),
+            ));
         }
         state.nonce = nonce;
         Ok(())
     }
 
     /// Policy and target as the directive has them.
-    fn direct(&self, directive: &Directive, state: &mut RolloutState) -> Result<(), Refused> {
+    fn direct(&self, directive: &Directive, state: &mut RolloutState) -> Result<(), Refusal> {
         let Some(newest) = directive.newest().cloned() else { return Ok(()) };
         let blocked = directive
             .groups
@@ -332,7 +261,7 @@ impl ResourceSet {
         let is_news = |version: &&Version| !is_known || !state.has_target(version);
         for version in blocked.filter(is_news) {
             if let Some(reason) = self.block_of(version) {
-                return Err(Refused::Conflict(format!("{version} is blocked by its fleet_release: {reason}")));
+                return Err(Refusal::conflict(format!("{version} is blocked by its fleet_release: {reason}")));
             }
         }
         let rolling = self.version_control().rolling_install;
@@ -349,35 +278,32 @@ impl ResourceSet {
 
     /// By what targets are chosen.
     pub fn target_rules(&self) -> TargetRules {
-        let scripts = self.all().filter_map(|resource| match resource {
-            Resource::Installer(object) => Some((object.metadata.name.clone(), object.model.script.clone())),
-            _ => None,
-        });
+        let scripts = self.all().filter_map(InstallerSpec::of);
+        let scripts = scripts.map(|object| (object.metadata.name.clone(), object.model.script.clone()));
         TargetRules { blocks: self.blocks(), ways: self.ways(), scripts: scripts.collect() }
     }
 
     fn wanted(&self) -> Option<&AgentVersions> {
-        match self.only(Kind::Version)? {
-            Resource::Version(object) => object.model.agents.as_ref(),
-            _ => None,
-        }
+        self.only::<VersionSpec>()?.agents.as_ref()
     }
 
-    /// The resource of a kind of which there is but one.
-    fn only(&self, kind: Kind) -> Option<&Resource> {
-        self.get(kind, kind.only_name()?)
+    /// What the resource says of a kind of which there is but one.
+    pub fn only<T: Model>(&self) -> Option<&T> {
+        self.get(T::KIND, T::KIND.only_name()?)?.model()
     }
 
-    fn policy(&self, dialect: PolicyDialect) -> Result<Option<Policy>, Refused> {
-        let config = self.only(Kind::Config).and_then(Resource::policy);
-        let maintenance = self.only(Kind::Maintenance);
-        let rfd0169 = maintenance.and_then(Resource::policy);
-        let mut policy = ruling(dialect, config, rfd0169).map_err(Refused::Conflict)?;
+    /// What the resources of a kind say.
+    pub fn models<T: Model + 'static>(&self) -> impl Iterator<Item = &T> {
+        self.all().filter_map(Resource::model)
+    }
+
+    fn policy(&self, dialect: PolicyDialect) -> Result<Option<Policy>, Refusal> {
+        let config = self.only::<Config>().and_then(|config| config.policy.as_ref());
+        let maintenance = self.only::<Maintenance>();
+        let rfd0169 = maintenance.and_then(|maintenance| maintenance.policy.as_ref());
+        let mut policy = ruling(dialect, config, rfd0169).map_err(Refusal::conflict)?;
         // Managed Updates' group for all hosts, in the cluster's maintenance window where there is one.
-        let window = match maintenance {
-            Some(Resource::Maintenance(object)) => object.model.window.as_ref(),
-            _ => None,
-        };
+        let window = maintenance.and_then(|maintenance| maintenance.window.as_ref());
         if rfd0169.is_none()
             && policy.as_ref().is_none_or(|policy| policy.regular.is_empty())
             && let Some(window) = window
@@ -391,18 +317,13 @@ impl ResourceSet {
 
     /// All releases that were written.
     fn releases(&self) -> impl Iterator<Item = &Release> {
-        self.all().filter_map(|resource| match resource {
-            Resource::Release(object) => Some(&object.model),
-            _ => None,
-        })
+        self.models()
     }
 
     /// The name of the release that is this version.
     pub(crate) fn release_of(&self, version: &Version) -> Option<&str> {
-        self.all().find_map(|resource| match resource {
-            Resource::Release(object) if object.model.version == *version => Some(resource.metadata().name.as_str()),
-            _ => None,
-        })
+        let mut releases = self.all().filter_map(Release::of);
+        releases.find(|release| release.model.version == *version).map(|release| release.metadata.name.as_str())
     }
 
     /// Which configuration has the groups of the rollout; `None`: neither was written.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use protocol::Version;
 
-use super::{Refused, ResourceSet};
+use super::ResourceSet;
 use crate::fleet::Fleet;
 use crate::host::{HostId, uuid};
 use crate::names::Name;
+use crate::refusal::Refusal;
 use crate::resource::Release;
 use crate::selection::{ReleaseWay, WayBar, bar};
 
@@ -24,7 +25,7 @@ struct Running {
 impl ResourceSet {
     /// Refuses a `target` that hosts could not reach: they are on a dead end, it must be reached from other versions, or a
     /// barrier lies before it. Hosts that are pinned, disabled or held do not count, and those at the target or beyond it.
-    pub(super) fn can_reach(&self, target: &Version, fleet: &Fleet) -> Result<(), Refused> {
+    pub(super) fn can_reach(&self, target: &Version, fleet: &Fleet) -> Result<(), Refusal> {
         let ways = self.ways();
         if ways.is_empty() {
             return Ok(());
@@ -39,7 +40,7 @@ impl ResourceSet {
         if kept.is_empty() {
             return Ok(());
         }
-        Err(Refused::Conflict(format!("{target} cannot be reached by every host: {}", kept.join("; "))))
+        Err(Refusal::conflict(format!("{target} cannot be reached by every host: {}", kept.join("; "))))
     }
 
     /// How releases may be reached and left that are not reached from everywhere.

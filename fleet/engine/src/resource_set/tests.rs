@@ -21,7 +21,7 @@ fn refused(texts: &[&str], text: &str) -> Option<String> {
     let before = (resources.clone(), state.clone());
     match resources.put_all(read(text).unwrap(), &mut state) {
         Ok(()) => None,
-        Err(Refused::Conflict(message)) => {
+        Err(Refusal { code: "conflict", message }) => {
             assert_eq!((resources, state), before, "{message}");
             Some(message)
         }

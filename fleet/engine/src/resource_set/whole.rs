@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{MOST_IN_CHANNEL, Refused, ResourceSet};
-use crate::resource::{ChannelSource, Kind, Resource};
+use super::{MOST_IN_CHANNEL, ResourceSet};
+use crate::refusal::Refusal;
+use crate::resource::{Channel, ChannelSource, Kind, Model, Release, Resource};
 use crate::rollout_state::RolloutState;
 
 impl ResourceSet {
     /// A version has one `fleet_release`: of two nobody could say which of them counts.
-    pub(super) fn one_release_a_version(&self) -> Result<(), Refused> {
+    pub(super) fn one_release_a_version(&self) -> Result<(), Refusal> {
         let mut names: BTreeMap<String, &str> = BTreeMap::new();
-        for resource in self.all() {
-            let Resource::Release(object) = resource else { continue };
+        for object in self.all().filter_map(Release::of) {
             let (version, name) = (object.model.version.to_string(), object.metadata.name.as_str());
             if let Some(other) = names.insert(version, name) {
                 let version = &object.model.version;
-                return Err(Refused::Conflict(format!(
+                return Err(Refusal::conflict(format!(
                     "spec.version: {version} has the fleet_release {other:?} and would have {name:?}: write into one of them"
                 )));
             }
@@ -25,25 +25,21 @@ impl ResourceSet {
 
     /// The channels of the releases that are `news` have at most [`MOST_IN_CHANNEL`] releases each: the graph of a channel grows
     /// with their square. Channels that had more already take no further one.
-    pub(super) fn room_in_channels(&self, news: &[(Kind, String)]) -> Result<(), Refused> {
-        let of = |resource: &'_ Resource| match resource {
-            Resource::Release(object) => object.model.channels.clone(),
-            _ => Vec::new(),
-        };
-        let touched: BTreeSet<String> =
-            news.iter().filter_map(|(kind, name)| self.get(*kind, name)).flat_map(of).collect();
+    pub(super) fn room_in_channels(&self, news: &[(Kind, String)]) -> Result<(), Refusal> {
+        let releases = news.iter().filter_map(|(kind, name)| self.get(*kind, name)?.model::<Release>());
+        let touched: BTreeSet<&String> = releases.flat_map(|release| &release.channels).collect();
         if touched.is_empty() {
             return Ok(());
         }
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for release in self.releases() {
-            for channel in release.channels.iter().filter(|channel| touched.contains(*channel)) {
+            for channel in release.channels.iter().filter(|channel| touched.contains(channel)) {
                 *counts.entry(channel).or_default() += 1;
             }
         }
         match counts.into_iter().find(|(_, count)| *count > MOST_IN_CHANNEL) {
             None => Ok(()),
-            Some((channel, count)) => Err(Refused::Conflict(format!(
+            Some((channel, count)) => Err(Refusal::conflict(format!(
                 "spec.channels: {channel:?} would have {count} releases, at most {MOST_IN_CHANNEL}: remove old ones with \
                  `rm fleet_release/NAME`, or take them out of the channel"
             ))),
@@ -51,13 +47,13 @@ impl ResourceSet {
     }
 
     /// A `fleet_channel` that is `news` has no version that is blocked.
-    pub(super) fn good_channels(&self, news: &[(Kind, String)]) -> Result<(), Refused> {
+    pub(super) fn good_channels(&self, news: &[(Kind, String)]) -> Result<(), Refusal> {
         for (kind, name) in news {
-            let Some(Resource::Channel(channel)) = self.get(*kind, name) else { continue };
-            if let ChannelSource::Static(Some(version)) = &channel.model.source
+            let channel = self.get(*kind, name).and_then(Resource::model);
+            if let Some(Channel { source: ChannelSource::Static(Some(version)), .. }) = channel
                 && let Some(reason) = self.block_of(version)
             {
-                return Err(Refused::Conflict(format!(
+                return Err(Refusal::conflict(format!(
                     "fleet_channel {name}: spec.static_version: {version} is blocked by its fleet_release: {reason}"
                 )));
             }
@@ -66,14 +62,14 @@ impl ResourceSet {
     }
 
     /// A `fleet_channel` that is `news` names a group of the policy or of the rollout.
-    pub(super) fn known_groups(&self, news: &[(Kind, String)], state: &RolloutState) -> Result<(), Refused> {
+    pub(super) fn known_groups(&self, news: &[(Kind, String)], state: &RolloutState) -> Result<(), Refusal> {
         let known = state.group_names();
         for (kind, name) in news {
-            let Some(Resource::Channel(channel)) = self.get(*kind, name) else { continue };
-            if let ChannelSource::Group(group) = &channel.model.source
+            let channel = self.get(*kind, name).and_then(Resource::model);
+            if let Some(Channel { source: ChannelSource::Group(group), .. }) = channel
                 && !known.contains(&group.as_str())
             {
-                return Err(Refused::Conflict(format!(
+                return Err(Refusal::conflict(format!(
                     "fleet_channel {name}: spec.group: there is no group {group:?}; known are {}",
                     known.join(", ")
                 )));

@@ -212,12 +212,11 @@ impl Chooser<'_> {
     }
 
     fn refuses(&self, installer: &Installer) -> Option<&'static str> {
-        let script = |name: &String| self.rules.scripts.get(name);
         match installer {
-            Installer::LocalScript(name) if script(name).is_none() => Some("there is no installer of this name"),
-            Installer::LocalScript(name) if script(name).is_some_and(|script| !script.enabled) => {
-                Some("it is disabled")
+            Installer::LocalScript(name) if !self.rules.scripts.contains_key(name) => {
+                Some("there is no installer of this name")
             }
+            _ if !self.rules.is_enabled(installer) => Some("it is disabled"),
             _ if !self.build.lets(installer) => Some("the host does not let it act"),
             _ => None,
         }

@@ -10,8 +10,30 @@ use crate::tally::{HostState, TallyContext};
 
 /// Puts others in the place of canaries that are lost, and tops them up.
 pub(super) fn choose(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
-    drop_lost(rollout, index, fleet, now);
-    top_up(rollout, index, fleet, now);
+    let Some(group) = rollout.groups.get(index) else { return };
+    let look = TallyContext::new(rollout, group, fleet, now);
+    // One that was not told and went silent, departed or is excluded gives its place to another.
+    let stays = |canary: &&Canary| {
+        let Some(host) = fleet.host(canary.host_id) else { return false };
+        let is_lost = || look.is_unheard(host) || look.state(host) == HostState::Excluded;
+        canary.success || look.mark(host).is_some() || !is_lost()
+    };
+    let mut canaries: Vec<Canary> = group.canaries.iter().filter(stays).cloned().collect();
+    let wanted = usize::try_from(group.policy.pace.canaries).unwrap_or(usize::MAX);
+    let missing = wanted.saturating_sub(canaries.len());
+    if missing > 0 {
+        // The first of the order that have an updater's id, count, and were seen within an interval.
+        let is_one = |host: &Host| canaries.iter().any(|canary| canary.host_id == host.id);
+        let can_be = |host: &&Host| obstacle(&look, host).is_none() && !is_one(host);
+        let mut found: Vec<&Host> = fleet.members(index).filter(can_be).collect();
+        found.sort_by_key(|host| Cursor::of(host));
+        let canary =
+            |host: &Host| Canary { updater_id: host.update_id, host_id: host.id, success: false, let_go: false };
+        canaries.extend(found.into_iter().take(missing).map(canary));
+    }
+    if let Some(group) = rollout.groups.get_mut(index) {
+        group.canaries = canaries;
+    }
 }
 
 /// The same, and lets the others go when all canaries are on the target.
@@ -47,42 +69,6 @@ fn members(look: &TallyContext<'_>, index: usize, fleet: &Fleet) -> usize {
     let is_one = |host: &&Host| look.is_counted(host) && look.is_present(host) && !host.flags.excludes();
     let present = fleet.members(index).filter(is_one).count();
     usize::try_from(look.group.initial_count).unwrap_or(usize::MAX).max(present)
-}
-
-/// One that was not told and went silent, departed or is excluded gives its place to another.
-fn drop_lost(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
-    let Some(group) = rollout.groups.get(index) else { return };
-    let look = TallyContext::new(rollout, group, fleet, now);
-    let is_lost = |canary: &Canary| {
-        let Some(host) = fleet.host(canary.host_id) else { return true };
-        !canary.success
-            && look.mark(host).is_none()
-            && (look.is_unheard(host) || look.state(host) == HostState::Excluded)
-    };
-    let lost: Vec<u128> = group.canaries.iter().filter(|canary| is_lost(canary)).map(|canary| canary.host_id).collect();
-    if let Some(group) = rollout.groups.get_mut(index) {
-        group.canaries.retain(|canary| !lost.contains(&canary.host_id));
-    }
-}
-
-/// The first of the order that have an updater's id, count, and were seen within an interval.
-fn top_up(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
-    let Some(group) = rollout.groups.get(index) else { return };
-    let wanted = usize::try_from(group.policy.pace.canaries).unwrap_or(usize::MAX);
-    let missing = wanted.saturating_sub(group.canaries.len());
-    if missing == 0 {
-        return;
-    }
-    let look = TallyContext::new(rollout, group, fleet, now);
-    let is_one = |host: &Host| group.canaries.iter().any(|canary| canary.host_id == host.id);
-    let can_be = |host: &&Host| obstacle(&look, host).is_none() && !is_one(host);
-    let mut found: Vec<&Host> = fleet.members(index).filter(can_be).collect();
-    found.sort_by_key(|host| Cursor::of(host));
-    let canary = |host: &&Host| Canary { updater_id: host.update_id, host_id: host.id, success: false, let_go: false };
-    let added: Vec<Canary> = found.iter().take(missing).map(canary).collect();
-    if let Some(group) = rollout.groups.get_mut(index) {
-        group.canaries.extend(added);
-    }
 }
 
 /// What keeps a host from being chosen; `None`: nothing.

@@ -39,7 +39,7 @@ impl RolloutState {
     /// One step at `now`, which is never before the last one. The same state, fleet and time give the same state.
     pub fn step(&mut self, fleet: &mut Fleet, now: Timestamp) {
         let now = self.last_step.map_or(now, |last| last.max(now));
-        self.note_step(fleet.heard(), fleet.interval, now);
+        self.clock.step(fleet.heard(), self.last_step.replace(now), fleet.terms.interval, now);
         self.note_members();
         self.adopt(now);
         self.note_members();
@@ -155,11 +155,10 @@ impl Rollout {
         }
         let tallies: Vec<Option<Tally>> = tallies.into_iter().map(|found| found.map(|(_, tally)| tally)).collect();
         let elsewhere = self.counted_elsewhere(fleet.counts(now));
-        for (index, tally) in tallies.into_iter().enumerate() {
-            let (Some(group), Some(tally)) = (self.groups.get_mut(index), tally) else { continue };
-            let mut tally = tally;
+        for ((group, tally), counted) in self.groups.iter_mut().zip(tallies).zip(elsewhere) {
+            let Some(mut tally) = tally else { continue };
             tally.judge();
-            let (present, up_to_date) = match elsewhere.get(index).copied().flatten() {
+            let (present, up_to_date) = match counted {
                 Some(counts) => {
                     // Who of those has left is not known.
                     tally.gone = 0;

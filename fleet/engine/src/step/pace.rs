@@ -128,8 +128,9 @@ fn waiting(rollout: &Rollout, free: &[usize], fleet: &Fleet, now: Timestamp) -> 
             unknown: WaitingLine::new(*free),
         })
         .collect();
-    let may_wait =
-        |group: &GroupStatus| !fleet.is_proven || group.tally.pending + group.tally.failed + group.tally.timed_out > 0;
+    let may_wait = |group: &GroupStatus| {
+        !fleet.terms.is_proven || group.tally.pending + group.tally.failed + group.tally.timed_out > 0
+    };
     let looks: Vec<Option<TallyContext<'_>>> = rollout
         .groups
         .iter()
@@ -160,7 +161,7 @@ impl FreeSlots {
             _ => false,
         };
         let goes = group.state != State::RolledBack || look.goes_back(host);
-        if !waits || !goes || look.has_departed(host) || (is_unknown && !look.admits_unknown) {
+        if !waits || !goes || look.has_departed(host) || (is_unknown && look.terms.is_proven) {
             return;
         }
         match (look.is_retried(host), is_unknown) {

@@ -9,7 +9,7 @@ use crate::moment::hours;
 use crate::percent::Percent;
 use crate::policy::{Rate, Schedule, Strategy};
 use crate::reason::{WaitReason, Why};
-use crate::rollout::{GroupStatus, Halt, Rollout, State};
+use crate::rollout::{GroupStatus, Rollout, State};
 
 /// Gives every group its reason. `since` stays while the reason does.
 pub(super) fn give(rollout: &mut Rollout, now: Timestamp) {
@@ -25,7 +25,7 @@ pub(super) fn give(rollout: &mut Rollout, now: Timestamp) {
 fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Timestamp>) {
     let Some(group) = rollout.groups.get(index) else { return (Why::NoRollout, None) };
     if let Some(halt) = &group.halt {
-        return (halted(halt), None);
+        return (halt.why(), None);
     }
     if let Some(stop) = rollout.stop(now) {
         return stop;
@@ -45,7 +45,10 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
         State::Canary => nobody(rollout, group, Strategy::Requires, now).unwrap_or_else(|| (canary(group), None)),
         State::Active if rollout.strategy == Strategy::TimeBased => {
             let (why, until) = active(rollout, group, now);
-            (why.clone(), within_window(rollout, group, &why, until, now))
+            // With its window, whatever its hosts do. An hour of its rate may end before.
+            let end = window_end(rollout, group, now);
+            let is_rate = matches!(why, Why::Rate { .. });
+            (why, if is_rate { until.map(|until| end.map_or(until, |end| end.min(until))) } else { end })
         }
         State::Active => active(rollout, group, now),
         State::Done => (Why::Done, None),
@@ -53,12 +56,6 @@ fn reason(rollout: &Rollout, index: usize, now: Timestamp) -> (Why, Option<Times
         State::RolledBack => (at_nobody(group).unwrap_or(Why::RolledBack), None),
         State::Halted => (Why::Held, None),
     }
-}
-
-/// The reason of a halt, as a group and its hosts have it.
-pub(crate) fn halted(halt: &Halt) -> Why {
-    let Halt { rule, count, of, error, sample, hosts, no_way_back, at: _, from: _ } = halt.clone();
-    Why::Halted { rule, count, of, error, sample, hosts, no_way_back }
 }
 
 /// Why nobody is given the start version, nor sent back to it.
@@ -270,21 +267,6 @@ fn active(rollout: &Rollout, group: &GroupStatus, now: Timestamp) -> (Why, Optio
         return (Why::NobodyOnTheWay { failed, of: failed + tally.updated + tally.silent }, None);
     }
     (Why::UpdateInProgress { updated: group.up_to_date_count, of: group.present_count }, None)
-}
-
-/// When a reason of an active time-based group ends: with its window, whatever its hosts do. An hour of its rate may end before.
-fn within_window(
-    rollout: &Rollout,
-    group: &GroupStatus,
-    why: &Why,
-    until: Option<Timestamp>,
-    now: Timestamp,
-) -> Option<Timestamp> {
-    let end = window_end(rollout, group, now);
-    match why {
-        Why::Rate { .. } => until.map(|until| end.map_or(until, |end| end.min(until))),
-        _ => end,
-    }
 }
 
 /// When the window ends that a time-based group has at `at`; `None`: it has none.

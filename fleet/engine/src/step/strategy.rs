@@ -50,9 +50,10 @@ fn open(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
 /// A group that waits for its canaries. Where nobody was there when it began, those count who come until they are done; it is done
 /// if nobody does.
 fn prove(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
-    let is_over = is_empty_for_long(rollout, index, now);
+    let is_old = is_old(rollout, index, now);
     let Some(group) = rollout.groups.get_mut(index) else { return };
-    if is_over {
+    // Nobody was ever in the group, and an hour is over.
+    if is_old && group.is_empty() {
         group.enter(State::Done, "update_complete", now);
         return;
     }
@@ -60,12 +61,6 @@ fn prove(rollout: &mut Rollout, index: usize, fleet: &Fleet, now: Timestamp) {
         group.take_members(fleet);
     }
     canaries::check(rollout, index, fleet, now);
-}
-
-/// Nobody was ever in the group, and an hour is over.
-fn is_empty_for_long(rollout: &Rollout, index: usize, now: Timestamp) -> bool {
-    let is_old = is_old(rollout, index, now);
-    rollout.groups.get(index).is_some_and(|group| is_old && group.is_empty())
 }
 
 /// Whoever is in a group that began with nobody has had time to come.

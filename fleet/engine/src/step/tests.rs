@@ -425,7 +425,7 @@ fn what_an_earlier_version_kept_of_a_hold_lasts_until_run() {
 fn who_came_to_the_target_after_its_group_turned_is_counted_at_once_where_one_server_answers() {
     for (is_alone, updated) in [(true, 1), (false, 0)] {
         let (mut state, mut fleet) = (state(None, 0), Fleet::default());
-        fleet.is_alone = is_alone;
+        fleet.terms.is_alone = is_alone;
         let began = twenty(&mut state, &mut fleet);
         let after = |seconds| began + SignedDuration::from_secs(seconds);
         let does = |command: Command, state: &mut RolloutState, fleet: &mut Fleet, now: Timestamp| {

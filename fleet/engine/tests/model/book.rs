@@ -146,7 +146,8 @@ impl Book {
 
     /// The hosts, as a node has them that loads this.
     fn fleet(&self) -> Fleet {
-        let mut fleet = Fleet::restore(self.hosts.iter().cloned(), self.arrivals);
+        let mut fleet = Fleet::default();
+        self.hosts.iter().for_each(|host| fleet.put_record(host.clone(), self.arrivals, None));
         self.state.arrange(&mut fleet, self.state.last_step.unwrap());
         fleet
     }

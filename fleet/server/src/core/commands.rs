@@ -1,8 +1,9 @@
 //! Commands of operators on groups, and the answers of external checks (FLEET §2).
 
-use fleet_engine::command::{Command, CommandRefusal};
+use fleet_engine::command::Command;
 use fleet_engine::policy::External;
 use fleet_engine::reason::Why;
+use fleet_engine::refusal::Refusal;
 use fleet_engine::rollout::{GateAnswer, GroupStatus, State};
 use fleet_wire::api::{Act, Acted, ApiError, Code, HoldsView, Role};
 use fleet_wire::rollout::AgentRollout;
@@ -116,8 +117,8 @@ fn started(before: &[(String, State)], tx: &Tx<'_>, command: &Command) -> Vec<St
     begun.filter(had_not_begun).filter(|name| groups.contains(name)).collect()
 }
 
-fn wrong(refusal: CommandRefusal) -> ApiError {
-    ApiError::named(refusal.code.name(), refusal.message)
+fn wrong(refusal: Refusal) -> ApiError {
+    ApiError::named(refusal.code, refusal.message)
 }
 
 /// A group that waits for its external check.

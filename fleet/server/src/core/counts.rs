@@ -132,7 +132,7 @@ pub(super) fn omission(state: &CoreState, host: &Host, now: Timestamp) -> Option
         Some("updater is disabled")
     } else if host.flags.pinned {
         Some("updater is pinning a specific version")
-    } else if is_unheard_for(state, host, silent_after(state.fleet.interval), now) {
+    } else if is_unheard_for(state, host, silent_after(state.fleet.terms.interval), now) {
         Some("was not seen for three report intervals")
     } else if host.version.is_none() {
         Some("does not say which version it runs")

@@ -2,7 +2,8 @@
 
 use fleet_engine::plain::cut;
 use fleet_engine::planned::Planned;
-use fleet_engine::promotion::{self, PlanStage, PromotionRefusal, digest};
+use fleet_engine::promotion::{self, digest};
+use fleet_engine::refusal::Refusal;
 use fleet_engine::resource::{
     self, Directive, DirectivePlan, Draft, Faults, Kind, Resource, VersionControl, is_draft_name,
 };
@@ -10,7 +11,6 @@ use fleet_wire::api::{
     ApiError, ApplyPlan, AuditEntry, BeginDryRun, Code, DraftView, NewDraft, NewPlan, PlanState, PlanView, Review,
     Role, WriteResult,
 };
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::actor::own_id;
@@ -356,17 +356,8 @@ fn against(state: &CoreState, resource: &Resource, plan: &DirectivePlan) -> Vec<
     against.into_iter().map(not_promoted).collect()
 }
 
-fn not_promoted(refusal: PromotionRefusal) -> ApiError {
+fn not_promoted(refusal: Refusal) -> ApiError {
     ApiError::named(refusal.code, refusal.message)
-}
-
-fn state_of(plan: &DirectivePlan, now: Timestamp) -> PlanState {
-    match plan.stage(now) {
-        PlanStage::Applied => PlanState::Applied,
-        PlanStage::Denied => PlanState::Denied,
-        PlanStage::Pending => PlanState::Pending,
-        PlanStage::Expired => PlanState::Expired,
-    }
 }
 
 fn nonce(state: &CoreState) -> u32 {
@@ -450,7 +441,7 @@ fn draft_view(resource: &Resource, whole: bool) -> Option<DraftView> {
 
 fn plan_view(state: &CoreState, resource: &Resource, with_effects: bool) -> Result<PlanView, ApiError> {
     let plan = plan_of(resource)?;
-    let is = state_of(plan, state.now());
+    let is = plan.state(state.now());
     let effects = (with_effects && is != PlanState::Applied).then(|| effects(state, resource));
     let (effects, wrong) = match effects.transpose() {
         Ok(effects) => (effects, None),

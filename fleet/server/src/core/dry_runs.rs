@@ -3,9 +3,9 @@
 
 use fleet_engine::dry_run::{DryRunOrders, DryRunPlan, DryRunResults};
 use fleet_engine::host::HostId;
-use fleet_engine::promotion::{self, PromotionRefusal};
+use fleet_engine::promotion;
+use fleet_engine::refusal::Refusal;
 use fleet_engine::resource::{DirectivePlan, Kind, Resource};
-use fleet_engine::resource_set::Refused;
 use fleet_engine::rollout_state::RolloutState;
 use fleet_wire::answers::ids;
 use protocol::dry_run::DryRunResult;
@@ -61,12 +61,10 @@ pub(super) fn as_plan(resource: &Resource) -> Option<(&Resource, &DirectivePlan)
 ///
 /// # Errors
 /// It cannot be.
-pub(super) fn imagined(state: &CoreState, plan: &Resource) -> Result<RolloutState, PromotionRefusal> {
-    let refused = |refused: Refused| PromotionRefusal { code: refused.code(), message: refused.to_string() };
+pub(super) fn imagined(state: &CoreState, plan: &Resource) -> Result<RolloutState, Refusal> {
     let only = Kind::Directive.only_name().unwrap_or_default();
-    let made = promotion::made(Kind::Directive, only, &Value::Null, plan);
-    let directive = made.map_err(|faults| refused(Refused::Faults(faults.to_string())))?;
+    let directive = promotion::made(Kind::Directive, only, &Value::Null, plan)?;
     let (mut all, mut rollouts) = (state.resources.clone(), state.rollouts.clone());
-    all.put_all_for(vec![directive], &mut rollouts, &state.fleet).map_err(refused)?;
+    all.put_all_for(vec![directive], &mut rollouts, &state.fleet)?;
     Ok(rollouts)
 }

@@ -132,7 +132,7 @@ impl Ledger {
     pub(super) fn forget_strangers(&mut self, now: Timestamp) {
         let Ledger { state, .. } = &mut *self;
         state.enrolments.drop_waiting(|since| now.duration_since(since) >= WAITS_FOR);
-        let is_old = |host: &Host| state.fleet.is_proven || Moment::of(now).since(host.heard) >= DEPARTED_AFTER;
+        let is_old = |host: &Host| state.fleet.terms.is_proven || Moment::of(now).since(host.heard) >= DEPARTED_AFTER;
         let goes = |host: &&Host| is_stranger(host) && is_old(host) && state.enrolments.waits(host.id).is_none();
         let gone: HashSet<HostId> = state.fleet.hosts().iter().filter(goes).map(|host| host.id).collect();
         if !gone.is_empty() {

@@ -2,8 +2,8 @@
 
 use fleet_engine::lint::{self, Known};
 use fleet_engine::policy::Policy;
+use fleet_engine::refusal::Refusal;
 use fleet_engine::resource::{self, Kind, Resource};
-use fleet_engine::resource_set;
 use fleet_engine::rollout_state::RolloutState;
 use fleet_store::ResourceChange;
 use fleet_wire::api::{ApiError, Changed, Code, How, KeptResource, Role, Takes, Unwise, Write, WriteResult};
@@ -371,6 +371,6 @@ pub(super) fn missing(kind: Kind, name: &str) -> ApiError {
     ApiError::new(Code::NotFound, format!("there is no {kind} {name}"))
 }
 
-pub(super) fn wrong(refused: &resource_set::Refused) -> ApiError {
-    ApiError::named(refused.code(), refused.to_string())
+pub(super) fn wrong(refused: &Refusal) -> ApiError {
+    ApiError::named(refused.code, refused.to_string())
 }

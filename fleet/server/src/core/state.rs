@@ -50,7 +50,7 @@ impl CoreState {
         (self.resources, self.fleet, self.revision) = (resources, fleet, stored.revision);
         let epoch = epoch(&stored.epoch);
         self.enrolments.set(keys, stored.enrolments, epoch);
-        self.fleet.is_proven = self.enrolments.is_proven();
+        self.fleet.terms.is_proven = self.enrolments.is_proven();
         self.fleet.drop_imported(|id| self.enrolments.key(id).is_some());
         self.fleet.set_all_unproven(|id| self.enrolments.is_unproven(id));
         Ok(epoch)
@@ -142,7 +142,7 @@ impl CoreState {
 
     /// Whether who asks as this host is taken notice of: anybody, or where hosts enrol by token or approval, one that did.
     pub(super) fn may_meet(&self, id: HostId) -> bool {
-        !self.fleet.is_proven || self.fleet.host(id).is_some_and(|host| host.enrolled.is_some())
+        !self.fleet.terms.is_proven || self.fleet.host(id).is_some_and(|host| host.enrolled.is_some())
     }
 
     /// Whether the name of a group that a question has is kept. Of those that only questions made there are so many; a group of ours,

@@ -188,12 +188,12 @@ impl Ledger {
     fn take(&mut self, loaded: (StoreState, EnrolledKeys, Fleet)) -> Result<(), String> {
         let epoch = self.state.take(loaded)?;
         if self.interval > 0 {
-            self.state.fleet.interval = self.interval;
+            self.state.fleet.terms.interval = self.interval;
             self.snapshot.want(Wanted { epoch, interval_seconds: self.interval });
         }
         let is_shared = self.store.is_shared();
-        self.state.fleet.silence_margin = if is_shared { SILENCE_MARGIN } else { 0 };
-        self.state.fleet.is_alone = !is_shared;
+        self.state.fleet.terms.silence_margin = if is_shared { SILENCE_MARGIN } else { 0 };
+        self.state.fleet.terms.is_alone = !is_shared;
         self.is_unkeyed = true;
         self.forgotten.clear();
         self.reports.clear();
@@ -538,7 +538,7 @@ impl<'a> Tx<'a> {
     /// What other servers counted is good for a minute from now on (Managed Updates v2).
     pub(super) fn count_reported(&mut self, now: Timestamp) {
         let CoreState { resources, fleet, .. } = &mut self.ledger.state;
-        fleet.set_counts(self.draft.resources.as_ref().unwrap_or(resources).counted_at(now), now);
+        fleet.set_counts(self.draft.resources.as_ref().unwrap_or(resources).counted(Some(now)), now);
     }
 
     /// Puts on record what the engine did, or found.

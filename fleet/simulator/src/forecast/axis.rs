@@ -73,16 +73,10 @@ impl Axis {
 
     /// Gives each piece its pixels: gaps a fixed width, the others by their lengths.
     fn between(pieces: &[(u64, u64, bool)], left: f64, right: f64) -> Self {
-        let (mut kept, mut gaps, mut seconds) = (0.0, 0.0, 0.0);
-        for (from, to, is_gap) in pieces {
-            if *is_gap {
-                gaps += 1.0;
-            } else {
-                kept += 1.0;
-                // Lengths are far below 2^52.
-                seconds += (to - from) as f64;
-            }
-        }
+        let (gaps, kept): (Vec<_>, Vec<_>) = pieces.iter().partition(|(.., is_gap)| *is_gap);
+        // Lengths are far below 2^52.
+        let seconds: f64 = kept.iter().map(|(from, to, _)| (to - from) as f64).sum();
+        let (gaps, kept) = (gaps.len() as f64, kept.len() as f64);
         // Where there are many pieces, all get narrower.
         let narrow = ((right - left) / (kept * LEAST + gaps * GAP)).min(1.0);
         let free = (right - left) - (kept * LEAST + gaps * GAP) * narrow;

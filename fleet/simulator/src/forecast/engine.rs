@@ -6,9 +6,7 @@ use fleet_engine::fleet::{Fleet, HostChange, HostReport};
 use fleet_engine::host::{GroupPlace, Outcome as Became};
 use fleet_engine::reason::Why;
 use fleet_engine::rollout::{GateAnswer, GroupStatus, Rollout, State};
-use fleet_engine::rollout_state::RolloutState;
 use jiff::{SignedDuration, Timestamp};
-use protocol::Version;
 use protocol::report::DEFAULT_INTERVAL;
 use protocol::report::code::UNHEALTHY;
 
@@ -51,12 +49,9 @@ pub fn run(plan: &ForecastPlan) -> Result<Forecast, String> {
 
 struct ForecastWorld<'a> {
     plan: &'a ForecastPlan,
-    begin: Timestamp,
-    book: RolloutState,
+    setting: Setting,
     fleet: Fleet,
     hosts: ForecastHosts,
-    start: Version,
-    target: Version,
     /// Minutes since the beginning.
     minute: u64,
     watch: GroupWatches,
@@ -68,12 +63,10 @@ struct ForecastWorld<'a> {
     quiet: Option<u64>,
     /// Some hosts did not reach the server at the last step.
     was_cut: bool,
-    notes: Vec<String>,
 }
 
 impl<'a> ForecastWorld<'a> {
     fn new(plan: &'a ForecastPlan, setting: Setting, hosts: ForecastHosts) -> Self {
-        let begin = setting.begin;
         let load = ServerLoad {
             size: plan.size,
             hosts: u64::try_from(hosts.crowd.members.len()).unwrap_or(u64::MAX),
@@ -82,49 +75,46 @@ impl<'a> ForecastWorld<'a> {
         };
         Self {
             plan,
-            begin,
-            book: setting.book,
+            watch: GroupWatches::new(setting.begin, load),
+            setting,
             fleet: Fleet::default(),
             hosts,
-            start: setting.start,
-            target: setting.target,
             minute: 0,
-            watch: GroupWatches::new(begin, load),
             urgent: None,
             next: None,
             quiet: None,
             was_cut: false,
-            notes: setting.notes,
         }
     }
 
     /// A host is known before the rollout begins, and runs the version before.
     fn arrive(&mut self, host: &super::plan::KnownHost) {
         let id = host.report.host;
-        let report = HostReport { update_id: !id, version: Some(self.start.to_string()), ..host.report.clone() };
-        self.fleet.report(&report, None, self.begin);
+        let report =
+            HostReport { update_id: !id, version: Some(self.setting.start.to_string()), ..host.report.clone() };
+        self.fleet.report(&report, None, self.setting.begin);
         if let Some(group) = &host.assigned {
-            self.fleet.assign(id, Some(group), None, self.begin);
+            self.fleet.assign(id, Some(group), None, self.setting.begin);
         }
         if host.held {
-            self.fleet.decide(id, None, self.begin, |flags| flags.held = true);
+            self.fleet.decide(id, None, self.setting.begin, |flags| flags.held = true);
         }
     }
 
     fn at(&self, minute: u64) -> Timestamp {
-        later(self.begin, minute.saturating_mul(60))
+        later(self.setting.begin, minute.saturating_mul(60))
     }
 
     /// From the beginning to the end.
     fn go(&mut self) {
-        self.book.step(&mut self.fleet, self.begin);
+        self.setting.book.step(&mut self.fleet, self.setting.begin);
         self.place();
-        self.look(self.begin);
+        self.look(self.setting.begin);
         let last = u64::try_from(self.plan.length.as_secs() / 60).unwrap_or(0);
         while self.minute < last && !self.is_over() {
             if let Some(quiet) = self.quiet.filter(|quiet| *quiet > self.minute + 1 && self.may_skip()) {
                 self.minute = quiet.min(last);
-                self.book.listens(self.at(self.minute));
+                self.setting.book.listens(self.at(self.minute));
                 self.watch.changed = self.at(self.minute);
             }
             self.pass_minute();
@@ -134,7 +124,7 @@ impl<'a> ForecastWorld<'a> {
 
     /// Which host belongs to which group; what belongs to none comes last.
     fn place(&mut self) {
-        let Some(rollout) = &self.book.rollout else { return };
+        let Some(rollout) = &self.setting.book.rollout else { return };
         let none = rollout.groups.len();
         for (member, host) in self.hosts.crowd.members.iter_mut().zip(self.fleet.hosts()) {
             member.group = match host.place {
@@ -166,7 +156,7 @@ impl<'a> ForecastWorld<'a> {
             return;
         }
         if is_paused {
-            self.book.listens(to);
+            self.setting.book.listens(to);
         } else {
             self.step(to);
         }
@@ -192,22 +182,22 @@ impl<'a> ForecastWorld<'a> {
     fn step(&mut self, at: Timestamp) {
         self.urgent = None;
         let mut cuts = self.plan.down.iter().chain(self.plan.cuts.iter().map(|cut| &cut.span));
-        let since = at.duration_since(self.begin);
+        let since = at.duration_since(self.setting.begin);
         let is_cut = cuts.any(|span| (span.from..span.to).contains(&since));
         if std::mem::replace(&mut self.was_cut, is_cut) {
-            self.book.starts(at);
+            self.setting.book.starts(at);
         }
         // Hosts that have nothing more to tell do not ask here.
         if !is_cut {
-            self.book.listens(at);
+            self.setting.book.listens(at);
         }
-        self.book.step(&mut self.fleet, at);
+        self.setting.book.step(&mut self.fleet, at);
         self.look(at);
     }
 
     /// Sees what the step did; gives approvals, of which the simulation has plenty.
     fn look(&mut self, at: Timestamp) {
-        let Some(rollout) = &self.book.rollout else { return };
+        let Some(rollout) = &self.setting.book.rollout else { return };
         self.watch.look(rollout, at);
         self.next = self.next_change(rollout);
         self.quiet = self.next.and_then(|next| self.quiet_until(next, at));
@@ -223,17 +213,20 @@ impl<'a> ForecastWorld<'a> {
             Some((name, command, what))
         };
         for (name, command, what) in rollout.groups.iter().filter_map(command).collect::<Vec<_>>() {
-            if self.book.command(&command, &self.fleet, at).is_ok() {
-                self.notes.push(format!("{name} asked for {what}: given at once"));
+            if self.setting.book.command(&command, &self.fleet, at).is_ok() {
+                self.setting.notes.push(format!("{name} asked for {what}: given at once"));
                 (self.next, self.quiet, self.watch.changed) = (None, None, at);
             }
         }
     }
 
+    fn is_moving(&self, rollout: &Rollout) -> bool {
+        rollout.groups.iter().any(|group| group.tally.in_flight() > 0) || self.watch.waits_without_group()
+    }
+
     /// When something changes at the earliest: nobody is on the way, and the clock decides. `None`: hosts or people do.
     fn next_change(&self, rollout: &Rollout) -> Option<Timestamp> {
-        let is_moving = rollout.groups.iter().any(|group| group.tally.in_flight() > 0);
-        if is_moving || self.watch.waits_without_group() {
+        if self.is_moving(rollout) {
             return None;
         }
         let waits = rollout.groups.iter().filter(|group| !self.watch.is_over(group));
@@ -242,7 +235,7 @@ impl<'a> ForecastWorld<'a> {
 
     /// Until which minute nothing can change. Every host is seen once between that and the `next` change.
     fn quiet_until(&self, next: Timestamp, now: Timestamp) -> Option<u64> {
-        let minutes = seconds(self.begin, next) / 60;
+        let minutes = seconds(self.setting.begin, next) / 60;
         let quiet = minutes.saturating_sub(self.hosts.cycle() + 5);
         (self.at(quiet) > now).then_some(quiet)
     }
@@ -250,14 +243,13 @@ impl<'a> ForecastWorld<'a> {
     /// Whether hosts that are not seen meanwhile lose nothing: no group is under way.
     fn may_skip(&self) -> bool {
         let is_at_rest = |state| matches!(state, State::Unstarted | State::Done | State::Halted);
-        self.book.rollout.iter().flat_map(|rollout| &rollout.groups).all(|group| is_at_rest(group.state))
+        self.setting.book.rollout.iter().flat_map(|rollout| &rollout.groups).all(|group| is_at_rest(group.state))
     }
 
     fn is_over(&self) -> bool {
-        let Some(rollout) = &self.book.rollout else { return true };
+        let Some(rollout) = &self.setting.book.rollout else { return true };
         let now = self.at(self.minute);
-        let is_moving = rollout.groups.iter().any(|group| group.tally.in_flight() > 0);
-        if is_moving || self.hosts.crowd.next().is_some() || self.watch.waits_without_group() {
+        if self.is_moving(rollout) || self.hosts.crowd.next().is_some() {
             return false;
         }
         let has_halted = rollout.groups.iter().any(|group| group.state == State::Halted);
@@ -276,11 +268,11 @@ impl<'a> ForecastWorld<'a> {
 
     /// When a host with these cuts reaches the server again; `None`: it does now.
     fn back_at(&self, cuts: u64, at: Timestamp) -> Option<Timestamp> {
-        let since = at.duration_since(self.begin);
+        let since = at.duration_since(self.setting.begin);
         let of_cut = (0_u32..64).zip(&self.plan.cuts).filter(|(nth, _)| cuts >> nth & 1 == 1).map(|(_, cut)| &cut.span);
         let spans = self.plan.down.iter().chain(of_cut);
         let ends = spans.filter(|span| (span.from..span.to).contains(&since)).map(|span| span.to);
-        self.begin.saturating_add(ends.max()?).ok()
+        self.setting.begin.saturating_add(ends.max()?).ok()
     }
 
     fn ask(&mut self, who: usize, at: Timestamp) {
@@ -290,8 +282,10 @@ impl<'a> ForecastWorld<'a> {
             return;
         }
         let question = Question { host: Some(member.id), ..Question::default() };
-        let Some(answer) = self.book.ask(&mut self.fleet, &question, at).filter(|answer| answer.update) else { return };
-        let goes_back = answer.version != self.target;
+        let Some(answer) = self.setting.book.ask(&mut self.fleet, &question, at).filter(|answer| answer.update) else {
+            return;
+        };
+        let goes_back = answer.version != self.setting.target;
         if member.on_target != goes_back {
             return;
         }
@@ -303,7 +297,7 @@ impl<'a> ForecastWorld<'a> {
         let Some(member) = self.hosts.crowd.members.get_mut(who) else { return };
         (member.is_busy, member.goes_back) = (true, goes_back);
         if !std::mem::replace(&mut member.was_told, true) {
-            self.watch.of(member.group, |watched| watched.told += 1);
+            self.watch.of(member.group, |watched| watched.seen.told += 1);
         }
         self.hosts.crowd.plan(who, HostAct::Start, at + wait);
     }
@@ -322,7 +316,7 @@ impl<'a> ForecastWorld<'a> {
         let Some(member) = self.hosts.crowd.members.get(who).cloned() else { return };
         let length = self.plan.update_in;
         if does == HostAct::Start {
-            self.watch.load.count(self.begin, at, u64::from(!member.goes_back), 0);
+            self.watch.load.count(self.setting.begin, at, u64::from(!member.goes_back), 0);
             if !member.vanishes || member.goes_back {
                 self.hosts.crowd.plan(who, HostAct::Switch, at + length / 2);
                 self.hosts.crowd.plan(who, HostAct::End, at + length);
@@ -339,7 +333,7 @@ impl<'a> ForecastWorld<'a> {
             HostAct::Start | HostAct::ReportStart => {
                 self.report(who, Some(Became::Started), at);
                 if member.vanishes && !member.goes_back {
-                    self.hit(who, |watched| watched.lost += 1);
+                    self.hit(who, |watched| watched.seen.lost += 1);
                     self.hosts.crowd.change(who, |member| member.is_dead = true);
                 }
             }
@@ -361,7 +355,7 @@ impl<'a> ForecastWorld<'a> {
     }
 
     fn attempt(&self, group: usize) -> u32 {
-        let group = self.book.rollout.as_ref().and_then(|rollout| rollout.groups.get(group));
+        let group = self.setting.book.rollout.as_ref().and_then(|rollout| rollout.groups.get(group));
         group.map_or(1, |group| group.attempt)
     }
 
@@ -381,12 +375,12 @@ impl<'a> ForecastWorld<'a> {
         self.report(who, Some(became), at);
         self.hosts.crowd.change(who, |member| member.is_busy = false);
         match (is_there, member.on_target) {
-            (true, false) => self.watch.of(member.group, |watched| watched.on_target += 1),
-            (false, true) => self.watch.of(member.group, |watched| watched.on_target -= 1),
+            (true, false) => self.watch.of(member.group, |watched| watched.seen.updated += 1),
+            (false, true) => self.watch.of(member.group, |watched| watched.seen.updated -= 1),
             _ => {}
         }
         if breaks_at_once {
-            self.hit(who, |watched| watched.broken += 1);
+            self.hit(who, |watched| watched.seen.broken += 1);
             self.fails(member.group, at);
         } else if is_there && member.is_bad {
             self.hosts.crowd.plan(who, HostAct::Break, at + self.plan.bad_after);
@@ -401,9 +395,9 @@ impl<'a> ForecastWorld<'a> {
         }
         let attempt = self.attempt(member.group);
         self.hosts.crowd.change(who, |member| (member.on_target, member.refuses) = (false, attempt));
-        self.watch.of(member.group, |watched| watched.on_target -= 1);
+        self.watch.of(member.group, |watched| watched.seen.updated -= 1);
         self.report(who, Some(Became::RolledBack), at);
-        self.hit(who, |watched| watched.broken += 1);
+        self.hit(who, |watched| watched.seen.broken += 1);
         self.fails(member.group, at);
     }
 
@@ -411,7 +405,9 @@ impl<'a> ForecastWorld<'a> {
     fn fails(&mut self, group: usize, at: Timestamp) {
         self.watch.of(group, |watched| watched.new_failures += 1);
         let new = self.watch.groups.get(group).map_or(0, |watched| watched.new_failures);
-        let Some(group) = self.book.rollout.as_ref().and_then(|rollout| rollout.groups.get(group)) else { return };
+        let Some(group) = self.setting.book.rollout.as_ref().and_then(|rollout| rollout.groups.get(group)) else {
+            return;
+        };
         let (tally, proof) = (&group.tally, &group.policy.proof);
         let (failed, ended) = (tally.counted_failed + new, tally.counted_ended + new);
         let is_many = failed >= u64::from(proof.min_failed)
@@ -426,8 +422,8 @@ impl<'a> ForecastWorld<'a> {
     fn report(&mut self, who: usize, became: Option<Became>, at: Timestamp) {
         let Some(member) = self.hosts.crowd.members.get(who) else { return };
         let (on_target, goes_back) = (member.on_target, member.goes_back && member.is_busy);
-        let version = if on_target { &self.target } else { &self.start };
-        let to = if goes_back { &self.start } else { &self.target };
+        let version = if on_target { &self.setting.target } else { &self.setting.start };
+        let to = if goes_back { &self.setting.start } else { &self.setting.target };
         let code = if became.is_some_and(Became::is_failure) { UNHEALTHY } else { "" };
         let report = HostReport {
             host: member.id,
@@ -435,17 +431,17 @@ impl<'a> ForecastWorld<'a> {
             last: became.map(|outcome| HostChange { outcome, to: to.to_string(), code: code.to_owned() }),
             ..HostReport::default()
         };
-        self.watch.load.count(self.begin, at, 0, 1);
-        self.fleet.report(&report, self.book.rollout.as_ref(), at);
+        self.watch.load.count(self.setting.begin, at, 0, 1);
+        self.fleet.report(&report, self.setting.book.rollout.as_ref(), at);
     }
 
     fn end(self) -> Forecast {
         let at_risk = self.hosts.crowd.members.iter().filter(|member| member.is_bad || member.vanishes).count();
         let end = self.at(self.minute);
-        let (outcome, groups) = self.watch.end(self.book.rollout.as_ref());
+        let (outcome, groups) = self.watch.end(self.setting.book.rollout.as_ref());
         Forecast {
-            versions: (self.start.to_string(), self.target.to_string()),
-            begin: self.begin,
+            versions: (self.setting.start.to_string(), self.setting.target.to_string()),
+            begin: self.setting.begin,
             decided: self.watch.decided,
             end,
             outcome,
@@ -454,13 +450,13 @@ impl<'a> ForecastWorld<'a> {
             at_risk: u64::try_from(at_risk).unwrap_or(u64::MAX),
             spans: self.spans().into_iter().filter(|(_, from, _)| *from < end).collect(),
             load: self.watch.load,
-            notes: self.notes,
+            notes: self.setting.notes,
             seed: self.plan.seed,
         }
     }
 
     fn spans(&self) -> Vec<(String, Timestamp, Timestamp)> {
-        let at = |length: SignedDuration| self.begin.saturating_add(length).unwrap_or(Timestamp::MAX);
+        let at = |length: SignedDuration| self.setting.begin.saturating_add(length).unwrap_or(Timestamp::MAX);
         let down = self.plan.down.iter().map(|span| ("server down".to_owned(), at(span.from), at(span.to)));
         let cuts = self.plan.cuts.iter().map(|cut| ("network cut".to_owned(), at(cut.span.from), at(cut.span.to)));
         down.chain(cuts).collect()

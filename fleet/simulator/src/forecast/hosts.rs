@@ -56,7 +56,11 @@ impl ForecastHosts {
     /// Nobody, too many, or a group or a label that does not exist.
     pub(super) fn new(plan: &ForecastPlan, groups: &[String]) -> Result<(Self, Vec<KnownHost>), String> {
         let arrives = match &plan.hosts {
-            HostSource::Known(known) => known_hosts(known),
+            // The first of two hosts with one id counts.
+            HostSource::Known(known) => {
+                let mut ids: HashSet<HostId> = HashSet::new();
+                known.iter().filter(|host| ids.insert(host.report.host)).cloned().collect()
+            }
             HostSource::Made(count) => made_hosts(plan.seed, &in_equal_parts(*count, groups))?,
             HostSource::MadeFor(made) => {
                 if let Some(one) = made.iter().find(|one| !groups.contains(&one.group)) {
@@ -93,14 +97,14 @@ impl ForecastHosts {
                 found
             }
         };
-        for number in drawn(plan.seed, Draw::Bad, &labelled, plan.bad.of(labelled.len())) {
+        for number in drawn(plan.seed, Draw::BAD, &labelled, plan.bad.of(labelled.len())) {
             self.crowd.change(number, |member| member.is_bad = true);
         }
-        for number in drawn(plan.seed, Draw::Vanishes, &all, plan.vanish.of(all.len())) {
+        for number in drawn(plan.seed, Draw::VANISHES, &all, plan.vanish.of(all.len())) {
             self.crowd.change(number, |member| member.vanishes = true);
         }
         for (nth, cut) in (0_u32..64).zip(&plan.cuts) {
-            for number in drawn(plan.seed, Draw::Cut(nth), &all, cut.share.of(all.len())) {
+            for number in drawn(plan.seed, Draw::cut(nth), &all, cut.share.of(all.len())) {
                 self.crowd.change(number, |member| member.cuts |= 1 << nth);
             }
         }
@@ -149,12 +153,6 @@ fn no_label(key: &str, value: &str, arrives: &[KnownHost]) -> String {
     format!("no host has the label {key}={value}: {known}")
 }
 
-/// An inventory; the first of two hosts with one id counts.
-fn known_hosts(known: &[KnownHost]) -> Vec<KnownHost> {
-    let mut ids: HashSet<HostId> = HashSet::new();
-    known.iter().filter(|host| ids.insert(host.report.host)).cloned().collect()
-}
-
 /// As many for each group; the first ones have one more where it does not come out even.
 fn in_equal_parts(count: u32, groups: &[String]) -> Vec<(Option<&str>, u32)> {
     let parts = u32::try_from(groups.len()).unwrap_or(u32::MAX);
@@ -175,7 +173,7 @@ fn made_hosts(seed: u64, counts: &[(Option<&str>, u32)]) -> Result<Vec<KnownHost
     for (group, count) in counts {
         for _ in 0..*count {
             let number = hosts.len();
-            let draw = lot(seed, Draw::Labels, number);
+            let draw = lot(seed, Draw::LABELS, number);
             let label = |list: &[&str], lot: u64| {
                 let nth = lot % u64::try_from(list.len()).unwrap_or(1).max(1);
                 list.get(usize::try_from(nth).unwrap_or(0)).copied().unwrap_or_default().to_owned()

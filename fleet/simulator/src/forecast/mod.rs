@@ -70,7 +70,7 @@ pub enum Outcome {
 }
 
 /// What became of a group.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Group {
     /// Its name; empty: hosts that belong to none.
     pub name: String,

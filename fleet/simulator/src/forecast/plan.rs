@@ -73,11 +73,6 @@ impl HostShare {
         let whole = u64::try_from(whole).unwrap_or(u64::MAX);
         usize::try_from((u128::from(whole) * u128::from(self.0)).div_ceil(10_000)).unwrap_or(usize::MAX)
     }
-
-    /// Whether it is nobody.
-    pub fn is_none(self) -> bool {
-        self.0 == 0
-    }
 }
 
 /// A time, from the beginning of the rollout on: [from, to).

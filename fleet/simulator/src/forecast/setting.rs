@@ -2,7 +2,7 @@
 
 use fleet_engine::fleet::Fleet;
 use fleet_engine::policy::{Mode, Policy, Schedule};
-use fleet_engine::resource::{AgentVersions, PolicyDialect, Resource};
+use fleet_engine::resource::{AgentVersions, PolicyDialect, Resource, VersionSpec};
 use fleet_engine::resource_set::ResourceSet;
 use fleet_engine::rollout_state::RolloutState;
 use jiff::Timestamp;
@@ -11,9 +11,6 @@ use serde_json::json;
 
 use super::plan::ForecastPlan;
 use super::words;
-
-/// Versions where nobody wrote one.
-const MADE_UP: [&str; 2] = ["1.0.0", "1.0.1"];
 
 /// What is simulated.
 pub(super) struct Setting {
@@ -35,10 +32,7 @@ pub(super) fn setting(plan: &ForecastPlan) -> Result<Setting, String> {
     let (mut shelf, mut book) = (ResourceSet::default(), RolloutState { seed: plan.seed, ..RolloutState::default() });
     let is_policy = |resource: &&Resource| matches!(resource, Resource::Config(_) | Resource::Maintenance(_));
     let policies: Vec<Resource> = plan.resources.iter().filter(is_policy).cloned().collect();
-    let wanted = plan.resources.iter().find_map(|resource| match resource {
-        Resource::Version(object) => object.model.agents.as_ref(),
-        _ => None,
-    });
+    let wanted = plan.resources.iter().find_map(|resource| resource.model::<VersionSpec>()?.agents.as_ref());
     if policies.is_empty() {
         notes.push("no configuration: simulated with the default group, Monday to Thursday at 12:00 UTC".to_owned());
     }
@@ -77,12 +71,12 @@ fn versions(
     wanted: Option<&AgentVersions>,
     notes: &mut Vec<String>,
 ) -> Result<(Version, Version), String> {
-    let parsed = |text: &str| text.parse::<Version>().map_err(|error| format!("{text}: {error}"));
-    let [before, after] = MADE_UP.map(parsed);
-    let (before, after) = (before?, after?);
+    // Where nobody wrote one.
+    let before = Version::first_of(1);
+    let after = next(&before)?;
     let (start, target) = match (wanted, &plan.to) {
         (None, None) => {
-            notes.push(format!("no autoupdate_version: the release is made up ({} to {})", MADE_UP[0], MADE_UP[1]));
+            notes.push(format!("no autoupdate_version: the release is made up ({before} to {after})"));
             (before, after)
         }
         (None, Some(to)) => (before, to.clone()),

@@ -5,28 +5,20 @@ use fleet_engine::reason::HaltRule;
 use fleet_engine::rollout::{GroupStatus, Rollout, State};
 use jiff::Timestamp;
 
-use super::curve::{CurveSample, GroupCurve, ServerLoad};
+use super::curve::{CurveSample, ServerLoad};
 use super::hosts::ForecastHost;
 use super::{Group, Halted, Outcome, seconds};
 
 /// A group, as the simulation sees it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GroupWatch {
-    pub(super) hosts: u64,
-    pub(super) told: u64,
-    pub(super) on_target: u64,
-    pub(super) broken: u64,
-    pub(super) lost: u64,
+    /// What became of it so far.
+    pub(super) seen: Group,
     /// Since the last step.
     pub(super) new_failures: u64,
-    most_in_flight: u64,
-    start: Option<Timestamp>,
-    halt: Option<Halted>,
     /// By the engine.
     failed: u64,
-    timed_out: u64,
     state: Option<State>,
-    curve: GroupCurve,
 }
 
 /// All groups; the last one has the hosts that belong to none.
@@ -56,7 +48,7 @@ impl GroupWatches {
         self.is_ungrouped = is_ungrouped;
         self.groups = vec![GroupWatch::default(); rollout.groups.len() + 1];
         for member in members {
-            self.of(member.group, |watched| watched.hosts += 1);
+            self.of(member.group, |watched| watched.seen.hosts += 1);
         }
     }
 
@@ -79,7 +71,7 @@ impl GroupWatches {
 
     /// Hosts without a group may still go by their schedule.
     pub(super) fn waits_without_group(&self) -> bool {
-        let is_behind = |watched: &GroupWatch| watched.on_target + watched.broken + watched.lost < watched.hosts;
+        let is_behind = |watched: &GroupWatch| watched.seen.updated + watched.seen.hit() < watched.seen.hosts;
         self.is_ungrouped && self.groups.last().is_some_and(is_behind)
     }
 
@@ -97,22 +89,21 @@ impl GroupWatches {
     /// Sees what a step did.
     pub(super) fn look(&mut self, rollout: &Rollout, at: Timestamp) {
         let since = seconds(self.begin, at);
-        let hit: u64 = self.groups.iter().map(|watched| watched.broken + watched.lost).sum();
+        let hit: u64 = self.groups.iter().map(|watched| watched.seen.hit()).sum();
         let mut changed = false;
         for (watched, group) in self.groups.iter_mut().zip(&rollout.groups) {
             changed |= watched.look(group, since, hit, at);
         }
         // Those without a group: what the simulation itself knows of them.
-        if let Some(last) = self.groups.last_mut().filter(|last| last.hosts > 0) {
+        if let Some(GroupWatch { seen: last, .. }) = self.groups.last_mut().filter(|last| last.seen.hosts > 0) {
             let before = last.curve.samples().len();
-            let failed = last.broken + last.lost;
-            last.curve.add(CurveSample { at: since, let_go: last.told, updated: last.on_target, failed });
+            last.curve.add(CurveSample { at: since, let_go: last.told, updated: last.updated, failed: last.hit() });
             changed |= last.curve.samples().len() != before;
         }
         if changed {
             self.changed = at;
         }
-        let is_decided = self.groups.iter().any(|watched| watched.halt.is_some())
+        let is_decided = self.groups.iter().any(|watched| watched.seen.halt.is_some())
             || rollout.state() == Some(State::Done)
             || (self.is_immediate && rollout.groups.iter().all(|group| group.tally.in_flight() == 0));
         if is_decided && since > 0 {
@@ -126,7 +117,7 @@ impl GroupWatches {
         let mut groups: Vec<Group> =
             self.groups.iter().zip(statuses).map(|(watched, group)| watched.group(group, self.is_immediate)).collect();
         let outcome = self.outcome(rollout, &groups);
-        let without = self.groups.last().filter(|last| last.hosts > 0);
+        let without = self.groups.last().filter(|last| last.seen.hosts > 0);
         groups.extend(without.map(|without| without.without_group(self.is_ungrouped)));
         (outcome, groups)
     }
@@ -154,66 +145,50 @@ impl GroupWatches {
 impl GroupWatch {
     /// Sees what a step did to the group; whether something changed.
     fn look(&mut self, group: &GroupStatus, since: u64, hit: u64, at: Timestamp) -> bool {
-        let tally = &group.tally;
+        let (tally, seen) = (&group.tally, &mut self.seen);
         self.new_failures = 0;
-        self.most_in_flight = self.most_in_flight.max(tally.in_flight());
-        self.start = self.start.or(group.start_time);
+        seen.most_in_flight = seen.most_in_flight.max(tally.in_flight());
+        seen.start = seen.start.or(group.start_time);
         let is_back = group.state == State::RolledBack;
         if !is_back {
-            (self.failed, self.timed_out) = (tally.failed + tally.timed_out, tally.timed_out);
+            (self.failed, seen.timed_out) = (tally.failed + tally.timed_out, tally.timed_out);
         }
-        if self.halt.is_none() {
-            self.halt = halt(group, self.broken, hit, at);
+        if seen.halt.is_none() {
+            seen.halt = halt(group, seen.broken, hit, at);
         }
-        let before = self.curve.samples().len();
-        let let_go = group.let_go_count.max(self.told);
-        self.curve.add(CurveSample { at: since, let_go, updated: self.on_target, failed: self.failed });
+        let before = seen.curve.samples().len();
+        let let_go = group.let_go_count.max(seen.told);
+        seen.curve.add(CurveSample { at: since, let_go, updated: seen.updated, failed: self.failed });
         let has_moved = self.state.replace(group.state) != Some(group.state);
-        has_moved || self.curve.samples().len() != before
+        has_moved || seen.curve.samples().len() != before
     }
 
     fn group(&self, group: &GroupStatus, is_immediate: bool) -> Group {
         let pace = &group.policy.pace;
-        let counted = if group.tally.counted == 0 { self.hosts } else { group.tally.counted };
+        let counted = if group.tally.counted == 0 { self.seen.hosts } else { group.tally.counted };
         Group {
             name: if is_immediate { "everybody".to_owned() } else { group.policy.name.clone() },
             done: group.done_time.filter(|_| group.state == State::Done),
             canaries: pace.canaries,
             cap: (pace.max_in_flight.get() < 100).then(|| pace.max_in_flight.cap(counted)),
-            ..self.without_name(group.state, &fleet_wire::reason::sentence(&group.reason.why))
+            ..self.in_state(group.state, &fleet_wire::reason::sentence(&group.reason.why))
         }
     }
 
     fn without_group(&self, has_schedule: bool) -> Group {
-        let state = if self.on_target == self.hosts { State::Done } else { State::Unstarted };
+        let state = if self.seen.updated == self.seen.hosts { State::Done } else { State::Unstarted };
         let why = if has_schedule {
             "by the schedule without groups"
         } else {
             "belongs to no group: it is not allowed to update"
         };
-        self.without_name(state, why)
+        self.in_state(state, why)
     }
 
-    /// What is known of it without the engine's words; `why` it is in `state`, if it is not done.
-    fn without_name(&self, state: State, why: &str) -> Group {
-        Group {
-            name: String::new(),
-            hosts: self.hosts,
-            state,
-            start: self.start,
-            done: None,
-            halt: self.halt.clone(),
-            why: if state == State::Done { String::new() } else { why.to_owned() },
-            canaries: 0,
-            cap: None,
-            most_in_flight: self.most_in_flight,
-            told: self.told,
-            updated: self.on_target,
-            broken: self.broken,
-            lost: self.lost,
-            timed_out: self.timed_out,
-            curve: self.curve.clone(),
-        }
+    /// What became of it, which is in `state` and why, if it is not done.
+    fn in_state(&self, state: State, why: &str) -> Group {
+        let why = if state == State::Done { String::new() } else { why.to_owned() };
+        Group { state, why, ..self.seen.clone() }
     }
 }
 

@@ -1,27 +1,26 @@
 //! Times, lengths and counts as people read them.
 
 use fleet_engine::plain;
-use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 /// `Mon 5 Jan 12:00`, in UTC.
 pub(super) fn moment(at: Timestamp) -> String {
-    at.to_zoned(TimeZone::UTC).strftime("%a %-d %b %H:%M").to_string()
+    at.strftime("%a %-d %b %H:%M").to_string()
 }
 
 /// `2026-01-05 12:00 UTC`.
 pub(super) fn date(at: Timestamp) -> String {
-    at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M UTC").to_string()
+    at.strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
 /// `Mon 5 Jan`, in UTC.
 pub(super) fn day(at: Timestamp) -> String {
-    at.to_zoned(TimeZone::UTC).strftime("%a %-d %b").to_string()
+    at.strftime("%a %-d %b").to_string()
 }
 
 /// `12:00`, in UTC.
 pub(super) fn clock(at: Timestamp) -> String {
-    at.to_zoned(TimeZone::UTC).strftime("%H:%M").to_string()
+    at.strftime("%H:%M").to_string()
 }
 
 /// `3 d 4 h`, `2 h 10 min`, `90 s`: its two largest units.

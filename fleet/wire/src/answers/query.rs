@@ -73,7 +73,9 @@ impl<'a> Query<'a> {
                 slot.get_or_insert(value);
             }
         }
-        raw.map(|value| Some(lossy(value?)).filter(|value| value.len() <= LONGEST_VALUE))
+        let lossy = |(bytes, _): (Vec<u8>, bool)| Cow::Owned(String::from_utf8_lossy(&bytes).into_owned());
+        let text = |value| decode(value).map_or(Cow::Borrowed(value), lossy);
+        raw.map(|value| value.map(text).filter(|value| value.len() <= LONGEST_VALUE))
     }
 
     /// The value of the parameter called `name`, which must be right and the same wherever it is repeated.
@@ -110,10 +112,6 @@ impl<'a> Query<'a> {
         let parts = self.text.split('&').filter(|part| !part.is_empty());
         parts.map(|part| part.split_once('=').unwrap_or((part, "")))
     }
-}
-
-fn lossy(value: &str) -> Cow<'_, str> {
-    decode(value).map_or(Cow::Borrowed(value), |(bytes, _)| Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// Whether the written `key` means `name`.

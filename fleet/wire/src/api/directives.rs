@@ -5,6 +5,7 @@
 
 use fleet_engine::dry_run::DryRunResults;
 use fleet_engine::planned::Planned;
+use fleet_engine::promotion::PlanState;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,20 +58,6 @@ pub struct NewPlan {
     pub draft: Option<String>,
     /// One `version-directive`, where no draft is named.
     pub text: Option<String>,
-}
-
-/// How far a plan is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PlanState {
-    /// It can be applied, or waits for what [`PlanView::against`] says.
-    Pending,
-    /// Somebody denied it.
-    Denied,
-    /// Its time is over.
-    Expired,
-    /// It was applied.
-    Applied,
 }
 
 /// A plan: a draft that does not change any more.

@@ -19,7 +19,8 @@ pub const MAX_PAGE: u32 = 1000;
 
 pub use crate::rollout::HoldsView;
 pub use audit::{AuditEntry, AuditHead, AuditRange, KnownHead, Page as AuditPage, Verified};
-pub use directives::{ApplyPlan, BeginDryRun, DraftView, NewDraft, NewPlan, PlanState, PlanView, Review};
+pub use directives::{ApplyPlan, BeginDryRun, DraftView, NewDraft, NewPlan, PlanView, Review};
+pub use fleet_engine::promotion::PlanState;
 pub use fleet_engine::rollout_state::HaltCause;
 pub use hosts::{
     DecideMany, Decided, DecidedMany, Decision, Explained, HOST_STATES, History, HostList, HostView, HostsQuery,

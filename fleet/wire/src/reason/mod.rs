@@ -213,13 +213,12 @@ fn details(why: &Why) -> Option<String> {
 }
 
 fn canaries(done: u32, chosen: u32, wanted: u32) -> String {
-    let of = text::counted_as(u64::from(wanted), "canary", "canaries");
     let lacks = match chosen {
         chosen if chosen >= wanted => String::new(),
         0 => ", and none of its hosts could be chosen".to_owned(),
         chosen => format!(", and only {chosen} of its hosts could be chosen"),
     };
-    format!("{done} of {of} updated{lacks}")
+    format!("{done} of {wanted} {} updated{lacks}", if wanted == 1 { "canary" } else { "canaries" })
 }
 
 fn shrunk(present: u64, initial: u64, excluded: u64) -> String {

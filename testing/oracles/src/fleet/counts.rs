@@ -20,9 +20,9 @@ pub fn fleet_counts(bytes: &[u8]) {
     let usual = World::usual();
     let mut world = World { shelf: usual.shelf.clone(), book: usual.book.clone(), fleet: super::Fleet::default() };
     world.shelf.put_all_for(resources, &mut world.book, &world.fleet).unwrap();
-    let counted = world.shelf.counted();
+    let counted = world.shelf.counted(None);
     assert_eq!(counted.values().flat_map(|versions| versions.values()).sum::<u64>(), written);
-    let good = world.shelf.counted_at(now());
+    let good = world.shelf.counted(Some(now()));
     for (group, versions) in &good {
         for (version, count) in versions {
             assert!(counted[group][version] >= *count, "{group} {version}");

@@ -9,7 +9,6 @@ use super::super::fault::FaultList;
 use super::super::key::{Key, KeyKind, KeyTable};
 use super::super::keys;
 use super::super::reader::ResourceReader;
-use super::super::schema::spec_of;
 use super::super::{Kind, schema};
 use crate::calendar::{Days, Zone};
 use crate::percent::Percent;
@@ -18,7 +17,11 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fleet-resour
 
 /// All tables: that of a document, and whatever stands in it.
 fn tables() -> Vec<&'static KeyTable> {
-    let specs = Kind::ALL.into_iter().filter_map(spec_of).map(|(table, _)| table);
+    let specs = Kind::ALL
+        .into_iter()
+        .filter(|kind| kind.is_made_here().is_none())
+        .filter_map(keys::spec_of)
+        .map(|(table, _)| table);
     let mut tables: Vec<&KeyTable> = [&keys::DOCUMENT].into_iter().chain(specs).collect();
     let mut seen = 0;
     while let Some(table) = tables.get(seen) {

@@ -189,7 +189,7 @@ fn who_is_silent_soon_waits_until_it_is_heard_of_where_there_are_other_servers()
     for (margin, is_told_at_once) in [(0, true), (SILENCE_MARGIN, false)] {
         let group = json!({ "name": "dev", "days": ["*"], "start_hour": 12, "max_in_flight": "10%" });
         let mut bed = Bed::enrolling(Enrolment::Open, &group);
-        bed.core.worker.ledger.state.fleet.silence_margin = margin;
+        bed.core.worker.ledger.state.fleet.terms.silence_margin = margin;
         (1..=3).for_each(|host| drop(bed.asks(host)));
         bed.core.record_questions();
         bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true, ignore_blackout: false });

@@ -165,7 +165,7 @@ proptest! {
     ) {
         let dialect = if is_v2 { Dialect::V2 } else { Dialect::Rfd0169 };
         let mut world = World::with_cap(dialect, &GROUPS, cap, &none(), trouble.clone());
-        world.fleet.is_proven = false;
+        world.fleet.terms.is_proven = false;
         world.until(8 * DAY);
         if let Some(started) = world.started.get("rest") {
             let run = world.run.get("first");
@@ -182,7 +182,7 @@ proptest! {
         let told = |trouble: Trouble| {
             let more = json!({ "max_failed_before_halt": 50 });
             let mut world = World::new(dialect, &GROUPS, &more, trouble);
-            world.fleet.is_proven = is_proven;
+            world.fleet.terms.is_proven = is_proven;
             world.breaks(&breaks);
             world.until(6 * DAY);
             (world.told.clone(), world.version(1) == NEW, ["first", "rest"].map(|group| world.state(group)))

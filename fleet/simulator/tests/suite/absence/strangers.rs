@@ -12,7 +12,7 @@ use super::{GROUPS, none};
 fn strangers_take_no_place_of_an_enrolled_host() {
     for (dialect, is_proven) in DIALECTS.into_iter().flat_map(|dialect| [(dialect, true), (dialect, false)]) {
         let mut world = World::new(dialect, &GROUPS, &none(), Trouble { strangers: 5, ..Trouble::default() });
-        world.fleet.is_proven = is_proven;
+        world.fleet.terms.is_proven = is_proven;
         world.until(2 * DAY);
         assert_eq!((world.state("first"), world.state("rest")), (State::Done, State::Done), "{dialect:?} {is_proven}");
         assert_eq!(world.told.len(), 15, "{dialect:?} {is_proven}");
@@ -29,7 +29,7 @@ fn a_stranger_keeps_no_group_active() {
         let mut alone = World::new(dialect, &GROUPS, &none(), Trouble::default());
         let mut asked = World::new(dialect, &GROUPS, &none(), Trouble { strangers: 1, ..Trouble::default() });
         for world in [&mut alone, &mut asked] {
-            world.fleet.is_proven = false;
+            world.fleet.terms.is_proven = false;
             world.until(NOON + 3 * DAY);
         }
         assert_eq!(asked.started, alone.started, "{dialect:?}");

@@ -11,17 +11,11 @@ const LAST_GOOD: SignedDuration = SignedDuration::from_hours(1);
 const SHOWN: usize = 64;
 
 /// What is known of one address: the version or the criticality of a forwarded channel.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Forward<T> {
     good: Option<(Timestamp, T)>,
     /// When it was last asked, with or without success.
     asked: Option<Timestamp>,
-}
-
-impl<T> Default for Forward<T> {
-    fn default() -> Self {
-        Self { good: None, asked: None }
-    }
 }
 
 impl<T> Forward<T> {

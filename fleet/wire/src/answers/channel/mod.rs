@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use fleet_engine::answer::HostAnswer;
 use fleet_engine::reason::Why;
-use fleet_engine::resource::{Channel, ChannelSource, Kind, Resource};
+use fleet_engine::resource::{Channel, ChannelSource, Kind};
 use fleet_engine::resource_set::ResourceSet;
 use protocol::Version;
 
@@ -57,21 +57,7 @@ pub fn path(path: &str) -> Option<(Cow<'_, str>, Verb)> {
 
 /// The `fleet_channel` called `name`.
 pub fn defined<'a>(shelf: &'a ResourceSet, name: &str) -> Option<&'a Channel> {
-    match shelf.get(Kind::Channel, name)? {
-        Resource::Channel(object) => Some(&object.model),
-        _ => None,
-    }
-}
-
-/// The address to ask of a channel that is forwarded from `url`: the verb is the last element of its path.
-pub fn address(url: &str, verb: Verb) -> String {
-    let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
-    let verb = match verb {
-        Verb::Version => "version",
-        Verb::Critical => "critical",
-    };
-    let path = path.trim_end_matches('/');
-    query.map_or_else(|| format!("{path}/{verb}"), |query| format!("{path}/{verb}?{query}"))
+    shelf.get(Kind::Channel, name)?.model()
 }
 
 /// Where the answer of a channel comes from.
@@ -79,7 +65,7 @@ pub fn address(url: &str, verb: Verb) -> String {
 pub enum Origin<'a> {
     /// Its own version; `None`: it is frozen.
     Static(Option<&'a Version>),
-    /// The channel at this address ([`address`]).
+    /// The channel at this address.
     Forward(&'a str),
     /// The answer of `find` to an unknown host of this group.
     Group(&'a str),
@@ -165,12 +151,7 @@ pub fn unreachable(name: &str) -> Reply {
 /// `version`, or the servers' own where its major is larger than theirs.
 fn clamp<'a>(version: &'a Version, servers: Option<&'a Version>) -> &'a Version {
     match servers {
-        Some(servers) if major(version) > major(servers) => servers,
+        Some(servers) if version.major() > servers.major() => servers,
         _ => version,
     }
-}
-
-fn major(version: &Version) -> u64 {
-    let text = version.to_string();
-    text.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(u64::MAX)
 }

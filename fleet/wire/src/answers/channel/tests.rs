@@ -101,19 +101,6 @@ fn a_stale_answer_lets_nobody_go_by_way_of_a_channel() {
 }
 
 #[test]
-fn the_verb_is_the_last_element_of_a_forwarded_address() {
-    for (url, expected) in [
-        ("https://a.b/v1/stable/cloud", "https://a.b/v1/stable/cloud/version"),
-        ("https://a.b/v1/stable/", "https://a.b/v1/stable/version"),
-        ("https://a.b", "https://a.b/version"),
-        ("https://a.b/v1?key=c/d", "https://a.b/v1/version?key=c/d"),
-    ] {
-        assert_eq!(address(url, Verb::Version), expected);
-    }
-    assert_eq!(address("https://a.b", Verb::Critical), "https://a.b/critical");
-}
-
-#[test]
 fn channels_are_found_by_their_names() {
     let (mut shelf, mut book) = (ResourceSet::default(), fleet_engine::rollout_state::RolloutState::default());
     let spec = serde_json::json!({ "kind": "fleet_channel", "version": "v1", "metadata": { "name": "stable/cloud" },

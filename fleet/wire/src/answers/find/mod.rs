@@ -5,11 +5,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use fleet_engine::answer::{HostAnswer, Question};
 use fleet_engine::reason::{WaitReason, Why};
-use fleet_engine::resource::{Kind, Resource};
+use fleet_engine::resource::{Config, VersionSpec};
 use fleet_engine::resource_set::ResourceSet;
 use jiff::Timestamp;
 use protocol::dry_run::DryRunOrder;
@@ -69,16 +68,8 @@ pub struct Tools {
 impl Tools {
     /// As the resources have them.
     pub fn of(shelf: &ResourceSet) -> Self {
-        let only = |kind: Kind| shelf.get(kind, kind.only_name().unwrap_or_default());
-        let version = match only(Kind::Version) {
-            Some(Resource::Version(object)) => object.model.tools.clone(),
-            _ => None,
-        };
-        let auto_update = match only(Kind::Config) {
-            Some(Resource::Config(object)) => Some(object.model.tools),
-            _ => None,
-        };
-        Self { version, auto_update }
+        let version = shelf.only::<VersionSpec>().and_then(|version| version.tools.clone());
+        Self { version, auto_update: shelf.only::<Config>().map(|config| config.tools) }
     }
 }
 
@@ -122,17 +113,12 @@ pub fn reply(
     dry_run: Option<&DryRunOrder>,
 ) -> Reply {
     let mut body = Vec::with_capacity(USUAL);
-    let nested = |is_ping| {
-        let nested = Nested::of(answer, cluster, digests, is_ping);
-        Nested { fleet: Ours { dry_run, ..nested.fleet }, ..nested }
-    };
+    let fleet = Ours { dry_run, ..Ours::of(answer, cluster, digests) };
     let written = match form {
-        Form::Flat => {
-            let flat = Flat::of(answer, cluster, digests);
-            serde_json::to_writer(&mut body, &Flat { fleet: Ours { dry_run, ..flat.fleet }, ..flat })
+        Form::Flat => serde_json::to_writer(&mut body, &Flat { fleet, ..Flat::of(answer, cluster, digests) }),
+        Form::Nested | Form::Ping => {
+            serde_json::to_writer(&mut body, &Nested::of(answer, cluster, fleet, form == Form::Ping))
         }
-        Form::Nested => serde_json::to_writer(&mut body, &nested(false)),
-        Form::Ping => serde_json::to_writer(&mut body, &nested(true)),
     };
     match written {
         Ok(()) => Reply::ok(JSON, body),
@@ -244,7 +230,7 @@ struct AutoUpdate<'a> {
 }
 
 impl<'a> Nested<'a> {
-    fn of(answer: &'a HostAnswer, cluster: &'a Cluster, digests: ReleaseDigests<'a>, is_ping: bool) -> Self {
+    fn of(answer: &'a HostAnswer, cluster: &'a Cluster, fleet: Ours<'a>, is_ping: bool) -> Self {
         Self {
             auth: is_ping.then_some(Nothing {}),
             proxy: is_ping.then_some(Nothing {}),
@@ -261,7 +247,7 @@ impl<'a> Nested<'a> {
                 agent_auto_update: answer.update,
                 agent_update_jitter_seconds: answer.jitter.min(MAX_JITTER_SECONDS),
             },
-            fleet: Ours::of(answer, cluster, digests),
+            fleet,
         }
     }
 }
@@ -347,26 +333,12 @@ impl Serialize for ReleaseDigests<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(Some(self.archives.len() + self.images.len()))?;
         for ((edition, arch), digest) in self.archives {
-            map.serialize_entry(&Archive(*edition, *arch), digest)?;
+            map.serialize_entry(&format_args!("{edition}/{arch}"), digest)?;
         }
         for (repository, digest) in self.images {
             map.serialize_entry(&format_args!("{IMAGE}{repository}"), digest)?;
         }
         map.end()
-    }
-}
-
-struct Archive(Edition, Arch);
-
-impl Serialize for Archive {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
-
-impl fmt::Display for Archive {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.0, self.1)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use fleet_engine::resource::{Release, Resource};
+use fleet_engine::resource::Release;
 use fleet_engine::resource_set::ResourceSet;
 use jiff::Timestamp;
 use protocol::Version;
@@ -25,11 +25,7 @@ pub struct Catalogue {
 impl Catalogue {
     /// The releases among the resources.
     pub fn of(shelf: &ResourceSet) -> Self {
-        let releases = shelf.all().filter_map(|resource| match resource {
-            Resource::Release(object) => Some(object.model.clone()),
-            _ => None,
-        });
-        Self::new(releases)
+        Self::new(shelf.models().cloned())
     }
 
     /// These releases. Of two resources for one version the first counts, and each restriction of either.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use fleet_engine::resource::{Phased, Release};
 use jiff::Timestamp;
-use protocol::Version;
 use protocol::find::IMAGE;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -87,12 +86,6 @@ impl UpdateGraph {
             from.map(move |(at, _)| (at, to)).collect::<Vec<_>>()
         };
         wanted().filter(|(_, release)| is_offered(release, asked, now)).flat_map(back).collect()
-    }
-
-    /// The index of a version.
-    pub fn index(&self, version: &Version) -> Option<usize> {
-        let text = version.to_string();
-        self.nodes.iter().position(|node| node.version == text)
     }
 }
 
