@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fleet_engine::curve::VersionChange;
 use fleet_engine::host::HostId;
 use fleet_engine::rollout::Rollout;
-use fleet_wire::api::{AuditEntry, AuditHead, Verified};
+use fleet_wire::api::{AuditEntry, AuditHead, History, Verified};
 use jiff::Timestamp;
 use rusqlite::Connection;
 
@@ -15,7 +15,6 @@ use crate::files::DataDir;
 use crate::place::StorePlace;
 use crate::postgres::PostgresReader;
 use crate::sql::Sql;
-use crate::state::EnrolmentHistory;
 use crate::{audit, enrolment, load, past, schema};
 
 /// A connection that only reads: for another thread than the store's, where a walk through a long log keeps nobody waiting.
@@ -80,7 +79,7 @@ impl StoreReader {
     }
 
     /// What a host reported last, and its last 50 changes.
-    pub fn history(&self, host: HostId) -> Result<EnrolmentHistory> {
+    pub fn history(&self, host: HostId) -> Result<History> {
         self.read(|db| enrolment::history(db, host))
     }
 

@@ -126,14 +126,3 @@ pub struct EnrolmentChanges {
     /// Name and token; `None`: it is removed.
     pub joins: Vec<(String, Option<JoinTokenRecord>)>,
 }
-
-/// What a host said last, and its changes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct EnrolmentHistory {
-    /// How it enrolled, and since when.
-    pub enrolled: Option<(Timestamp, String)>,
-    /// When its last report came, and that.
-    pub report: Option<(Timestamp, String)>,
-    /// When each change was reported, and it, the newest first.
-    pub changes: Vec<(Timestamp, String)>,
-}

@@ -10,8 +10,8 @@ use fleet_wire::api::{AuditEntry, AuditHead, Role};
 use jiff::Timestamp;
 
 pub use enrolments::{
-    Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress, Enrolments, Fixed,
-    JoinTokenRecord, OPEN, StoredReport,
+    Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentProgress, Enrolments, Fixed, JoinTokenRecord,
+    OPEN, StoredReport,
 };
 
 /// Everything that is kept, but for the audit log.

@@ -10,7 +10,9 @@ use fleet_store::{
     Change, EnrolledHost, EnrolledKey, EnrolmentChanges, Error, HostSink, StoreState, StoredReport, StoredResource,
     StoredToken,
 };
+use fleet_wire::api::ReportedChange;
 use protocol::report::Key;
+use serde_json::json;
 use testing::postgres::Postgres;
 
 use crate::support::*;
@@ -225,7 +227,7 @@ fn who_is_forgotten_and_comes_again_in_one_change_is_there_and_has_nothing_of_be
     let state = store.load().unwrap();
     assert_eq!((state.hosts, state.enrolments.enrolled), (vec![again], vec![known(2)]));
     let history = store.reader().unwrap().history(1).unwrap();
-    assert_eq!(history.report.map(|(_, json)| json).as_deref(), Some("2"));
+    assert_eq!(history.report, Some(json!(2)));
     assert!(history.changes.is_empty());
 }
 
@@ -236,7 +238,7 @@ fn of_a_hosts_changes_the_last_fifty_stay_the_newest_first(bed: &Bed) {
     let report = |host: u128, number: i64| StoredReport {
         host,
         at: second(begin + number),
-        json: format!("report {number}"),
+        json: format!("\"report {number}\""),
         change: Some(format!("\"change {number}\"")),
     };
     // Alone and many at once.
@@ -250,11 +252,11 @@ fn of_a_hosts_changes_the_last_fifty_stay_the_newest_first(bed: &Bed) {
     commit((31..=60).map(|number| report(1, number)).collect());
     let reader = store.reader().unwrap();
     let history = reader.history(1).unwrap();
-    let fifty: Vec<_> =
-        (11..=60).rev().map(|number| (second(begin + number), format!("\"change {number}\""))).collect();
-    assert_eq!(history.changes, fifty);
-    assert_eq!(history.report, Some((second(begin + 60), "report 60".to_owned())));
-    assert_eq!(reader.history(2).unwrap().changes, [(second(begin + 1), "\"change 1\"".to_owned())]);
+    let change =
+        |number: i64| ReportedChange { reported: second(begin + number), change: json!(format!("change {number}")) };
+    assert_eq!(history.changes, (11..=60).rev().map(change).collect::<Vec<_>>());
+    assert_eq!((history.reported, history.report), (Some(second(begin + 60)), Some(json!("report 60"))));
+    assert_eq!(reader.history(2).unwrap().changes, [change(1)]);
 }
 
 fn hosts_go_to_the_engine_without_a_list_of_all_of_them(bed: &Bed) {
