@@ -26,7 +26,7 @@ pub enum TokensVerb {
         /// Its name: letters, digits, `.`, `_` and `-`
         name: String,
         /// What it may do: write one draft; look; change what the fleet does; change what others may do
-        #[arg(long, value_name = "ROLE", value_parser = PossibleValuesParser::new(["controller", "viewer", "operator", "admin"]).map(role))]
+        #[arg(long, value_name = "ROLE", value_parser = PossibleValuesParser::new(["controller", "viewer", "operator", "admin"]).try_map(|word| Role::named(&word).ok_or("no role")))]
         role: Role,
         /// After how long it ends, as in 90d or 12h [default: never]
         #[arg(long, value_name = "DURATION", value_parser = positive)]
@@ -75,16 +75,6 @@ pub enum Join {
 fn label(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
     pair.map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(|| "expected KEY=VALUE".to_owned())
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "clap hands it over")]
-fn role(word: String) -> Role {
-    match word.as_str() {
-        "operator" => Role::Operator,
-        "admin" => Role::Admin,
-        "controller" => Role::Controller,
-        _ => Role::Viewer,
-    }
 }
 
 fn positive(text: &str) -> Result<Span, String> {

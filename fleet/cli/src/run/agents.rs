@@ -13,7 +13,7 @@ use crate::show::rollout::{AgentRollout, Stops, StopsAlone};
 use crate::show::{acted, report, status, value};
 
 /// Carries one of its verbs out.
-pub(super) fn run(verb: &AgentsVerb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn run(verb: &AgentsVerb, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let (command, is_dry) = match verb {
         AgentsVerb::Status(_) => return show_status(client, screen),
         AgentsVerb::Report => return show_report(client, screen),
@@ -38,7 +38,7 @@ pub(super) fn run(verb: &AgentsVerb, client: &ApiClient, screen: &mut Screen<'_,
 }
 
 /// `approve GROUP`.
-pub(super) fn approve(approve: &ApproveArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn approve(approve: &ApproveArgs, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     act(Command::Approve { groups: vec![approve.group.clone()], digest: approve.digest.clone() }, false, client, screen)
 }
 
@@ -51,7 +51,7 @@ fn named(groups: &[String], all: Option<bool>) -> Result<Vec<String>, Failure> {
     Ok(groups.to_vec())
 }
 
-fn act(command: Command, dry_run: bool, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn act(command: Command, dry_run: bool, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let acted = send(command.clone(), dry_run, client)?;
     let shown = acted::value(&acted, dry_run);
     value::show(screen, &shown, |out, look| acted::text(out, &command, &acted, dry_run, look))
@@ -95,12 +95,12 @@ pub(super) fn rollout(client: &ApiClient) -> Result<Found, Failure> {
 }
 
 /// `status`.
-pub(super) fn show_status(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn show_status(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let found = rollout(client)?;
     value::show(screen, &found.value, |out, look| status::text(out, found.rollout.as_ref(), &found.stops, look))
 }
 
-fn show_report(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn show_report(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let counts: Answer<StateCounts> = client.ask(&ApiCall::get("/v1/fleet/counts"))?;
     match screen.format() {
         PrintFormat::Text => report::text(screen.out(), &counts),

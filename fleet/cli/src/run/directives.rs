@@ -20,11 +20,7 @@ const DRAFTS: &str = "/v1/fleet/drafts";
 const PLANS: &str = "/v1/fleet/directive-plans";
 
 /// `create-draft`.
-pub(super) fn create_draft(
-    create: &CreateDraft,
-    client: &ApiClient,
-    screen: &mut Screen<'_, '_>,
-) -> Result<(), Failure> {
+pub(super) fn create_draft(create: &CreateDraft, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let text = read(&create.file, screen)?;
     let Some((kind, name)) = create.name.split_once('/') else {
         return Err(Failure::new(Failure::USAGE, "a draft's name is KIND/NAME"));
@@ -46,7 +42,7 @@ pub(super) fn create_draft(
 }
 
 /// `drafts`.
-pub(super) fn drafts(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn drafts(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let drafts: Vec<Answer<DraftView>> = client.ask(&ApiCall::get(DRAFTS))?;
     value::list(screen, &drafts, ["Draft", "Author", "Time", "Stale After", "Digest"], |draft| {
         let stale = draft.stale_after.map_or_else(String::new, text::time);
@@ -56,7 +52,7 @@ pub(super) fn drafts(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<
 }
 
 /// `version-control`.
-pub(super) fn run(verb: &VersionControlVerb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn run(verb: &VersionControlVerb, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let place = |id: &str, what: &str| format!("{PLANS}/{}{what}", path::encoded(id));
     let question = match verb {
         VersionControlVerb::Status => return version_control::status(client, screen),
@@ -78,12 +74,12 @@ pub(super) fn run(verb: &VersionControlVerb, client: &ApiClient, screen: &mut Sc
     value::show(screen, &plan, |out, _| show(out, &plan))
 }
 
-fn new_plan(plan: &PlanArgs, screen: &mut Screen<'_, '_>) -> Result<NewPlan, Failure> {
+fn new_plan(plan: &PlanArgs, screen: &mut Screen<'_>) -> Result<NewPlan, Failure> {
     let text = plan.file.as_deref().map(|file| read(file, screen)).transpose()?;
     Ok(NewPlan { id: id(), draft: text.is_none().then(|| plan.draft.clone()), text })
 }
 
-fn pending(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn pending(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let mut plans: Vec<Answer<PlanView>> = client.ask(&ApiCall::get(PLANS))?;
     plans.retain(|plan| plan.state != PlanState::Applied.into());
     if plans.is_empty() && screen.format() == PrintFormat::Text {

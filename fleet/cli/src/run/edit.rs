@@ -31,7 +31,7 @@ fn open(editor: &Editor, file: &Path) -> Result<(), Failure> {
 }
 
 /// `edit KIND[/NAME]`.
-pub(super) fn edit(edit: &EditArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn edit(edit: &EditArgs, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let what = What::parse(&edit.what);
     what.may_change(client)?;
     let name = what.one()?;

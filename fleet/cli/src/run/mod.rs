@@ -56,15 +56,14 @@ pub fn run(verb: &Verb, global: &GlobalArgs) -> ExitCode {
 }
 
 /// Carries `verb` out with the input and output of `console`; gives the exit status.
-pub fn run_on(verb: &Verb, global: &GlobalArgs, mut console: Console<'_>) -> u8 {
-    let mut screen = Screen { console: &mut console, format: global.format };
-    let done = carry_out(verb, global, &mut screen);
-    match done {
+pub fn run_on(verb: &Verb, global: &GlobalArgs, console: Console<'_>) -> u8 {
+    let mut screen = Screen { console, format: global.format };
+    match carry_out(verb, global, &mut screen) {
         Ok(()) => 0,
         // Whoever reads us has read enough.
         Err(failure) if failure.is_closed() => 0,
         Err(failure) if failure.code == Failure::DIFFERS => DIFFERS,
-        Err(failure) => report_failure(&failure, global, &mut console),
+        Err(failure) => report_failure(&failure, global, &mut screen.console),
     }
 }
 
@@ -76,8 +75,8 @@ pub fn asked(verb: &Verb, format: PrintFormat, global: &GlobalArgs) -> Result<St
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let (input, editor) = (&mut io::empty(), Editor::of_environment());
     let (zone, out_of, err) = (TimeZone::UTC, &mut out, &mut err);
-    let mut console = Console { input, out: out_of, err, is_colourful: false, is_in_place: false, editor, zone };
-    carry_out(verb, global, &mut Screen { console: &mut console, format: Some(format) }).map_err(|failure| {
+    let console = Console { input, out: out_of, err, is_colourful: false, is_in_place: false, editor, zone };
+    carry_out(verb, global, &mut Screen { console, format: Some(format) }).map_err(|failure| {
         let line = failure.message.lines().next().unwrap_or_default();
         Failure { message: text::clean(line).into_owned(), ..failure }
     })?;
@@ -102,7 +101,7 @@ pub(crate) fn report_failure(failure: &Failure, global: &GlobalArgs, console: &m
     }
 }
 
-fn carry_out(verb: &Verb, global: &GlobalArgs, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn carry_out(verb: &Verb, global: &GlobalArgs, screen: &mut Screen<'_>) -> Result<(), Failure> {
     if let Verb::Completion { shell } = verb {
         return Ok(screen.out().write_all(complete::script(*shell).as_bytes())?);
     }
@@ -123,7 +122,7 @@ fn carry_out(verb: &Verb, global: &GlobalArgs, screen: &mut Screen<'_, '_>) -> R
     })
 }
 
-fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     match verb {
         Verb::Autoupdate(verb) => autoupdate(verb, client, screen),
         Verb::Status(options) => status(options, client, screen),
@@ -167,11 +166,11 @@ fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(
     }
 }
 
-fn status(options: &StatusArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn status(options: &StatusArgs, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     if options.watch { follow::watch(client, screen) } else { agents::show_status(client, screen) }
 }
 
-fn autoupdate(verb: &Autoupdate, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn autoupdate(verb: &Autoupdate, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     match verb {
         Autoupdate::Agents(AgentsVerb::Status(options)) => status(options, client, screen),
         Autoupdate::Agents(verb) => agents::run(verb, client, screen),

@@ -13,7 +13,7 @@ use crate::show::{text, value};
 const TITLES: [&str; 7] = ["Number", "Start Version", "Target Version", "Schedule", "Began", "State", "Groups"];
 
 /// Carries it out.
-pub(super) fn run(rollouts: &RolloutsArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn run(rollouts: &RolloutsArgs, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let query =
         [("before", rollouts.before.map(|before| before.to_string())), ("limit", Some(rollouts.last.to_string()))];
     let found: Vec<Answer<AgentRollout>> = client.ask(&ApiCall::get(path::with_query("/v1/fleet/rollouts", query)))?;
