@@ -24,7 +24,7 @@ pub fn backup(dir: &Path, to: &Path) -> Result<()> {
     if place.find()?.is_none() {
         return Err(Error::Unavailable(format!(
             "{} is not there: name the data directory",
-            place.database().display()
+            place.file(files::DATABASE).display()
         )));
     }
     let target = BackupTarget::new(&place, to)?;
@@ -34,7 +34,7 @@ pub fn backup(dir: &Path, to: &Path) -> Result<()> {
         return Err(error);
     }
     files::sync_dir(&target.dir)?;
-    note(&place.database());
+    note(&place.file(files::DATABASE));
     Ok(())
 }
 
@@ -68,7 +68,7 @@ impl BackupTarget {
 }
 
 fn copy(place: &DataDir, partial: &Path) -> Result<()> {
-    let database = place.database();
+    let database = place.file(files::DATABASE);
     let source = connection::open_for_reading(&database)?;
     schema::refuse_newer(&source, &database)?;
     // What an interrupted backup of a process with this id left.

@@ -9,8 +9,7 @@ use crate::column::{json, parse, signed, time, unsigned};
 use crate::error::Result;
 use crate::sql::{Sql, SqlExt, SqlFields, SqlValue, with};
 use crate::state::{
-    Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentProgress, Enrolments, JoinTokenRecord, OPEN,
-    StoredReport,
+    Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentProgress, JoinTokenRecord, OPEN, StoredReport,
 };
 
 /// Changes of a host that are kept, count (FLEET §5).
@@ -105,11 +104,6 @@ fn put_join(db: &dyn Sql, name: &str, token: Option<&JoinTokenRecord>) -> Result
         with![name, &token.digest, created, expires, uses, fixed],
     )
     .map(drop)
-}
-
-/// Reads all of them but the hosts that enrolled.
-pub(crate) fn load(db: &dyn Sql) -> Result<Enrolments> {
-    Ok(Enrolments { enrolled: Vec::new(), candidates: candidates(db)?, joins: joins(db)? })
 }
 
 /// Gives `take` each host that enrolled.

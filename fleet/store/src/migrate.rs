@@ -58,7 +58,7 @@ pub fn migrate(from: &StorePlace, to: &StorePlace) -> Result<Migrated> {
         }
         (Some(server), None) => {
             let mut target = SqliteStore::open(&to.dir)?;
-            let reader = server.reader()?;
+            let reader = server.connect()?;
             let (connection, path) = target.parts();
             reader.read(|source| immediate(connection, path, |target| copy(source, target, from)))
         }

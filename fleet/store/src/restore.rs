@@ -49,7 +49,7 @@ pub fn restore(from: &Path, dir: &Path, force: bool) -> Result<Restored> {
     let lock = StoreLock::take(&place)?;
     let restored = restore_at(from, &place, force);
     if is_new && restored.is_err() {
-        files::remove(&place.lock())?;
+        files::remove(&place.file(files::LOCK))?;
         files::remove_empty_dir(place.dir());
     }
     drop(lock);
@@ -60,7 +60,7 @@ fn restore_at(from: &Path, place: &DataDir, force: bool) -> Result<Restored> {
     let found = place.find()?;
     place.clean(found.as_ref())?;
     refuse_itself(from, place)?;
-    let unfinished = place.unfinished();
+    let unfinished = place.file(files::UNFINISHED);
     let restored = prepare_and_swap(from, place, force);
     if restored.is_err() {
         files::remove_database(&unfinished)?;
@@ -69,7 +69,7 @@ fn restore_at(from: &Path, place: &DataDir, force: bool) -> Result<Restored> {
 }
 
 fn prepare_and_swap(from: &Path, place: &DataDir, force: bool) -> Result<Restored> {
-    let unfinished = place.unfinished();
+    let unfinished = place.file(files::UNFINISHED);
     let owner = place.find()?.map_or(place.dir_owner(), |found| {
         use std::os::unix::fs::MetadataExt;
         (found.uid(), found.gid())
@@ -102,7 +102,7 @@ fn prepare_and_swap(from: &Path, place: &DataDir, force: bool) -> Result<Restore
 
 fn refuse_itself(from: &Path, place: &DataDir) -> Result<()> {
     let found = from.metadata().at("cannot read", from)?;
-    let own = files::metadata(&place.database())?;
+    let own = files::metadata(&place.file(files::DATABASE))?;
     if own.as_ref().map(files::id) == Some(files::id(&found)) {
         return Err(Error::Refused(format!("{} is the database itself: name a backup", from.display())));
     }
@@ -200,7 +200,7 @@ impl Old {
 
     /// Reads it. One of ours becomes one file: what was in its log is in the database then.
     fn read(place: &DataDir) -> Result<Self> {
-        let path = place.database();
+        let path = place.file(files::DATABASE);
         if place.find()?.is_none() {
             return Ok(Self::Absent);
         }
@@ -229,7 +229,7 @@ impl Old {
     }
 
     fn refuse_if_newer(&self, backup: Option<&RolloutState>, decided: u64, place: &DataDir) -> Result<()> {
-        let shown = place.database();
+        let shown = place.file(files::DATABASE);
         let shown = shown.display();
         let number = backup.map_or(0, |book| book.number);
         match self {
@@ -328,7 +328,7 @@ pub(crate) fn hold(
 
 /// Puts the new database in the place of the old one, which keeps another name.
 fn swap(place: &DataDir, unfinished: &Path, now: Timestamp) -> Result<Option<PathBuf>> {
-    let database = place.database();
+    let database = place.file(files::DATABASE);
     let replaced = place.replaced(now);
     let is_replacing = files::metadata(&database)?.is_some();
     if is_replacing {

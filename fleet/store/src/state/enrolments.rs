@@ -90,17 +90,6 @@ pub struct JoinTokenRecord {
     pub fixed: Option<Fixed>,
 }
 
-/// What is kept of hosts' keys.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Enrolments {
-    /// Hosts that enrolled.
-    pub enrolled: Vec<EnrolledKey>,
-    /// Keys that wait.
-    pub candidates: Vec<Candidate>,
-    /// Join tokens, by name.
-    pub joins: Vec<JoinTokenRecord>,
-}
-
 /// How far a host that enrolled has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EnrolmentProgress {

@@ -93,7 +93,7 @@ fn a_backup_beside_a_writer_is_of_one_point_in_time() {
         let mut copy = other.open_copy(&bed.dir.path().join(format!("backup-{number}")));
         let state = copy.load().unwrap();
         assert_eq!(state.book.map_or(0, |book| book.number), state.revision);
-        assert!(state.hosts.iter().all(|host| host.version == format!("{}.0.0", state.revision)));
+        assert!(state.of_hosts.hosts.iter().all(|host| host.version == format!("{}.0.0", state.revision)));
         let verified = copy.verify(None).unwrap();
         assert_eq!((verified.records, verified.fault), (state.revision, None));
     }

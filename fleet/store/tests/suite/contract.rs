@@ -7,8 +7,7 @@ use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout_state::HaltCause;
 use fleet_store::{
-    Change, EnrolledHost, EnrolledKey, EnrolmentChanges, Error, HostSink, StoreState, StoredReport, StoredResource,
-    StoredToken,
+    Change, EnrolledHost, EnrolledKey, EnrolmentChanges, Error, HostSink, StoredReport, StoredResource, StoredToken,
 };
 use fleet_wire::api::ReportedChange;
 use protocol::report::Key;
@@ -84,7 +83,7 @@ fn a_fleet_moves_from_one_to_the_other_whole_and_held() {
         assert!(book.holds.all && book.holds.cause == HaltCause::Restore && after.is_restored_held);
         assert_eq!(book.rollout, before.book.as_ref().unwrap().rollout);
         let ids =
-            |state: &StoreState| state.hosts.iter().map(|host| host.id).collect::<std::collections::BTreeSet<_>>();
+            |state: &Loaded| state.of_hosts.hosts.iter().map(|host| host.id).collect::<std::collections::BTreeSet<_>>();
         assert_eq!((ids(&after), after.arrivals, &after.tokens), (ids(&before), before.arrivals, &before.tokens));
         assert_eq!((&after.resources, after.revision > before.revision), (&before.resources, true));
         assert_ne!(after.epoch, before.epoch, "hosts' numbers begin anew");
@@ -151,7 +150,7 @@ fn a_new_store_is_empty_private_and_has_an_epoch_of_its_own() {
     let (bed, other) = (Bed::new(), Bed::new());
     let state = bed.open().load().unwrap();
     assert_eq!((state.book, state.revision, state.arrivals, state.is_restored_held), (None, 0, 0, false));
-    assert!(state.resources.is_empty() && state.hosts.is_empty());
+    assert!(state.resources.is_empty() && state.of_hosts.hosts.is_empty());
     assert_ne!(state.epoch, other.open().load().unwrap().epoch);
     assert_eq!(bed.open().load().unwrap().epoch, state.epoch, "an epoch lasts");
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o7777;
@@ -188,7 +187,7 @@ fn all_that_is_written_comes_back_after_a_restart(bed: &Bed) {
         hosts.sort_by_key(|host| host.id);
         hosts
     };
-    assert_eq!(sorted(state.hosts), sorted(hosts));
+    assert_eq!(sorted(state.of_hosts.hosts), sorted(hosts));
     let kept = StoredResource {
         kind: Kind::Channel,
         name: "stable".to_owned(),
@@ -225,7 +224,7 @@ fn who_is_forgotten_and_comes_again_in_one_change_is_there_and_has_nothing_of_be
     let change = Change { forgotten: vec![1], hosts: vec![again.clone()], enrolments: new, ..Change::default() };
     store.commit(&change).unwrap();
     let state = store.load().unwrap();
-    assert_eq!((state.hosts, state.enrolments.enrolled), (vec![again], vec![known(2)]));
+    assert_eq!((state.of_hosts.hosts, state.of_hosts.keys), (vec![again], vec![known(2)]));
     let history = store.reader().unwrap().history(1).unwrap();
     assert_eq!(history.report, Some(json!(2)));
     assert!(history.changes.is_empty());
@@ -274,8 +273,7 @@ fn hosts_go_to_the_engine_without_a_list_of_all_of_them(bed: &Bed) {
     let enrolments = EnrolmentChanges { enrolled: vec![enrolled(1), enrolled(2)], ..EnrolmentChanges::default() };
     store.commit(&Change { hosts: hosts.clone(), enrolments, arrivals: 9, ..Change::default() }).unwrap();
     let mut taken = Taken::default();
-    let state = store.load_with(&mut taken).unwrap();
-    assert!(state.hosts.is_empty() && state.enrolments.enrolled.is_empty());
+    store.load_with(&mut taken).unwrap();
     assert_eq!((taken.expected, taken.fleet.arrivals()), ((2, 3), 9));
     assert_eq!(taken.fleet.record(2).as_ref(), Some(&hosts[1]));
     taken.keys.sort_by_key(|member| member.host);

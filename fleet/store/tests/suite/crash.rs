@@ -38,9 +38,9 @@ fn check(store: &mut OpenStore) -> u64 {
     assert_eq!(state.arrivals, revision);
     let verified = store.verify(None).unwrap();
     assert_eq!((verified.records, verified.fault), (revision, None));
-    assert_eq!(state.hosts.len() as u64, if revision == 0 { 0 } else { revision + 1 });
+    assert_eq!(state.of_hosts.hosts.len() as u64, if revision == 0 { 0 } else { revision + 1 });
     if revision > 0 {
-        assert_eq!(state.hosts[0].version, format!("{revision}.0.0"));
+        assert_eq!(state.of_hosts.hosts[0].version, format!("{revision}.0.0"));
         assert_eq!(state.resources[0].revision, revision.to_string());
     }
     assert_eq!(store.outcome(&format!("request {revision}")).unwrap().is_some(), revision > 0);

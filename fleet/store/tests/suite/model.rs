@@ -197,7 +197,7 @@ impl Account {
         };
         assert_eq!(state.resources, self.resources.iter().map(resource).collect::<Vec<_>>());
         assert_eq!(state.tokens, self.tokens.values().cloned().collect::<Vec<_>>());
-        assert_eq!(state.hosts, self.hosts);
+        assert_eq!(state.of_hosts.hosts, self.hosts);
         assert_eq!((state.arrivals, state.is_restored_held), (self.arrivals, self.is_restored_held));
         let entries = store.audit(0, 10_000).unwrap();
         let records: Vec<_> = entries.iter().map(|entry| (entry.action.clone(), entry.subject.clone())).collect();

@@ -9,7 +9,10 @@ use fleet_engine::policy::{Mode, Policy, RolloutTarget, Schedule};
 use fleet_engine::record::HostRecord;
 use fleet_engine::rollout::{Canary, Cursor, Rollout};
 use fleet_engine::rollout_state::RolloutState;
-use fleet_store::{Change, Result, Store, StorePlace, StoreReader};
+use fleet_store::{
+    Candidate, Change, EnrolledKey, HostSink, JoinTokenRecord, Result, Store, StorePlace, StoreReader, StoreState,
+    StoredResource, StoredToken,
+};
 use fleet_wire::api::AuditEntry;
 use fleet_wire::api::Verified;
 use jiff::Timestamp;
@@ -70,6 +73,38 @@ impl Bed {
     }
 }
 
+/// Everything that a store keeps: [`StoreState`], and what there is of each host.
+#[derive(Debug, PartialEq)]
+pub struct Loaded {
+    pub book: Option<RolloutState>,
+    pub revision: u64,
+    pub resources: Vec<StoredResource>,
+    pub tokens: Vec<StoredToken>,
+    pub candidates: Vec<Candidate>,
+    pub joins: Vec<JoinTokenRecord>,
+    pub arrivals: u64,
+    pub epoch: String,
+    pub is_restored_held: bool,
+    pub of_hosts: HostLists,
+}
+
+/// What there is of each host.
+#[derive(Debug, Default, PartialEq)]
+pub struct HostLists {
+    pub keys: Vec<EnrolledKey>,
+    pub hosts: Vec<HostRecord>,
+}
+
+impl HostSink for HostLists {
+    fn take_key(&mut self, key: EnrolledKey) {
+        self.keys.push(key);
+    }
+
+    fn take_host(&mut self, host: HostRecord, _: u64) {
+        self.hosts.push(host);
+    }
+}
+
 /// An open store, and what reads beside it.
 #[derive(Debug)]
 pub struct OpenStore {
@@ -85,6 +120,14 @@ impl OpenStore {
     /// Of SQLite.
     pub fn at(dir: &Path) -> Result<Self> {
         Self::open(&StorePlace::from(dir))
+    }
+
+    pub fn load(&mut self) -> Result<Loaded> {
+        let mut of_hosts = HostLists::default();
+        let state = self.store.load_with(&mut of_hosts)?;
+        let StoreState { book, revision, resources, tokens, candidates, joins, arrivals, epoch, is_restored_held } =
+            state;
+        Ok(Loaded { book, revision, resources, tokens, candidates, joins, arrivals, epoch, is_restored_held, of_hosts })
     }
 
     pub fn reader(&self) -> Result<StoreReader> {
