@@ -100,7 +100,8 @@ impl MetricText {
         let refused = count(snapshot.strangers.get());
         self.one("strangers_refused_total", COUNTER, "Requests of the admin API without a known token", refused);
         let told = |(result, attempts)| (labels(&[("receiver", WEBHOOK), ("result", result)]), count(attempts));
-        let deliveries = meter.map(|meter| [("delivered", meter.delivered()), ("failed", meter.failed())].map(told));
+        let deliveries =
+            meter.map(|meter| [("delivered", meter.delivered.get()), ("failed", meter.failed.get())].map(told));
         let help = "Notifications that were delivered, and attempts that failed";
         self.add("notifications_total", COUNTER, help, deliveries.into_iter().flatten());
         let oldest = meter.map(|meter| (labels(&[("receiver", WEBHOOK)]), count(meter.oldest(now))));

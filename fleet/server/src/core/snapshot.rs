@@ -104,7 +104,7 @@ pub(crate) struct Snapshot {
 }
 
 /// A number that anybody reads.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
@@ -118,7 +118,8 @@ impl Counter {
         self.0.store(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    fn add(&self) {
+    /// It is one more.
+    pub(crate) fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }

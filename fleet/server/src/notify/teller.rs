@@ -340,13 +340,14 @@ impl Teller {
             match self.webhook.tell(event) {
                 Ok(()) => {
                     tracing::info!(receiver = WEBHOOK, id = event.id, kind = event.kind, "delivered");
-                    self.meter.end();
+                    self.meter.delivered.add();
+                    self.meter.leave();
                     return true;
                 }
                 Err(error) => {
                     let (seconds, id, kind) = (wait.as_secs(), &event.id, event.kind);
                     tracing::warn!(receiver = WEBHOOK, id, kind, error, seconds, "not delivered: it is tried again");
-                    self.meter.fail();
+                    self.meter.failed.add();
                 }
             }
             let again = Instant::now() + wait;
