@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use fleet_cli::args::{Get, GlobalArgs, PrintFormat, SimulateArgs};
+use fleet_cli::args::{GlobalArgs, PrintFormat, SimulateArgs};
 use fleet_cli::{Failure, Verb, asked};
 use fleet_engine::resource::{self, Resource};
 use fleet_simulator::forecast::{self, Cut, Forecast, ForecastPlan, HostShare, HostSource, KnownHost, Made, Span};
@@ -180,7 +180,7 @@ fn of_files(options: &SimulateArgs) -> Result<Vec<Resource>, UsageFault> {
 fn of_server(global: &GlobalArgs) -> Result<Vec<Resource>, UsageFault> {
     let mut resources = Vec::new();
     for kind in KINDS {
-        let verb = Verb::Get(Get { what: kind.as_str().to_owned() });
+        let verb = Verb::Get { what: kind.as_str().to_owned() };
         match asked(&verb, PrintFormat::Yaml, global) {
             Ok(text) => {
                 resources.extend(resource::read(&text).map_err(|faults| UsageFault::Failed(faults.to_string()))?)

@@ -21,9 +21,17 @@ pub enum Autoupdate {
         dry_run: bool,
     },
     /// Show the rollout, or one of its groups (RFD 0169)
-    Status(FlatStatus),
+    Status {
+        /// Only this group, with its counts of hosts
+        #[arg(long, value_name = "GROUP")]
+        group: Option<String>,
+    },
     /// Start a group now, or again after it was halted (RFD 0169)
-    Run(FlatGroup),
+    Run {
+        /// The group
+        #[arg(long, value_name = "GROUP")]
+        group: String,
+    },
 }
 
 /// What `autoupdate agents` does.
@@ -169,22 +177,6 @@ pub enum ClientTools {
         #[arg(long)]
         clear: bool,
     },
-}
-
-/// Options of the flat `autoupdate status`.
-#[derive(Debug, Clone, Args)]
-pub struct FlatStatus {
-    /// Only this group, with its counts of hosts
-    #[arg(long, value_name = "GROUP")]
-    pub group: Option<String>,
-}
-
-/// Options of the flat `autoupdate run`.
-#[derive(Debug, Clone, Args)]
-pub struct FlatGroup {
-    /// The group
-    #[arg(long, value_name = "GROUP")]
-    pub group: String,
 }
 
 /// Schedules that have groups.

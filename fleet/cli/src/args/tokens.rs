@@ -1,22 +1,9 @@
 //! Tokens of the admin API (FLEET §8).
 
+use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand};
 use fleet_wire::api::Role;
 use jiff::Span;
-
-/// Options of `tokens`.
-#[derive(Debug, Clone, Args)]
-#[command(after_help = "Examples:\n  \
-                  teleport-fleet tokens                                          # who may do what\n  \
-                  teleport-fleet tokens create ci --role operator --expires-in 90d > token\n  \
-                  teleport-fleet tokens rm ci\n  \
-                  teleport-fleet tokens join create rack-7 --uses 40 --group prod > join-token   # 40 hosts enrol with it")]
-pub struct TokensArgs {
-    /// What to do instead of listing them
-    #[command(subcommand)]
-    pub verb: Option<TokensVerb>,
-}
 
 /// What `tokens` does besides listing.
 #[derive(Debug, Clone, Subcommand)]

@@ -1,11 +1,11 @@
-//! `autoupdate agents …` and `approve`.
+//! `autoupdate agents …`, and what commands do.
 
 use fleet_engine::command::Command;
 use fleet_wire::api::{Act, Acted, Code, StateCounts};
 use serde_json::{Value, json};
 
 use super::id;
-use crate::args::{AgentsVerb, ApproveArgs, PrintFormat};
+use crate::args::{AgentsVerb, PrintFormat};
 use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -37,11 +37,6 @@ pub(super) fn run(verb: &AgentsVerb, client: &ApiClient, screen: &mut Screen<'_>
     act(command, is_dry, client, screen)
 }
 
-/// `approve GROUP`.
-pub(super) fn approve(approve: &ApproveArgs, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
-    act(Command::Approve { groups: vec![approve.group.clone()], digest: approve.digest.clone() }, false, client, screen)
-}
-
 /// The words of `tctl`; `all`: whether `--all` is given, where there is such an option.
 fn named(groups: &[String], all: Option<bool>) -> Result<Vec<String>, Failure> {
     if groups.is_empty() && all != Some(true) {
@@ -51,7 +46,8 @@ fn named(groups: &[String], all: Option<bool>) -> Result<Vec<String>, Failure> {
     Ok(groups.to_vec())
 }
 
-fn act(command: Command, dry_run: bool, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+/// Has the server carry `command` out, and shows what it did.
+pub(super) fn act(command: Command, dry_run: bool, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let acted = send(command.clone(), dry_run, client)?;
     let shown = acted::value(&acted, dry_run);
     value::show(screen, &shown, |out, look| acted::text(out, &command, &acted, dry_run, look))

@@ -1,6 +1,7 @@
 //! `create-draft`, `drafts` and `version-control` (DIRECTIVES §3).
 
 use std::io::Write;
+use std::path::Path;
 
 use fleet_wire::api::{ApplyPlan, BeginDryRun, DraftView, NewDraft, NewPlan, PlanState, PlanView, Review};
 use fleet_wire::lenient::word;
@@ -8,7 +9,7 @@ use fleet_wire::words::planned;
 
 use super::resources::{self, read};
 use super::{id, path, version_control};
-use crate::args::{CreateDraft, PlanArgs, PrintFormat, ReviewArgs, VersionControlVerb};
+use crate::args::{PrintFormat, VersionControlVerb};
 use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -20,9 +21,14 @@ const DRAFTS: &str = "/v1/fleet/drafts";
 const PLANS: &str = "/v1/fleet/directive-plans";
 
 /// `create-draft`.
-pub(super) fn create_draft(create: &CreateDraft, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
-    let text = read(&create.file, screen)?;
-    let Some((kind, name)) = create.name.split_once('/') else {
+pub(super) fn create_draft(
+    file: &Path,
+    name: &str,
+    client: &ApiClient,
+    screen: &mut Screen<'_>,
+) -> Result<(), Failure> {
+    let text = read(file, screen)?;
+    let Some((kind, name)) = name.split_once('/') else {
         return Err(Failure::new(Failure::USAGE, "a draft's name is KIND/NAME"));
     };
     let place = format!("{DRAFTS}/{}/{}", path::encoded(kind), path::encoded(name));
@@ -56,10 +62,14 @@ pub(super) fn run(verb: &VersionControlVerb, client: &ApiClient, screen: &mut Sc
     let place = |id: &str, what: &str| format!("{PLANS}/{}{what}", path::encoded(id));
     let question = match verb {
         VersionControlVerb::Status => return version_control::status(client, screen),
-        VersionControlVerb::Plan(plan) => ApiCall::post(PLANS, &new_plan(plan, screen)?)?,
+        VersionControlVerb::Plan { draft, file } => {
+            let text = file.as_deref().map(|file| read(file, screen)).transpose()?;
+            let draft = text.is_none().then(|| draft.clone());
+            ApiCall::post(PLANS, &NewPlan { id: id(), draft, text })?
+        }
         VersionControlVerb::Pending => return pending(client, screen),
         VersionControlVerb::Show { id } => ApiCall::get(place(id, "")),
-        VersionControlVerb::Review(ReviewArgs { id: plan, approve, reason, .. }) => {
+        VersionControlVerb::Review { id: plan, approve, reason, .. } => {
             let review = Review { id: id(), approve: *approve, reason: reason.clone() };
             ApiCall::post(place(plan, "/review"), &review)?
         }
@@ -72,11 +82,6 @@ pub(super) fn run(verb: &VersionControlVerb, client: &ApiClient, screen: &mut Sc
     };
     let plan: Answer<PlanView> = client.ask(&question)?;
     value::show(screen, &plan, |out, _| show(out, &plan))
-}
-
-fn new_plan(plan: &PlanArgs, screen: &mut Screen<'_>) -> Result<NewPlan, Failure> {
-    let text = plan.file.as_deref().map(|file| read(file, screen)).transpose()?;
-    Ok(NewPlan { id: id(), draft: text.is_none().then(|| plan.draft.clone()), text })
 }
 
 fn pending(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use fleet_wire::api::{Takes, WriteResult};
 use yaml::{Node, Value};
 
 use super::{agents, resources, swap};
-use crate::args::{FlatStatus, FlatUpdate};
+use crate::args::FlatUpdate;
 use crate::client::{Answer, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -183,12 +183,12 @@ pub(super) fn reset(dry_run: bool, client: &ApiClient, screen: &mut Screen<'_>) 
 }
 
 /// `status [--group]`.
-pub(super) fn status(status: &FlatStatus, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+pub(super) fn status(group: Option<&str>, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let agents::Found { rollout, stops, mut value } = agents::rollout(client)?;
     let mut shown = None;
-    if let (Some(rollout), Some(name)) = (&rollout, &status.group) {
+    if let (Some(rollout), Some(name)) = (&rollout, group) {
         let groups = &rollout.status.groups;
-        let Some(index) = groups.iter().position(|group| group.name == *name) else {
+        let Some(index) = groups.iter().position(|group| group.name == name) else {
             let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
             let message = format!("there is no group {name:?} in the rollout: it has {}", names.join(", "));
             return Err(Failure::new("not_found", message));

@@ -6,7 +6,7 @@ use fleet_wire::text::shell;
 use fleet_wire::words::host as words;
 
 use super::{id, path, version_control};
-use crate::args::{ExplainArgs, HostVerb, HostsArgs, HostsFilter, HostsVerb, OneHost, PrintFormat};
+use crate::args::{HostVerb, HostsArgs, HostsFilter, HostsVerb, OneHost, PrintFormat};
 use crate::client::{Answer, AnswerPage, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -24,8 +24,8 @@ const LONGEST_HOST: usize = 256;
 const NAMED: u32 = 10;
 
 /// `explain --host`.
-pub(super) fn explain(explain: &ExplainArgs, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
-    let mut explained: Answer<Explained> = client.ask(&ApiCall::get(place(&explain.host, client)?))?;
+pub(super) fn explain(host: &str, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    let mut explained: Answer<Explained> = client.ask(&ApiCall::get(place(host, client)?))?;
     // The answer alone: `host` has the rest.
     if let Some(keys) = explained.said.as_object_mut() {
         keys.retain(|key, _| key != "known" && key != "history");

@@ -23,6 +23,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use fleet_engine::command::Command;
 use fleet_wire::api::How;
 use jiff::tz::TimeZone;
 use serde_json::json;
@@ -128,29 +129,32 @@ fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), F
         Verb::Status(options) => status(options, client, screen),
         Verb::Wait(wait) => follow::wait(wait, client, screen),
         Verb::Apply(apply) => apply::apply(apply, client, screen),
-        Verb::Get(get) => resources::get(get, client, screen),
-        Verb::Create(create) => {
-            let how = if create.force { How::Replace } else { How::Create };
-            resources::write(&create.files, how, create.dry_run, client, screen)
+        Verb::Get { what } => resources::get(what, client, screen),
+        Verb::Create { files, force, dry_run } => {
+            let how = if *force { How::Replace } else { How::Create };
+            resources::write(files, how, *dry_run, client, screen)
         }
-        Verb::Update(update) => resources::write(&update.files, How::Update, update.dry_run, client, screen),
-        Verb::Edit(edit) => edit::edit(edit, client, screen),
-        Verb::Rm(rm) => resources::remove(rm, client, screen),
-        Verb::CreateDraft(create) => directives::create_draft(create, client, screen),
+        Verb::Update { files, dry_run } => resources::write(files, How::Update, *dry_run, client, screen),
+        Verb::Edit { what } => edit::edit(what, client, screen),
+        Verb::Rm { what, dry_run } => resources::remove(what, *dry_run, client, screen),
+        Verb::CreateDraft { file, name } => directives::create_draft(file, name, client, screen),
         Verb::Drafts => directives::drafts(client, screen),
         Verb::VersionControl(verb) => directives::run(verb, client, screen),
-        Verb::Explain(explain) => hosts::explain(explain, client, screen),
+        Verb::Explain { host } => hosts::explain(host, client, screen),
         Verb::Hosts(filter) => hosts::list(filter, client, screen),
         Verb::Inventory(inventory) => {
             let InventoryVerb::Ls(filter) = &**inventory;
             hosts::inventory(filter, client, screen)
         }
         Verb::Host(host) => hosts::one(host, client, screen),
-        Verb::Rollouts(past) => rollouts::run(past, client, screen),
+        Verb::Rollouts { before, last } => rollouts::run(*before, *last, client, screen),
         Verb::Events(events) => log::events(events, client, screen),
         Verb::Audit(audit) => log::audit(audit, client, screen),
-        Verb::Approve(approve) => agents::approve(approve, client, screen),
-        Verb::Tokens(tokens) => tokens::run(tokens, client, screen),
+        Verb::Approve { group, digest } => {
+            let command = Command::Approve { groups: vec![group.clone()], digest: digest.clone() };
+            agents::act(command, false, client, screen)
+        }
+        Verb::Tokens { verb } => tokens::run(verb.as_ref(), client, screen),
         Verb::Backup { file } => backup::backup(file, client, screen),
         Verb::Serve(_)
         | Verb::Lint(_)
@@ -177,8 +181,8 @@ fn autoupdate(verb: &Autoupdate, client: &ApiClient, screen: &mut Screen<'_>) ->
         Autoupdate::ClientTools(verb) => tools::run(verb, client, screen),
         Autoupdate::Update(update) => flat::update(update, client, screen),
         Autoupdate::Reset { dry_run } => flat::reset(*dry_run, client, screen),
-        Autoupdate::Status(status) => flat::status(status, client, screen),
-        Autoupdate::Run(run) => flat::run(&run.group, client, screen),
+        Autoupdate::Status { group } => flat::status(group.as_deref(), client, screen),
+        Autoupdate::Run { group } => flat::run(group, client, screen),
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::swap::{self, RESOURCES};
 use super::{id, path};
-use crate::args::{Files, Get, PrintFormat, Rm};
+use crate::args::{Files, PrintFormat};
 use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -72,8 +72,8 @@ impl What {
 }
 
 /// `get`: YAML unless told otherwise, with the revision, so that it can be written back.
-pub(super) fn get(get: &Get, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
-    let what = What::parse(&get.what);
+pub(super) fn get(what: &str, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    let what = What::parse(what);
     let kept = swap::read(client, &what.kind, what.name.as_deref())?;
     if kept.is_empty() && what.is_one() {
         return Err(Failure::new("not_found", format!("there is no {}", what.kind)));
@@ -117,17 +117,17 @@ pub(super) fn write(
 }
 
 /// `rm`.
-pub(super) fn remove(rm: &Rm, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
-    let what = What::parse(&rm.what);
+pub(super) fn remove(what: &str, is_dry: bool, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    let what = What::parse(what);
     if what.known.is_none_or(|kind| !kind.can_go()) {
         what.may_change(client)?;
     }
     let place = format!("{RESOURCES}/{}/{}", path::encoded(&what.kind), path::encoded(what.one()?));
-    let dry_run = rm.dry_run.then(|| "true".to_owned());
+    let dry_run = is_dry.then(|| "true".to_owned());
     let question = ApiCall::delete(path::with_query(&place, [("id", Some(id())), ("dry_run", dry_run)]));
-    let question = question.dry(rm.dry_run);
+    let question = question.dry(is_dry);
     let written = client.ask(&question)?;
-    show(&written, rm.dry_run, screen)
+    show(&written, is_dry, screen)
 }
 
 /// What a write did.

@@ -3,7 +3,6 @@
 use fleet_wire::rollout::AgentRollout;
 
 use super::path;
-use crate::args::RolloutsArgs;
 use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -13,9 +12,8 @@ use crate::show::{text, value};
 const TITLES: [&str; 7] = ["Number", "Start Version", "Target Version", "Schedule", "Began", "State", "Groups"];
 
 /// Carries it out.
-pub(super) fn run(rollouts: &RolloutsArgs, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
-    let query =
-        [("before", rollouts.before.map(|before| before.to_string())), ("limit", Some(rollouts.last.to_string()))];
+pub(super) fn run(before: Option<u64>, last: u32, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    let query = [("before", before.map(|before| before.to_string())), ("limit", Some(last.to_string()))];
     let found: Vec<Answer<AgentRollout>> = client.ask(&ApiCall::get(path::with_query("/v1/fleet/rollouts", query)))?;
     value::list(screen, &found, TITLES, |rollout| {
         let AgentRollout { metadata, spec, status, .. } = &**rollout;

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{id, path};
-use crate::args::{Join, PrintFormat, TokensArgs, TokensVerb};
+use crate::args::{Join, PrintFormat, TokensVerb};
 use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -21,8 +21,8 @@ const TOKENS: &str = "/v1/fleet/tokens";
 const JOIN_TOKENS: &str = "/v1/fleet/join-tokens";
 
 /// Carries it out.
-pub(super) fn run(tokens: &TokensArgs, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
-    match &tokens.verb {
+pub(super) fn run(verb: Option<&TokensVerb>, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    match verb {
         None => list(client, screen),
         Some(TokensVerb::Create { name, role, expires_in }) => {
             let new = NewToken { id: id(), name: name.clone(), role: *role, expires: end(*expires_in)? };
