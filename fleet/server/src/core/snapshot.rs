@@ -289,11 +289,6 @@ impl Snapshot {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
     }
 
-    /// Somebody who is not known was refused.
-    pub(crate) fn refuse_stranger(&self) {
-        self.strangers.add();
-    }
-
     /// What is kept of those who ask, and how many of each.
     pub(crate) fn kept(&self) -> [(&'static str, u64); 4] {
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);

@@ -1,14 +1,13 @@
 //! Drafts and plans of version directives (DIRECTIVES §3). The words are those of `fleet_wire::api`.
 
 use axum::extract::State;
-use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use fleet_wire::api::{ApiError, Code, DraftView, NewDraft, NewPlan, PlanView, Review};
 use serde::Deserialize;
 
 use super::request::{
-    ApiBody, ApiPath, ApiResult, Drafter, Lister, MAX_BODY, OPERATOR, Operator, VIEWER, Viewer, change_of, look,
+    ApiBody, ApiPath, ApiResult, Drafter, LISTER, Lister, MAX_BODY, OPERATOR, Operator, VIEWER, Viewer, change_of, look,
 };
 use crate::app::App;
 use crate::core::resources::MAX_TEXT;
@@ -17,7 +16,7 @@ use crate::core::{Actor, Tx, directives};
 /// The routes.
 pub(super) fn routes() -> Router<App> {
     Router::new()
-        .route("/v1/fleet/drafts", get(drafts))
+        .route("/v1/fleet/drafts", get(look::<LISTER, _>(|tx| directives::drafts(tx, None))))
         .route("/v1/fleet/drafts/{from}/{name}", get(draft).put(put))
         .route("/v1/fleet/directive-plans", get(look::<VIEWER, _>(|tx| directives::plans(tx, None))).post(plan))
         .route("/v1/fleet/directive-plans/{id}", get(shown))
@@ -38,10 +37,6 @@ impl DraftPath {
     fn name(&self) -> String {
         format!("{}/{}", self.from, self.name)
     }
-}
-
-async fn drafts(_: Lister, State(app): State<App>) -> impl IntoResponse {
-    app.answer(|tx| directives::drafts(tx, None)).await
 }
 
 async fn draft(_: Lister, State(app): State<App>, ApiPath(path): ApiPath<DraftPath>) -> ApiResult<DraftView> {

@@ -172,12 +172,7 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<HttpR
     }
     Ok(HttpReply(match (origin, verb) {
         // Nobody new gets it.
-        (Origin::Static(Some(version)), Verb::Version) if public.resources.block_of(version).is_some() => {
-            channel::version(style, None, servers)
-        }
-        (Origin::Static(Some(version)), Verb::Critical) if public.resources.block_of(version).is_some() => {
-            channel::critical(false)
-        }
+        (Origin::Static(Some(version)), _) if public.resources.block_of(version).is_some() => nothing(),
         (Origin::Static(version), Verb::Version) => channel::version(style, version, servers),
         (Origin::Static(version), Verb::Critical) => channel::critical(is_critical && version.is_some()),
         (Origin::Forward(url), Verb::Version) => match app.forwards.version(url, &app.load).await? {

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use crate::listener::{BodyError, Caller, Peer};
+use crate::listener::{BodyError, Peer};
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
@@ -84,10 +84,12 @@ pub(super) fn bad(message: impl std::fmt::Display) -> ApiFailure {
 }
 
 /// A role, as a handler's type names it.
+pub(super) const LISTER: usize = Role::Controller as usize;
+/// See [`LISTER`].
 pub(super) const VIEWER: usize = Role::Viewer as usize;
-/// See [`VIEWER`].
+/// See [`LISTER`].
 pub(super) const OPERATOR: usize = Role::Operator as usize;
-/// See [`VIEWER`].
+/// See [`LISTER`].
 pub(super) const ADMIN: usize = Role::Admin as usize;
 
 /// Somebody who has at least this role; his place among those who look lasts as long as his question.
@@ -98,7 +100,7 @@ pub(super) struct Asker<const ROLE: usize> {
 }
 
 /// Somebody who may list drafts and hosts: a viewer, or a controller.
-pub(super) type Lister = Asker<{ Role::Controller as usize }>;
+pub(super) type Lister = Asker<LISTER>;
 /// Somebody who may look.
 pub(super) type Viewer = Asker<VIEWER>;
 /// Somebody who may change what the fleet does.
@@ -168,10 +170,10 @@ pub(super) fn change_of<const ROLE: usize, B: Send + 'static, T: Send + 'static>
 /// Who asks, if he has at least this role or one of `others`. That he has not is on record, a few times; strangers are counted.
 async fn who_of(parts: &Parts, app: &App, needed: Role, others: &[Role]) -> Result<(Actor, Option<Share>), ApiFailure> {
     let unknown = |message: &str| {
-        app.core.snapshot().refuse_stranger();
+        app.core.snapshot().strangers.add();
         ApiFailure::from(ApiError::new(Code::Unauthenticated, message))
     };
-    let Some(Caller { peer }) = parts.extensions.get::<Caller>() else {
+    let Some(peer) = parts.extensions.get::<Peer>() else {
         return Err(unknown("the caller is not known"));
     };
     let address = match peer {
