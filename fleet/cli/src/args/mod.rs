@@ -14,8 +14,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 pub use autoupdate::{
-    AgentsVerb, Autoupdate, ClientTools, FlatUpdate, GroupsArgs, GroupsOrAllArgs, RollbackArgs, StartUpdate,
-    StatusArgs, WaitArgs, WaitGoal,
+    AgentsVerb, Autoupdate, ClientTools, FlatUpdate, GroupsOrAllArgs, StatusArgs, WaitArgs, WaitGoal,
 };
 pub use directives::VersionControlVerb;
 pub use hosts::{AuditArgs, AuditVerb, Events, HostVerb, HostsArgs, HostsFilter, HostsVerb, InventoryVerb, OneHost};

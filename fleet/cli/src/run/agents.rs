@@ -17,14 +17,14 @@ pub(super) fn run(verb: &AgentsVerb, client: &ApiClient, screen: &mut Screen<'_>
     let (command, is_dry) = match verb {
         AgentsVerb::Status(_) => return show_status(client, screen),
         AgentsVerb::Report => return show_report(client, screen),
-        AgentsVerb::StartUpdate(start) => {
-            let groups = named(&start.groups, None)?;
-            (Command::Start { groups, force: start.force, ignore_blackout: start.ignore_blackout }, start.dry_run)
+        AgentsVerb::StartUpdate { groups, force, ignore_blackout, dry_run } => {
+            let groups = named(groups, None)?;
+            (Command::Start { groups, force: *force, ignore_blackout: *ignore_blackout }, *dry_run)
         }
-        AgentsVerb::MarkDone(done) => (Command::MarkDone { groups: named(&done.groups, None)? }, done.dry_run),
-        AgentsVerb::Rollback(back) => {
-            let all_started = back.groups.is_empty();
-            (Command::Rollback { groups: back.groups.clone(), all_started, at_once: back.at_once }, back.dry_run)
+        AgentsVerb::MarkDone { groups, dry_run } => (Command::MarkDone { groups: named(groups, None)? }, *dry_run),
+        AgentsVerb::Rollback { groups, at_once, dry_run } => {
+            let all_started = groups.is_empty();
+            (Command::Rollback { groups: groups.clone(), all_started, at_once: *at_once }, *dry_run)
         }
         AgentsVerb::Halt(halt) => {
             let groups = named(&halt.groups, Some(halt.all))?;
