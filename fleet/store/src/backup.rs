@@ -33,7 +33,7 @@ pub fn backup(dir: &Path, to: &Path) -> Result<()> {
         files::remove_database(&target.partial)?;
         return Err(error);
     }
-    files::sync_dir(&target.dir)?;
+    files::sync(&target.dir)?;
     note(&place.file(files::DATABASE));
     Ok(())
 }
@@ -86,7 +86,7 @@ fn copy(place: &DataDir, partial: &Path) -> Result<()> {
     connection::settle(&target, partial)?;
     connection::check_all(&target, partial)?;
     drop(target);
-    files::sync_file(partial)
+    files::sync(partial)
 }
 
 /// Copies all pages in one step: it reads one point in time, and the server's log keeps what comes meanwhile.

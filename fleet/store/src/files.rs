@@ -74,7 +74,7 @@ impl DataDir {
                 // Whatever the umask left.
                 set_mode(dir, DIR_MODE)?;
                 if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                    sync_dir(parent)?;
+                    sync(parent)?;
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -262,7 +262,7 @@ pub(crate) fn check_header(path: &Path) -> Result<DatabaseHeader> {
 }
 
 /// Puts a small file in the place of the one that has its name, if there is one: at any time one of both is there, whole. A power cut
-/// may bring back the one before, unless [`sync_dir`] follows.
+/// may bring back the one before, unless [`sync`] follows.
 pub(crate) fn replace(path: &Path, bytes: &[u8], owner: FileOwner) -> Result<()> {
     let unfinished = unfinished(path);
     remove(&unfinished)?;
@@ -287,15 +287,10 @@ pub(crate) fn copy(from: &Path, to: &Path, owner: FileOwner) -> Result<()> {
     copied.at("cannot write", to)
 }
 
-/// Syncs a file that SQLite has closed.
-pub(crate) fn sync_file(path: &Path) -> Result<()> {
+/// Syncs a file that SQLite has closed, or the names in a directory.
+pub(crate) fn sync(path: &Path) -> Result<()> {
     let cannot = |error: io::Error| Error::io("cannot sync", path, &error);
     File::open(path).and_then(|file| file.sync_all()).map_err(cannot)
-}
-
-/// Syncs the names in a directory.
-pub(crate) fn sync_dir(path: &Path) -> Result<()> {
-    sync_file(path)
 }
 
 /// Gives a file another name in its directory, over what has it.

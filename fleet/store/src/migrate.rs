@@ -82,7 +82,7 @@ fn copy(from: &dyn Sql, to: &dyn Sql, place: &StorePlace) -> Result<Migrated> {
     let revision = i64::try_from(load::revision(from)?).unwrap_or(i64::MAX);
     to.execute("UPDATE book SET revision = $1", with![revision])?;
     let record = describe(Timestamp::now(), "migrate", "command line", json!({ "from": place.name() }));
-    hold(to, load::book(from)?, HaltCause::Restore, &Old::Absent, &record)?;
+    hold(to, load::book(from)?, HaltCause::Restore, &Old::default(), &record)?;
     TOKENS.iter().try_for_each(|(table, columns)| copy_table(from, to, table, columns))?;
     Ok(Migrated { hosts: to.count("SELECT count(*) FROM host")?, records: audit::head(to)?.seq })
 }

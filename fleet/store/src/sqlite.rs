@@ -54,7 +54,7 @@ impl SqliteStore {
                 if let Some(log) = place.foreign_log(&header, &generations)? {
                     let kept = files::beside(&place.replaced(jiff::Timestamp::now()), "-wal");
                     files::rename(&log, &kept)?;
-                    files::sync_dir(place.dir())?;
+                    files::sync(place.dir())?;
                     aside = Some(kept);
                 }
             }
@@ -81,7 +81,7 @@ impl SqliteStore {
         let (was, next): (i32, i32) = (of("PRAGMA user_version")?, of("SELECT random() % 2147483648")?);
         self.generations = vec![was, next];
         let noted = witness::write(&self.place, head, &self.generations);
-        if noted.and_then(|()| files::sync_dir(self.place.dir())).is_err() {
+        if noted.and_then(|()| files::sync(self.place.dir())).is_err() {
             return Ok(());
         }
         let begun = self.connection.pragma_update(None, "user_version", next);
@@ -284,12 +284,12 @@ fn create(place: &DataDir) -> Result<()> {
         files::remove_database(&unfinished)?;
     }
     made?;
-    files::sync_dir(place.dir())
+    files::sync(place.dir())
 }
 
 fn fill(path: &Path) -> Result<()> {
     let mut connection = connection::open(path)?;
     schema::fill(&mut connection, path)?;
     drop(connection);
-    files::sync_file(path)
+    files::sync(path)
 }

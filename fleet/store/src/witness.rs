@@ -78,7 +78,7 @@ impl DataDir {
         } else {
             files::rename(&from, &to)?;
         }
-        files::sync_dir(self.dir())
+        files::sync(self.dir())
     }
 
     /// Where there is no room for the note, there may be when a stop has to wait: it is kept free.

@@ -82,11 +82,6 @@ fn until_done<T>(mut request: impl FnMut() -> Result<T>) -> T {
     panic!("it never gets through: {last:?}");
 }
 
-fn load(store: &mut dyn Store) -> Result<(StoreState, HostLists)> {
-    let mut hosts = HostLists::default();
-    Ok((store.load_with(&mut hosts)?, hosts))
-}
-
 impl Persistent {
     fn open(network: &Arc<Network>, bed: &Bed, direct: StorePlace) -> Self {
         let store = RefCell::new(until_done(|| bed.place().open()));
@@ -96,7 +91,7 @@ impl Persistent {
     }
 
     /// As the server does: opened again, and read again.
-    fn recover(&self) -> (StoreState, HostLists) {
+    fn recover(&self) -> Loaded {
         let mut store = self.store.borrow_mut();
         until_done(|| store.reopen().and_then(|()| load(&mut **store)))
     }
@@ -105,7 +100,7 @@ impl Persistent {
 impl Store for Persistent {
     fn load_with(&mut self, sink: &mut dyn HostSink) -> Result<StoreState> {
         let loaded = load(&mut **self.store.get_mut());
-        let (state, HostLists { keys, hosts }) = loaded.or_else(|_| Result::Ok(self.recover()))?;
+        let Loaded { state, keys, hosts, .. } = loaded.or_else(|_| Result::Ok(self.recover()))?;
         sink.expect(keys.len(), hosts.len());
         keys.into_iter().for_each(|key| sink.take_key(key));
         hosts.into_iter().for_each(|host| sink.take_host(host, state.arrivals));

@@ -9,10 +9,7 @@ use fleet_engine::policy::{Mode, Policy, RolloutTarget, Schedule};
 use fleet_engine::record::HostRecord;
 use fleet_engine::rollout::{Canary, Cursor, Rollout};
 use fleet_engine::rollout_state::RolloutState;
-use fleet_store::{
-    Candidate, Change, EnrolledKey, HostSink, JoinTokenRecord, Result, Store, StorePlace, StoreReader, StoreState,
-    StoredResource, StoredToken,
-};
+use fleet_store::{Change, EnrolledKey, HostSink, Result, Store, StorePlace, StoreReader, StoreState};
 use fleet_wire::api::AuditEntry;
 use fleet_wire::api::Verified;
 use jiff::Timestamp;
@@ -73,36 +70,36 @@ impl Bed {
     }
 }
 
-/// Everything that a store keeps: [`StoreState`], and what there is of each host.
-#[derive(Debug, PartialEq)]
-pub struct Loaded {
-    pub book: Option<RolloutState>,
-    pub revision: u64,
-    pub resources: Vec<StoredResource>,
-    pub tokens: Vec<StoredToken>,
-    pub candidates: Vec<Candidate>,
-    pub joins: Vec<JoinTokenRecord>,
-    pub arrivals: u64,
-    pub epoch: String,
-    pub is_restored_held: bool,
-    pub of_hosts: HostLists,
-}
-
-/// What there is of each host.
+/// Everything that a store keeps.
 #[derive(Debug, Default, PartialEq)]
-pub struct HostLists {
+pub struct Loaded {
+    pub state: StoreState,
+    pub expected: (usize, usize),
     pub keys: Vec<EnrolledKey>,
     pub hosts: Vec<HostRecord>,
+    pub arrivals: u64,
 }
 
-impl HostSink for HostLists {
+impl HostSink for Loaded {
+    fn expect(&mut self, keys: usize, hosts: usize) {
+        self.expected = (keys, hosts);
+    }
+
     fn take_key(&mut self, key: EnrolledKey) {
         self.keys.push(key);
     }
 
-    fn take_host(&mut self, host: HostRecord, _: u64) {
+    fn take_host(&mut self, host: HostRecord, arrivals: u64) {
         self.hosts.push(host);
+        self.arrivals = arrivals;
     }
+}
+
+/// Everything that `store` keeps.
+pub fn load(store: &mut dyn Store) -> Result<Loaded> {
+    let mut all = Loaded::default();
+    all.state = store.load_with(&mut all)?;
+    Ok(all)
 }
 
 /// An open store, and what reads beside it.
@@ -122,12 +119,8 @@ impl OpenStore {
         Self::open(&StorePlace::from(dir))
     }
 
-    pub fn load(&mut self) -> Result<Loaded> {
-        let mut of_hosts = HostLists::default();
-        let state = self.store.load_with(&mut of_hosts)?;
-        let StoreState { book, revision, resources, tokens, candidates, joins, arrivals, epoch, is_restored_held } =
-            state;
-        Ok(Loaded { book, revision, resources, tokens, candidates, joins, arrivals, epoch, is_restored_held, of_hosts })
+    pub fn load(&mut self) -> Result<StoreState> {
+        load(&mut **self).map(|all| all.state)
     }
 
     pub fn reader(&self) -> Result<StoreReader> {

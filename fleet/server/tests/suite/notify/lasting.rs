@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use fleet_engine::record::HostRecord;
 use fleet_engine::rollout_state::RolloutState;
-use fleet_store::{Change, EnrolledKey, HostSink, PlaceInLog, StorePlace};
+use fleet_store::{Change, HostSink, PlaceInLog, StorePlace};
 use jiff::{SignedDuration, Timestamp};
 
 use super::receiver::{How, Receiver};
@@ -15,11 +14,7 @@ use crate::support::dir;
 /// Hosts do not matter.
 struct NoHosts;
 
-impl HostSink for NoHosts {
-    fn take_key(&mut self, _: EnrolledKey) {}
-
-    fn take_host(&mut self, _: HostRecord, _: u64) {}
-}
+impl HostSink for NoHosts {}
 
 /// Changes what was decided, as if it had been so.
 fn rewrite(dir: &Path, change: impl FnOnce(&mut RolloutState)) {
