@@ -4,13 +4,16 @@ use fleet_engine::command::Command;
 use fleet_wire::api::{Act, Acted, Code, StateCounts};
 use serde_json::{Value, json};
 
-use super::id;
+use super::{id, path};
 use crate::args::{AgentsVerb, PrintFormat};
 use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::rollout::{AgentRollout, Stops, StopsAlone};
-use crate::show::{acted, report, status, value};
+use crate::show::{acted, report, status, text, value};
+
+/// What a table of rollouts has.
+const ROLLOUT_TITLES: [&str; 7] = ["Number", "Start Version", "Target Version", "Schedule", "Began", "State", "Groups"];
 
 /// Carries one of its verbs out.
 pub(super) fn run(verb: &AgentsVerb, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
@@ -102,4 +105,31 @@ fn show_report(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failur
         PrintFormat::Text => report::text(screen.out(), &counts),
         format => value::write(screen.out(), format, &report::value(&counts)?),
     }
+}
+
+/// `rollouts`: the present rollout, and past ones as they were last.
+pub(super) fn rollouts(
+    before: Option<u64>,
+    last: u32,
+    client: &ApiClient,
+    screen: &mut Screen<'_>,
+) -> Result<(), Failure> {
+    let query = [("before", before.map(|before| before.to_string())), ("limit", Some(last.to_string()))];
+    let found: Vec<Answer<AgentRollout>> = client.ask(&ApiCall::get(path::with_query("/v1/fleet/rollouts", query)))?;
+    value::list(screen, &found, ROLLOUT_TITLES, |rollout| {
+        let AgentRollout { metadata, spec, status, .. } = &**rollout;
+        // It goes on.
+        let present = metadata.present.then_some("present");
+        let state: Vec<&str> = status.state.as_deref().into_iter().chain(present).collect();
+        let groups: Vec<String> = status.groups.iter().map(|group| format!("{} {}", group.name, group.state)).collect();
+        [
+            metadata.number.unwrap_or_default().to_string(),
+            spec.start_version.clone(),
+            spec.target_version.clone(),
+            spec.schedule.clone(),
+            text::time_of(status.start_time.as_deref().unwrap_or_default()),
+            state.join(", "),
+            groups.join(", "),
+        ]
+    })
 }

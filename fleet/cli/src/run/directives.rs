@@ -3,22 +3,27 @@
 use std::io::Write;
 use std::path::Path;
 
-use fleet_wire::api::{ApplyPlan, BeginDryRun, DraftView, NewDraft, NewPlan, PlanState, PlanView, Review};
+use fleet_wire::api::{
+    ApplyPlan, BeginDryRun, Code, DraftView, NewDraft, NewPlan, PlanState, PlanView, Review, VersionControlStatus,
+};
 use fleet_wire::lenient::word;
 use fleet_wire::words::planned;
 
 use super::resources::{self, read};
-use super::{id, path, version_control};
+use super::{id, path};
 use crate::args::{PrintFormat, VersionControlVerb};
 use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
-use crate::show::{text, value};
+use crate::show::{text, value, version_control as shown};
 
 /// Where drafts are.
 const DRAFTS: &str = "/v1/fleet/drafts";
 /// Where plans are.
 const PLANS: &str = "/v1/fleet/directive-plans";
+
+/// Where the status is.
+const STATUS: &str = "/v1/fleet/version-control";
 
 /// `create-draft`.
 pub(super) fn create_draft(
@@ -61,7 +66,7 @@ pub(super) fn drafts(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), 
 pub(super) fn run(verb: &VersionControlVerb, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let place = |id: &str, what: &str| format!("{PLANS}/{}{what}", path::encoded(id));
     let question = match verb {
-        VersionControlVerb::Status => return version_control::status(client, screen),
+        VersionControlVerb::Status => return status(client, screen),
         VersionControlVerb::Plan { draft, file } => {
             let text = file.as_deref().map(|file| read(file, screen)).transpose()?;
             let draft = text.is_none().then(|| draft.clone());
@@ -101,4 +106,28 @@ fn pending(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
 
 fn show(out: &mut dyn Write, plan: &PlanView) -> Result<(), Failure> {
     planned::lines(plan).iter().try_for_each(|line| Ok(writeln!(out, "{}", text::clean(line))?))
+}
+
+/// `version-control status`.
+pub(super) fn status(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    let status: Answer<VersionControlStatus> = client.ask(&ApiCall::get(STATUS.to_owned()))?;
+    value::show(screen, &status, |out, look| Ok(shown::status(out, &status, look.is_colourful)?))?;
+    warn(&status, screen)
+}
+
+/// The warnings below a table, on standard error.
+pub(super) fn warn_of_versions(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    match client.ask::<Answer<VersionControlStatus>>(&ApiCall::get(STATUS.to_owned())) {
+        Ok(status) => warn(&status, screen),
+        // A controller lists hosts, and looks at nothing else.
+        Err(failure) if failure.is(Code::Forbidden) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn warn(status: &VersionControlStatus, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    for line in shown::warnings(&status.alerts) {
+        writeln!(screen.console.err, "{line}")?;
+    }
+    Ok(())
 }

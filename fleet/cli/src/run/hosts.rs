@@ -5,7 +5,7 @@ use fleet_wire::ids;
 use fleet_wire::text::shell;
 use fleet_wire::words::host as words;
 
-use super::{id, path, version_control};
+use super::{directives, id, path};
 use crate::args::{HostVerb, HostsArgs, HostsFilter, HostsVerb, OneHost, PrintFormat};
 use crate::client::{Answer, AnswerPage, ApiCall, ApiClient};
 use crate::console::Screen;
@@ -62,7 +62,7 @@ pub(super) fn list(hosts: &HostsArgs, client: &ApiClient, screen: &mut Screen<'_
 /// `inventory ls`: the same hosts, and how far their installations are.
 pub(super) fn inventory(filter: &HostsFilter, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     list_as(filter, (inventory::inventory(), inventory::add), client, screen)?;
-    version_control::warn_of_versions(client, screen)
+    directives::warn_of_versions(client, screen)
 }
 
 fn list_as(

@@ -13,11 +13,9 @@ mod log;
 mod man;
 mod path;
 mod resources;
-mod rollouts;
 mod swap;
 mod tokens;
 mod tools;
-mod version_control;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -147,7 +145,7 @@ fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), F
             hosts::inventory(filter, client, screen)
         }
         Verb::Host(host) => hosts::one(host, client, screen),
-        Verb::Rollouts { before, last } => rollouts::run(*before, *last, client, screen),
+        Verb::Rollouts { before, last } => agents::rollouts(*before, *last, client, screen),
         Verb::Events(events) => log::events(events, client, screen),
         Verb::Audit(audit) => log::audit(audit, client, screen),
         Verb::Approve { group, digest } => {
