@@ -181,23 +181,9 @@ impl Snapshot {
         }
     }
 
-    /// Answers `question`, and has the core note it; `None` where no rollout ever named a version.
+    /// Answers `question`; `None` where no rollout ever named a version. With `now` the core notes it: else nobody counts as seen or as
+    /// told by it.
     pub(crate) fn ask(
-        &self,
-        question: &Question,
-        signed: Option<&SignedQuestion>,
-        now: Timestamp,
-    ) -> Option<TimedAnswer> {
-        self.answer(question, signed, Some(now))
-    }
-
-    /// What [`Snapshot::ask`] would answer; nobody counts as seen or as told by it.
-    pub(crate) fn look(&self, question: &Question) -> Option<TimedAnswer> {
-        self.answer(question, None, None)
-    }
-
-    /// `now`: the question is noted.
-    fn answer(
         &self,
         question: &Question,
         signed: Option<&SignedQuestion>,
