@@ -44,8 +44,8 @@ impl Editor {
 }
 
 /// What a verb writes to, in the format that was asked for.
-pub(crate) struct Screen<'a, 'b> {
-    pub(crate) console: &'a mut Console<'b>,
+pub(crate) struct Screen<'a> {
+    pub(crate) console: Console<'a>,
     /// `None`: what is usual for the verb.
     pub(crate) format: Option<PrintFormat>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Palette {
     pub(crate) zone: TimeZone,
 }
 
-impl Screen<'_, '_> {
+impl Screen<'_> {
     /// The format of verbs that show text unless told otherwise.
     pub(crate) fn format(&self) -> PrintFormat {
         self.format.unwrap_or_default()

@@ -1,7 +1,7 @@
 //! Files that an operator names: each is read with a bound, whatever it is.
 
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -35,6 +35,15 @@ pub fn open_to_all(file: &Path) -> Option<String> {
     (mode & 0o027 != 0).then(|| format!("{} has mode {mode:o}, so others may read or change it", file.display()))
 }
 
+/// Name and number of the first entry of a list of users or groups, such as `/etc/group`, that `is_it`; what is no entry is passed over.
+pub fn find_entry(list: impl Read, is_it: impl Fn(&str, u32) -> bool) -> Option<(String, u32)> {
+    BufReader::new(list).lines().map_while(Result::ok).find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?.parse().ok()?);
+        is_it(name, number).then(|| (name.to_owned(), number))
+    })
+}
+
 fn read_bounded(source: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(most + 1).read_to_end(&mut bytes)?;
@@ -51,6 +60,15 @@ fn text(bytes: Vec<u8>) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_user_is_found_by_his_number_and_lines_that_are_none_are_passed_over() {
+        let list = "root:x:0:0:root:/root:/bin/sh\n# none\n\nbroken:x\njoe:x:1000:1000::/home/joe:/bin/sh\n";
+        let of = |uid| find_entry(list.as_bytes(), |_, number| number == uid).map(|(name, _)| name);
+        assert_eq!(of(1000).as_deref(), Some("joe"));
+        assert_eq!(of(0).as_deref(), Some("root"));
+        assert_eq!(of(7), None);
+    }
 
     #[test]
     fn a_file_without_an_end_is_refused_at_its_bound() {

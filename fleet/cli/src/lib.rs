@@ -12,9 +12,9 @@ mod run;
 mod show;
 
 pub use args::{FleetCli, GlobalArgs, Verb};
-pub use client::ApiClient;
+pub use client::{ApiClient, trusting};
 pub use console::{Console, Editor};
 pub use failure::Failure;
-pub use file::{open_to_all, read_file, read_open, read_text};
+pub use file::{find_entry, open_to_all, read_file, read_open, read_text};
 pub use run::{asked, run, run_on};
 pub use show::value::document;

@@ -8,13 +8,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fleet_cli::args::{Doctor, GlobalArgs, PrintFormat};
+use fleet_cli::args::{Doctor, GlobalArgs, PrintFormat, Serve};
 use fleet_store::{Finding, FindingLevel};
 
 use crate::notify::{self, Receiver};
 use crate::oidc::{self, Oidc};
 use crate::reporting::Enrolment;
-use crate::settings::{ServerFile, Settings, tuf_place};
+use crate::settings::{Settings, tuf_place, with_file};
 use crate::{terminal, tuf_site};
 
 /// What a problem ends with.
@@ -54,15 +54,15 @@ fn lines(finding: &Finding) -> String {
 fn installation(options: &Doctor, socket: &Path) -> Result<Vec<Finding>, String> {
     let place = Settings::store(options.data.as_ref(), options.store.as_ref(), &options.config)?;
     let mut findings = fleet_store::doctor(&place, || of_owner(socket));
-    let file = ServerFile::read(&options.config)?;
-    findings.push(enrolment(file.enrolment.unwrap_or_default()));
+    let file = with_file(Serve::default(), &options.config)?;
+    let how = file.enrolment.as_deref().map_or_else(|| Ok(Enrolment::default()), str::parse)?;
+    findings.push(enrolment(how));
     let user = user(place.dir());
-    let receiver = Receiver::of(file.webhook_url, file.webhook_secret_file)?;
+    let receiver = Receiver::of(file.webhook_url.clone(), file.webhook_secret_file.clone())?;
     findings.extend(receiver.map(|receiver| notify::doctor(&receiver, user)));
-    let tuf = tuf_place(file.tuf_repository, file.tuf_online_key)?;
+    let tuf = tuf_place(file.tuf_repository.clone(), file.tuf_online_key.clone())?;
     findings.extend(tuf.map(|place| tuf_site::doctor(&place, crate::clock::now())));
-    let is_secure = file.plain != Some(true) || file.behind_proxy == Some(true);
-    let oidc = Oidc::of(file.oidc, file.public_addr.as_deref(), is_secure)?;
+    let oidc = Oidc::of(&file, !file.plain || file.behind_proxy)?;
     findings.extend(oidc.map(|oidc| oidc::doctor(&oidc, user)));
     Ok(findings)
 }

@@ -125,8 +125,8 @@ impl RequestMeter {
 
     /// A request of `kind` was answered after so long.
     pub(crate) fn note(&self, kind: RequestKind, status: StatusCode, after: Duration) {
-        self.answered.with_label_values(&[kind.name(), status.as_str()]).inc();
-        self.seconds.with_label_values(&[kind.name()]).observe(after.as_secs_f64());
+        self.answered.with_label_values(&[kind.names().0, status.as_str()]).inc();
+        self.seconds.with_label_values(&[kind.names().0]).observe(after.as_secs_f64());
     }
 }
 
@@ -136,14 +136,14 @@ impl RequestKind {
         matches!(self, Self::Report | Self::Page)
     }
 
-    /// As metrics name it.
-    pub(crate) fn name(self) -> &'static str {
+    /// As metrics name it, and as people do.
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Health => "health",
-            Self::Admin => "admin",
-            Self::Report => "report",
-            Self::Page => "page",
-            Self::Public => "public",
+            Self::Health => ("health", "health"),
+            Self::Admin => ("admin", "admin API"),
+            Self::Report => ("report", "reports"),
+            Self::Page => ("page", "dashboard"),
+            Self::Public => ("public", "public"),
         }
     }
 
@@ -155,13 +155,7 @@ impl RequestKind {
 
 impl fmt::Display for RequestKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Health => "health",
-            Self::Admin => "admin API",
-            Self::Report => "reports",
-            Self::Page => "dashboard",
-            Self::Public => "public",
-        })
+        f.write_str(self.names().1)
     }
 }
 

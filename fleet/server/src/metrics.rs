@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
-use fleet_engine::rollout::{Rollout, State};
+use fleet_engine::rollout::{GroupStatus, State};
+use fleet_engine::rollout_state::RolloutState;
 use fleet_store::ServerStatus;
 use fleet_wire::lenient::word;
+use jiff::Timestamp;
 use prometheus::TextEncoder;
 
 use crate::core::Snapshot;
@@ -21,153 +23,131 @@ pub(crate) fn text(
     requests: &RequestMeter,
     versions: &[(String, u64)],
     servers: &[ServerStatus],
-    tuf: &[(String, jiff::Timestamp)],
+    tuf: &[(String, Timestamp)],
 ) -> String {
-    let mut text = of_servers(servers);
-    text += &of_tuf(tuf);
-    text += &of_fleet(snapshot, meter, versions);
+    let mut text = MetricText::default();
+    text.add_servers(servers);
+    if !tuf.is_empty() {
+        let ends = tuf.iter().map(|(role, end)| (labels(&[("role", role)]), end.as_second() as f64));
+        text.add("tuf_role_end_timestamp_seconds", GAUGE, "When a role of the TUF repository ends", ends);
+    }
+    let (public, now) = (snapshot.public(), crate::clock::now());
+    text.add_fleet(snapshot, meter, versions, now);
+    text.add_rollouts(&public.rollouts, now);
     // A string takes whatever is written to it.
-    let _ = TextEncoder::new().encode_utf8(&requests.registry.gather(), &mut text);
-    text
+    let _ = TextEncoder::new().encode_utf8(&requests.registry.gather(), &mut text.0);
+    text.0
 }
 
-/// Of those that share a database.
-fn of_servers(servers: &[ServerStatus]) -> String {
-    let mut text = String::new();
-    let mut add = |name: &str, help: &str, value: fn(&ServerStatus) -> f64| {
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
-        for server in servers {
-            let id = server.id.get(..8).unwrap_or_default();
-            let labels = labels(&[("server", &server.name), ("id", id), ("version", &server.version)]);
-            let _ = writeln!(text, "{name}{labels} {}", value(server));
-        }
-    };
-    if servers.is_empty() {
-        return text;
-    }
-    let help = "1 for a server that shares the store and was heard of within 10 s";
-    add("teleport_fleet_server_up", help, |server| flag(server.is_there()));
-    let help = "Writes of other servers that a server had not read";
-    add("teleport_fleet_server_behind_writes", help, |server| count(server.behind));
-    let help = "How much later it is in the database than on the host of a server";
-    add("teleport_fleet_server_clock_offset_seconds", help, |server| server.clock_offset as f64 / 1000.0);
-    text
-}
+const GAUGE: &str = "gauge";
+const COUNTER: &str = "counter";
 
-/// When each role of the TUF repository ends.
-fn of_tuf(ends: &[(String, jiff::Timestamp)]) -> String {
-    let mut text = String::new();
-    let name = "teleport_fleet_tuf_role_end_timestamp_seconds";
-    for (index, (role, end)) in ends.iter().enumerate() {
-        if index == 0 {
-            let _ = writeln!(text, "# HELP {name} When a role of the TUF repository ends\n# TYPE {name} gauge");
-        }
-        let _ = writeln!(text, "{name}{} {}", labels(&[("role", role)]), end.as_second());
-    }
-    text
-}
+/// Metrics as text; each has a name that begins with `teleport_fleet_`.
+#[derive(Default)]
+struct MetricText(String);
 
-fn of_fleet(snapshot: &Snapshot, meter: Option<&Meter>, versions: &[(String, u64)]) -> String {
-    let (public, hosts, is_good) = (snapshot.public(), snapshot.hosts().len(), snapshot.is_good());
-    let mut text = String::new();
-    let mut add = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
+impl MetricText {
+    /// Numbers, each with its labels.
+    fn add(&mut self, name: &str, kind: &str, help: &str, values: impl IntoIterator<Item = (String, f64)>) {
         // A string takes whatever is written to it.
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        let _ = writeln!(self.0, "# HELP teleport_fleet_{name} {help}\n# TYPE teleport_fleet_{name} {kind}");
         for (labels, value) in values {
-            let _ = writeln!(text, "{name}{labels} {value}");
+            let _ = writeln!(self.0, "teleport_fleet_{name}{labels} {value}");
         }
-    };
-    let (hosts, lost) = (count(u64::try_from(hosts).unwrap_or(u64::MAX)), count(snapshot.lost.get()));
-    let one = |value: f64| vec![(String::new(), value)];
-    let build = vec![(labels(&[("version", env!("CARGO_PKG_VERSION"))]), 1.0)];
-    add("teleport_fleet_build_info", "gauge", "The version of this server", &build);
-    let versions = versions.iter().map(|(version, hosts)| (labels(&[("version", version)]), count(*hosts)));
-    let help = "Hosts by the version that they run: the most frequent ones, and all others as one";
-    add("teleport_fleet_hosts_by_version", "gauge", help, &versions.collect::<Vec<_>>());
-    add("teleport_fleet_store_available", "gauge", "1 while the store confirms what is answered", &one(flag(is_good)));
-    add("teleport_fleet_hosts", "gauge", "Hosts that are known", &one(hosts));
-    let waiting = one(count(snapshot.waiting.get()));
-    add("teleport_fleet_hosts_waiting", "gauge", "Hosts with a key that waits for an admin", &waiting);
-    add("teleport_fleet_questions_lost_total", "counter", "Questions that the core was too busy to note", &one(lost));
-    let kept = snapshot.kept().map(|(what, number)| (labels(&[("what", what)]), count(number)));
-    add("teleport_fleet_kept", "gauge", "What is remembered of those who ask; each is bounded", &kept);
-    let refused = one(count(snapshot.strangers.get()));
-    add(
-        "teleport_fleet_strangers_refused_total",
-        "counter",
-        "Requests of the admin API without a known token",
-        &refused,
-    );
-    let now = crate::clock::now();
-    let told = |result: &str, attempts: u64| (labels(&[("receiver", WEBHOOK), ("result", result)]), count(attempts));
-    let deliveries = meter.map(|meter| [told("delivered", meter.delivered()), told("failed", meter.failed())]);
-    let deliveries: Vec<_> = deliveries.into_iter().flatten().collect();
-    add(
-        "teleport_fleet_notifications_total",
-        "counter",
-        "Notifications that were delivered, and attempts that failed",
-        &deliveries,
-    );
-    let oldest = meter.map(|meter| (labels(&[("receiver", WEBHOOK)]), count(meter.oldest(now))));
-    add(
-        "teleport_fleet_notification_oldest_seconds",
-        "gauge",
-        "Age of the oldest notification that was not delivered; 0: none",
-        oldest.as_slice(),
-    );
-    let held = public.rollouts.holds.all || !public.rollouts.holds.groups.is_empty();
-    add("teleport_fleet_held", "gauge", "1 while an operator's halt lasts", &one(flag(held)));
-    let number = public.rollouts.rollout.as_ref().map_or(0, |rollout| rollout.number);
-    add("teleport_fleet_rollout", "gauge", "Number of the rollout; 0: none", &one(count(number)));
-    let Some(rollout) = &public.rollouts.rollout else { return text };
-    add("teleport_fleet_group_state", "gauge", "1 for the state that a group has", &states(rollout));
-    add(
-        "teleport_fleet_group_waits_seconds",
-        "gauge",
-        "Since when a group that is not done waits for the same reason",
-        &waits(rollout, now),
-    );
-    add("teleport_fleet_group_hosts", "gauge", "Hosts of a group by state", &tallies(rollout));
-    text
-}
+    }
 
-fn states(rollout: &Rollout) -> Vec<(String, f64)> {
-    const ALL: [State; 6] =
-        [State::Unstarted, State::Canary, State::Active, State::Done, State::RolledBack, State::Halted];
-    let of_group = |group: &fleet_engine::rollout::GroupStatus| {
-        let labels = |state: State| labels(&[("group", &group.policy.name), ("state", state.name())]);
-        ALL.map(|state| (labels(state), flag(group.state == state)))
-    };
-    rollout.groups.iter().flat_map(of_group).collect()
-}
+    /// One number.
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: f64) {
+        self.add(name, kind, help, [(String::new(), value)]);
+    }
 
-/// Of groups that are not done.
-fn waits(rollout: &Rollout, now: jiff::Timestamp) -> Vec<(String, f64)> {
-    let groups = rollout.groups.iter().filter(|group| group.state != State::Done);
-    let of_group = |group: &fleet_engine::rollout::GroupStatus| {
-        let why = &group.reason.why;
-        let who = word(&why.who());
-        let since = u64::try_from(now.duration_since(group.reason.since).as_secs()).unwrap_or(0);
-        (labels(&[("group", &group.policy.name), ("reason", why.code()), ("who", &who)]), count(since))
-    };
-    groups.map(of_group).collect()
-}
+    /// Of those that share a database.
+    fn add_servers(&mut self, servers: &[ServerStatus]) {
+        let mut add = |name: &str, help: &str, value: fn(&ServerStatus) -> f64| {
+            let of = |server: &ServerStatus| {
+                let id = server.id.get(..8).unwrap_or_default();
+                (labels(&[("server", &server.name), ("id", id), ("version", &server.version)]), value(server))
+            };
+            self.add(name, GAUGE, help, servers.iter().map(of));
+        };
+        if servers.is_empty() {
+            return;
+        }
+        let help = "1 for a server that shares the store and was heard of within 10 s";
+        add("server_up", help, |server| flag(server.is_there()));
+        let help = "Writes of other servers that a server had not read";
+        add("server_behind_writes", help, |server| count(server.behind));
+        let help = "How much later it is in the database than on the host of a server";
+        add("server_clock_offset_seconds", help, |server| server.clock_offset as f64 / 1000.0);
+    }
 
-fn tallies(rollout: &Rollout) -> Vec<(String, f64)> {
-    let of_group = |group: &fleet_engine::rollout::GroupStatus| {
-        let tally = &group.tally;
-        let counts = [
-            ("pending", tally.pending),
-            ("in_flight", tally.in_flight()),
-            ("updated", tally.updated),
-            ("failed", tally.failed),
-            ("timed_out", tally.timed_out),
-            ("silent", tally.silent),
-            ("excluded", tally.excluded),
-        ];
-        counts.map(|(state, value)| (labels(&[("group", &group.policy.name), ("state", state)]), count(value)))
-    };
-    rollout.groups.iter().flat_map(of_group).collect()
+    fn add_fleet(&mut self, snapshot: &Snapshot, meter: Option<&Meter>, versions: &[(String, u64)], now: Timestamp) {
+        let hosts = u64::try_from(snapshot.hosts().len()).unwrap_or(u64::MAX);
+        let build = (labels(&[("version", env!("CARGO_PKG_VERSION"))]), 1.0);
+        self.add("build_info", GAUGE, "The version of this server", [build]);
+        let versions = versions.iter().map(|(version, hosts)| (labels(&[("version", version)]), count(*hosts)));
+        let help = "Hosts by the version that they run: the most frequent ones, and all others as one";
+        self.add("hosts_by_version", GAUGE, help, versions);
+        let is_good = flag(snapshot.is_good());
+        self.one("store_available", GAUGE, "1 while the store confirms what is answered", is_good);
+        self.one("hosts", GAUGE, "Hosts that are known", count(hosts));
+        let waiting = count(snapshot.waiting.get());
+        self.one("hosts_waiting", GAUGE, "Hosts with a key that waits for an admin", waiting);
+        let lost = count(snapshot.lost.get());
+        self.one("questions_lost_total", COUNTER, "Questions that the core was too busy to note", lost);
+        let kept = snapshot.kept().map(|(what, number)| (labels(&[("what", what)]), count(number)));
+        self.add("kept", GAUGE, "What is remembered of those who ask; each is bounded", kept);
+        let refused = count(snapshot.strangers.get());
+        self.one("strangers_refused_total", COUNTER, "Requests of the admin API without a known token", refused);
+        let told = |(result, attempts)| (labels(&[("receiver", WEBHOOK), ("result", result)]), count(attempts));
+        let deliveries =
+            meter.map(|meter| [("delivered", meter.delivered.get()), ("failed", meter.failed.get())].map(told));
+        let help = "Notifications that were delivered, and attempts that failed";
+        self.add("notifications_total", COUNTER, help, deliveries.into_iter().flatten());
+        let oldest = meter.map(|meter| (labels(&[("receiver", WEBHOOK)]), count(meter.oldest(now))));
+        let help = "Age of the oldest notification that was not delivered; 0: none";
+        self.add("notification_oldest_seconds", GAUGE, help, oldest);
+    }
+
+    fn add_rollouts(&mut self, rollouts: &RolloutState, now: Timestamp) {
+        let held = rollouts.holds.all || !rollouts.holds.groups.is_empty();
+        self.one("held", GAUGE, "1 while an operator's halt lasts", flag(held));
+        let number = rollouts.rollout.as_ref().map_or(0, |rollout| rollout.number);
+        self.one("rollout", GAUGE, "Number of the rollout; 0: none", count(number));
+        if let Some(rollout) = &rollouts.rollout {
+            self.add_groups(&rollout.groups, now);
+        }
+    }
+
+    fn add_groups(&mut self, groups: &[GroupStatus], now: Timestamp) {
+        const ALL: [State; 6] =
+            [State::Unstarted, State::Canary, State::Active, State::Done, State::RolledBack, State::Halted];
+        let labels_of = |group: &GroupStatus, state| labels(&[("group", &group.policy.name), ("state", state)]);
+        let state = |group| ALL.map(|state| (labels_of(group, state.name()), flag(group.state == state)));
+        self.add("group_state", GAUGE, "1 for the state that a group has", groups.iter().flat_map(state));
+        let waits = |group: &GroupStatus| {
+            let (why, since) = (&group.reason.why, now.duration_since(group.reason.since).as_secs());
+            let labels = [("group", &*group.policy.name), ("reason", why.code()), ("who", &word(&why.who()))];
+            (self::labels(&labels), count(u64::try_from(since).unwrap_or(0)))
+        };
+        let help = "Since when a group that is not done waits for the same reason";
+        let not_done = groups.iter().filter(|group| group.state != State::Done);
+        self.add("group_waits_seconds", GAUGE, help, not_done.map(waits));
+        let tally = |group: &GroupStatus| {
+            let tally = &group.tally;
+            let counts = [
+                ("pending", tally.pending),
+                ("in_flight", tally.in_flight()),
+                ("updated", tally.updated),
+                ("failed", tally.failed),
+                ("timed_out", tally.timed_out),
+                ("silent", tally.silent),
+                ("excluded", tally.excluded),
+            ];
+            counts.map(|(state, value)| (labels_of(group, state), count(value)))
+        };
+        self.add("group_hosts", GAUGE, "Hosts of a group by state", groups.iter().flat_map(tally));
+    }
 }
 
 /// Labels as the text format writes them.

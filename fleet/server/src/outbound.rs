@@ -1,12 +1,10 @@
 //! Questions to other servers: short, bounded, and without following anybody elsewhere (FLEET §8).
 
 use std::io::Read;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http_client::{Client, HttpSettings};
 use ureq::Agent;
-use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
 /// How the server calls itself.
 pub(crate) const USER_AGENT: &str = concat!("teleport-fleet/", env!("CARGO_PKG_VERSION"));
@@ -26,16 +24,8 @@ pub(crate) struct Outbound {
 impl Outbound {
     /// Trusts the authorities that this host trusts.
     pub(crate) fn new() -> Self {
-        let roots = rustls_native_certs::load_native_certs().certs;
-        let roots: Vec<_> =
-            roots.iter().map(|cert| ureq::tls::Certificate::from_der(cert.as_ref()).to_owned()).collect();
-        let tls = TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .root_certs(RootCerts::Specific(Arc::new(roots)))
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .build();
         let config = Agent::config_builder()
-            .tls_config(tls)
+            .tls_config(fleet_cli::trusting(&rustls_native_certs::load_native_certs().certs))
             .timeout_global(Some(TIMEOUT))
             // Who answers for the address is decided by who wrote it.
             .max_redirects(0)

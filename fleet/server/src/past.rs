@@ -2,7 +2,7 @@
 
 use fleet_engine::host::HostId;
 use fleet_store::StoreReader;
-use fleet_wire::api::{ApiError, Code, Explained, History, ReportedChange};
+use fleet_wire::api::{ApiError, Code, Explained};
 use fleet_wire::rollout::AgentRollout;
 use jiff::Timestamp;
 
@@ -55,25 +55,10 @@ pub(crate) async fn rollouts(
 /// The store cannot be read.
 pub(crate) async fn with_history(app: &App, id: HostId, mut explained: Explained) -> Result<Explained, ApiFailure> {
     match past(app, move |reader| reader.history(id)).await {
-        Ok(kept) => explained.history = Some(history(kept)),
+        Ok(kept) => explained.history = Some(kept),
         // Then the reason says so.
         Err(_) if !app.core.snapshot().is_good() => {}
         Err(failure) => return Err(failure),
     }
     Ok(explained)
-}
-
-fn history(kept: fleet_store::EnrolmentHistory) -> History {
-    let (since, enrolled) = kept.enrolled.unzip();
-    let (reported, report) = kept.report.unzip();
-    let change = |(reported, text): (Timestamp, String)| {
-        Some(ReportedChange { change: serde_json::from_str(&text).ok()?, reported })
-    };
-    History {
-        enrolled: enrolled.unwrap_or_default(),
-        since,
-        reported,
-        report: report.and_then(|text| serde_json::from_str(&text).ok()),
-        changes: kept.changes.into_iter().filter_map(change).collect(),
-    }
 }

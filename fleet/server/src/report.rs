@@ -84,9 +84,7 @@ impl ReportBody {
             is_of_before: false,
         }
     }
-}
 
-impl ReportBody {
     /// What the host says of its build, by which targets are chosen.
     fn build(&self) -> String {
         let Report { arch, edition, services, installers, .. } = &self.report;

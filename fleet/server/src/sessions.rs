@@ -271,7 +271,7 @@ fn remove_oldest(sessions: &mut Vec<SessionEntry>, is_one: impl Fn(&SessionEntry
 pub(crate) fn secret() -> Option<String> {
     let mut bytes = [0; SECRET];
     rustls::crypto::ring::default_provider().secure_random.fill(&mut bytes).ok()?;
-    Some(tokens::hex(&bytes))
+    Some(base16ct::lower::encode_string(&bytes))
 }
 
 /// What forms of a session carry. Whoever has not the cookie cannot know it.

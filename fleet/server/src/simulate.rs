@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use fleet_cli::args::{Get, GlobalArgs, PrintFormat, SimulateArgs};
+use fleet_cli::args::{GlobalArgs, PrintFormat, SimulateArgs};
 use fleet_cli::{Failure, Verb, asked};
 use fleet_engine::resource::{self, Resource};
 use fleet_simulator::forecast::{self, Cut, Forecast, ForecastPlan, HostShare, HostSource, KnownHost, Made, Span};
@@ -55,7 +55,8 @@ fn show(forecast: &Forecast, options: &SimulateArgs, global: &GlobalArgs) -> io:
         Some(file) => {
             let named =
                 |error: io::Error| io::Error::new(error.kind(), format!("cannot write {}: {error}", file.display()));
-            write_picture(file, &forecast.svg()).map_err(named)?;
+            #[expect(clippy::disallowed_methods, reason = "a picture that is half written is asked for again")]
+            fs::write(file, forecast.svg()).map_err(named)?;
         }
         None => {}
     }
@@ -66,12 +67,6 @@ fn show(forecast: &Forecast, options: &SimulateArgs, global: &GlobalArgs) -> io:
             out.write_all(document.as_bytes())
         }
     }
-}
-
-/// What a person asked for: a picture that is half written is asked for again.
-#[expect(clippy::disallowed_methods, reason = "a picture for a person, not state of the server")]
-fn write_picture(file: &Path, picture: &str) -> io::Result<()> {
-    fs::write(file, picture)
 }
 
 fn plan(options: &SimulateArgs, global: &GlobalArgs) -> Result<ForecastPlan, UsageFault> {
@@ -97,16 +92,8 @@ fn plan(options: &SimulateArgs, global: &GlobalArgs) -> Result<ForecastPlan, Usa
         bad_label: options.bad_label.as_deref().map(label).transpose()?,
         bad_after: lasts("bad-after", options.bad_after.as_deref().unwrap_or("0s"))?,
         vanish: HostShare::parse(&options.vanish).map_err(used("vanish"))?,
-        cuts: options
-            .network_cut
-            .iter()
-            .map(|cut| Cut::parse(cut).map_err(used("network-cut")))
-            .collect::<Result<_, _>>()?,
-        down: options
-            .server_down
-            .iter()
-            .map(|span| Span::parse(span).map_err(used("server-down")))
-            .collect::<Result<_, _>>()?,
+        cuts: all("network-cut", &options.network_cut, Cut::parse)?,
+        down: all("server-down", &options.server_down, Span::parse)?,
         update_in: lasts("update-in", &options.update_in)?,
         every: lasts("every", &options.every)?,
         size: u64::from(options.size) * MEGABYTE,
@@ -122,6 +109,12 @@ fn plan(options: &SimulateArgs, global: &GlobalArgs) -> Result<ForecastPlan, Usa
         (None, None) => HostSource::Made(MADE_UP),
     };
     Ok(ForecastPlan { resources, hosts, ..plan })
+}
+
+/// What the words of a flag say.
+fn all<T>(flag: &str, words: &[String], parse: fn(&str) -> Result<T, String>) -> Result<Vec<T>, UsageFault> {
+    let wrong = |what| UsageFault::Usage(format!("--{flag}: {what}"));
+    words.iter().map(|word| parse(word).map_err(wrong)).collect()
 }
 
 fn length(text: &str) -> Result<SignedDuration, String> {
@@ -180,7 +173,7 @@ fn of_files(options: &SimulateArgs) -> Result<Vec<Resource>, UsageFault> {
 fn of_server(global: &GlobalArgs) -> Result<Vec<Resource>, UsageFault> {
     let mut resources = Vec::new();
     for kind in KINDS {
-        let verb = Verb::Get(Get { what: kind.as_str().to_owned() });
+        let verb = Verb::Get { what: kind.as_str().to_owned() };
         match asked(&verb, PrintFormat::Yaml, global) {
             Ok(text) => {
                 resources.extend(resource::read(&text).map_err(|faults| UsageFault::Failed(faults.to_string()))?)

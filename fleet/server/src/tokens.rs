@@ -1,6 +1,5 @@
 //! Tokens of the admin API: known by their digests alone (FLEET §8).
 
-use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -60,17 +59,7 @@ pub(crate) fn new() -> String {
 
 /// What is kept of a token. It has 244 random bits: there is nothing to guess, and no need for a slow hash.
 pub(crate) fn digest(text: &str) -> String {
-    hex(&Sha256::digest(text.as_bytes()))
-}
-
-/// In lower case.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut hex, byte| {
-        use fmt::Write;
-        // A string takes whatever is written to it.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    base16ct::lower::encode_string(&Sha256::digest(text.as_bytes()))
 }
 
 #[cfg(test)]

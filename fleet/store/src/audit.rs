@@ -23,37 +23,19 @@ pub(crate) fn append(db: &dyn Sql, records: &[AuditEntry]) -> Result<Vec<AuditEn
     let (mut entries, name) = (Vec::with_capacity(records.len()), db.name());
     for record in records {
         seq += 1;
-        let entry = chained(record, seq, hash);
-        let AuditEntry { who, from, action, subject, done, before, after, previous, hash: own, .. } = &entry;
-        let (at, detail) = (entry.at.to_string(), entry.detail.to_string());
+        let AuditEntry { who, from, action, subject, done, before, after, .. } = record;
+        let (at, detail, done) = (record.at.to_string(), record.detail.to_string(), *done);
+        let (at, detail, previous) = (at.as_str(), detail.as_str(), hash.as_str());
+        let own = Link { previous, seq, at, who, from, action, subject, done, detail, before, after }.hash();
         db.execute(
             &format!("INSERT INTO audit ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"),
-            with![signed(&name, seq)?, at, who, from, action, subject, *done, detail, before, after, previous, own],
+            with![signed(&name, seq)?, at, who, from, action, subject, done, detail, before, after, previous, &own],
         )?;
-        hash = own.clone();
-        entries.push(entry);
+        entries.push(AuditEntry { seq, previous: hash, hash: own.clone(), ..record.clone() });
+        hash = own;
     }
     db.execute("UPDATE store SET head_seq = $1, head_hash = $2", with![signed(&name, seq)?, &hash])?;
     Ok(entries)
-}
-
-fn chained(record: &AuditEntry, seq: u64, previous: String) -> AuditEntry {
-    let (at, detail) = (record.at.to_string(), record.detail.to_string());
-    let hash = Link {
-        previous: &previous,
-        seq,
-        at: &at,
-        who: &record.who,
-        from: &record.from,
-        action: &record.action,
-        subject: &record.subject,
-        done: record.done,
-        detail: &detail,
-        before: &record.before,
-        after: &record.after,
-    }
-    .hash();
-    AuditEntry { seq, previous, hash, ..record.clone() }
 }
 
 /// The newest record, as the store remembers it.

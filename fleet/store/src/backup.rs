@@ -24,7 +24,7 @@ pub fn backup(dir: &Path, to: &Path) -> Result<()> {
     if place.find()?.is_none() {
         return Err(Error::Unavailable(format!(
             "{} is not there: name the data directory",
-            place.database().display()
+            place.file(files::DATABASE).display()
         )));
     }
     let target = BackupTarget::new(&place, to)?;
@@ -33,8 +33,8 @@ pub fn backup(dir: &Path, to: &Path) -> Result<()> {
         files::remove_database(&target.partial)?;
         return Err(error);
     }
-    files::sync_dir(&target.dir)?;
-    note(&place.database());
+    files::sync(&target.dir)?;
+    note(&place.file(files::DATABASE));
     Ok(())
 }
 
@@ -68,7 +68,7 @@ impl BackupTarget {
 }
 
 fn copy(place: &DataDir, partial: &Path) -> Result<()> {
-    let database = place.database();
+    let database = place.file(files::DATABASE);
     let source = connection::open_for_reading(&database)?;
     schema::refuse_newer(&source, &database)?;
     // What an interrupted backup of a process with this id left.
@@ -86,7 +86,7 @@ fn copy(place: &DataDir, partial: &Path) -> Result<()> {
     connection::settle(&target, partial)?;
     connection::check_all(&target, partial)?;
     drop(target);
-    files::sync_file(partial)
+    files::sync(partial)
 }
 
 /// Copies all pages in one step: it reads one point in time, and the server's log keeps what comes meanwhile.

@@ -31,22 +31,10 @@ pub(crate) struct Link<'a> {
 impl Link<'_> {
     /// Its hash, as text.
     pub(crate) fn hash(&self) -> String {
-        let seq = self.seq.to_string();
-        let done = if self.done { "1" } else { "0" };
+        let Self { previous, at, who, from, action, subject, detail, before, after, .. } = *self;
+        let (seq, done) = (self.seq.to_string(), if self.done { "1" } else { "0" });
         let mut hasher = Sha256::new_with_prefix(DOMAIN);
-        for field in [
-            self.previous,
-            &seq,
-            self.at,
-            self.who,
-            self.from,
-            self.action,
-            self.subject,
-            done,
-            self.detail,
-            self.before,
-            self.after,
-        ] {
+        for field in [previous, &seq, at, who, from, action, subject, done, detail, before, after] {
             // A length never exceeds 64 bits.
             hasher.update(u64::try_from(field.len()).unwrap_or(u64::MAX).to_be_bytes());
             hasher.update(field);

@@ -105,12 +105,12 @@ fn look(dir: &Path, findings: &mut Vec<Finding>) -> Result<(), Error> {
     findings.push(modes(place.dir(), 0o077)?);
     let Some(found) = place.find()? else {
         findings.push(Finding::problem(
-            format!("{} is not there", place.database().display()),
+            format!("{} is not there", place.file(files::DATABASE).display()),
             "start the server once, or name another directory with --data",
         ));
         return Ok(());
     };
-    let database = place.database();
+    let database = place.file(files::DATABASE);
     findings.push(modes(&database, 0o077)?);
     findings.push(space(place.dir(), found.len()));
     findings.push(log(&database)?);
@@ -135,7 +135,7 @@ fn look(dir: &Path, findings: &mut Vec<Finding>) -> Result<(), Error> {
 
 /// A PostgreSQL server: whether it answers, and what is in it.
 fn look_at_server(server: &PostgresServer, dir: &Path, findings: &mut Vec<Finding>) -> Result<(), Error> {
-    let reader = server.reader()?;
+    let reader = server.connect()?;
     findings.push(Finding::ok(format!("{} answers", server.name())));
     reader.read(|db| {
         let found = postgres::schema::version(db)?;

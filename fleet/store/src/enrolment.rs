@@ -1,14 +1,15 @@
 //! Writing and reading what is kept of hosts that report (FLEET §5).
 
 use fleet_engine::host::HostId;
+use fleet_wire::api::{History, ReportedChange};
+use jiff::Timestamp;
 use protocol::report::Key;
 
 use crate::column::{json, parse, signed, time, unsigned};
 use crate::error::Result;
 use crate::sql::{Sql, SqlExt, SqlFields, SqlValue, with};
 use crate::state::{
-    Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress, Enrolments,
-    JoinTokenRecord, OPEN, StoredReport,
+    Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentProgress, JoinTokenRecord, OPEN, StoredReport,
 };
 
 /// Changes of a host that are kept, count (FLEET §5).
@@ -105,11 +106,6 @@ fn put_join(db: &dyn Sql, name: &str, token: Option<&JoinTokenRecord>) -> Result
     .map(drop)
 }
 
-/// Reads all of them but the hosts that enrolled.
-pub(crate) fn load(db: &dyn Sql) -> Result<Enrolments> {
-    Ok(Enrolments { enrolled: Vec::new(), candidates: candidates(db)?, joins: joins(db)? })
-}
-
 /// Gives `take` each host that enrolled.
 pub(crate) fn keys(db: &dyn Sql, take: &mut dyn FnMut(EnrolledKey)) -> Result<()> {
     let name = db.name();
@@ -147,17 +143,18 @@ pub(crate) fn joins(db: &dyn Sql) -> Result<Vec<JoinTokenRecord>> {
 }
 
 /// What a host said last, and its changes.
-pub(crate) fn history(db: &dyn Sql, host: HostId) -> Result<EnrolmentHistory> {
+pub(crate) fn history(db: &dyn Sql, host: HostId) -> Result<History> {
     let timed = |row: &SqlFields<'_>| Ok((time(row.name(), row.text(0)?)?, row.string(1)?));
-    Ok(EnrolmentHistory {
-        enrolled: db.first("SELECT since, how FROM enrolled WHERE host = $1", with![host], timed)?,
-        report: db.first("SELECT at, json FROM report WHERE host = $1", with![host], timed)?,
-        changes: db.rows(
-            "SELECT at, json FROM host_change WHERE host = $1 ORDER BY number DESC",
-            with![host],
-            timed,
-        )?,
-    })
+    let enrolled = db.first("SELECT since, how FROM enrolled WHERE host = $1", with![host], timed)?;
+    let report = db.first("SELECT at, json FROM report WHERE host = $1", with![host], timed)?;
+    let changes = "SELECT at, json FROM host_change WHERE host = $1 ORDER BY number DESC";
+    let change = |(reported, text): (Timestamp, String)| {
+        Some(ReportedChange { change: serde_json::from_str(&text).ok()?, reported })
+    };
+    let changes = db.rows(changes, with![host], timed)?.into_iter().filter_map(change).collect();
+    let ((since, enrolled), (reported, report)) = (enrolled.unzip(), report.unzip());
+    let report = report.and_then(|text| serde_json::from_str(&text).ok());
+    Ok(History { enrolled: enrolled.unwrap_or_default(), since, reported, report, changes })
 }
 
 /// A host that enrolled: host, key, sequence, how, fixed, change.

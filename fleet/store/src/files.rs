@@ -13,6 +13,16 @@ use crate::schema::APPLICATION_ID;
 
 /// The database, in the data directory.
 pub(crate) const DATABASE: &str = "fleet.db";
+/// What its one process locks.
+pub(crate) const LOCK: &str = "fleet.lock";
+/// The newest record that was seen here. What the package removes with the database has its name as well.
+pub(crate) const WITNESS: &str = "fleet.db.witness";
+/// That a stop waits for the store.
+pub(crate) const STOP_WAITS: &str = "fleet.db.stop-waits";
+/// A file without bytes that becomes that one: a full disk refuses no other name.
+pub(crate) const SPARE: &str = "fleet.db.spare";
+/// A database in the making: not yet, or not any more, of any worth.
+pub(crate) const UNFINISHED: &str = "fleet.db.unfinished";
 /// What SQLite keeps beside a database.
 pub(crate) const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// Mode of the data directory: only its owner.
@@ -64,7 +74,7 @@ impl DataDir {
                 // Whatever the umask left.
                 set_mode(dir, DIR_MODE)?;
                 if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                    sync_dir(parent)?;
+                    sync(parent)?;
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -81,41 +91,18 @@ impl DataDir {
         self.owner
     }
 
-    pub(crate) fn database(&self) -> PathBuf {
-        self.dir.join(DATABASE)
-    }
-
-    pub(crate) fn lock(&self) -> PathBuf {
-        self.dir.join("fleet.lock")
-    }
-
-    /// The newest record that was seen here. What the package removes with the database has its name as well.
-    pub(crate) fn witness(&self) -> PathBuf {
-        self.dir.join("fleet.db.witness")
-    }
-
-    /// That a stop waits for the store.
-    pub(crate) fn stop_waits(&self) -> PathBuf {
-        self.dir.join("fleet.db.stop-waits")
-    }
-
-    /// A file without bytes that becomes that one: a full disk refuses no other name.
-    pub(crate) fn spare(&self) -> PathBuf {
-        self.dir.join("fleet.db.spare")
+    /// The file of this name in it.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
     }
 
     /// The log, where it is another database's: SQLite would read it into this one. That is so beside a file that no log was ever
     /// written for, as a backup is, and beside one of a generation that was not the newest here; `generations`: none is known.
     pub(crate) fn foreign_log(&self, header: &DatabaseHeader, generations: &[i32]) -> Result<Option<PathBuf>> {
-        let log = beside(&self.database(), "-wal");
+        let log = beside(&self.file(DATABASE), "-wal");
         let is_own = generations.is_empty() || generations.contains(&header.generation);
         let has_records = metadata(&log)?.is_some_and(|found| found.len() > EMPTY_LOG);
         Ok((has_records && !(header.has_log && is_own)).then_some(log))
-    }
-
-    /// A database in the making: not yet, or not any more, of any worth.
-    pub(crate) fn unfinished(&self) -> PathBuf {
-        self.dir.join("fleet.db.unfinished")
     }
 
     /// Where a replaced database is kept: a name that is free.
@@ -133,7 +120,7 @@ impl DataDir {
 
     /// The database's metadata; `None`: there is none. Refuses what we may not follow or trust.
     pub(crate) fn find(&self) -> Result<Option<Metadata>> {
-        let path = self.database();
+        let path = self.file(DATABASE);
         let Some(found) = metadata(&path)? else {
             return Ok(None);
         };
@@ -160,8 +147,8 @@ impl DataDir {
     /// Removes what an interrupted creation, restore or download left: an unfinished database, a second name of the present one,
     /// and copies that nobody reads any more.
     pub(crate) fn clean(&self, database: Option<&Metadata>) -> Result<()> {
-        remove_database(&self.unfinished())?;
-        remove(&unfinished(&self.witness()))?;
+        remove_database(&self.file(UNFINISHED))?;
+        remove(&unfinished(&self.file(WITNESS)))?;
         let own = database.filter(|found| found.nlink() > 1).map(id);
         let list = self.dir.read_dir().at("cannot list", &self.dir)?;
         for file in list.flatten() {
@@ -275,7 +262,7 @@ pub(crate) fn check_header(path: &Path) -> Result<DatabaseHeader> {
 }
 
 /// Puts a small file in the place of the one that has its name, if there is one: at any time one of both is there, whole. A power cut
-/// may bring back the one before, unless [`sync_dir`] follows.
+/// may bring back the one before, unless [`sync`] follows.
 pub(crate) fn replace(path: &Path, bytes: &[u8], owner: FileOwner) -> Result<()> {
     let unfinished = unfinished(path);
     remove(&unfinished)?;
@@ -300,15 +287,10 @@ pub(crate) fn copy(from: &Path, to: &Path, owner: FileOwner) -> Result<()> {
     copied.at("cannot write", to)
 }
 
-/// Syncs a file that SQLite has closed.
-pub(crate) fn sync_file(path: &Path) -> Result<()> {
+/// Syncs a file that SQLite has closed, or the names in a directory.
+pub(crate) fn sync(path: &Path) -> Result<()> {
     let cannot = |error: io::Error| Error::io("cannot sync", path, &error);
     File::open(path).and_then(|file| file.sync_all()).map_err(cannot)
-}
-
-/// Syncs the names in a directory.
-pub(crate) fn sync_dir(path: &Path) -> Result<()> {
-    sync_file(path)
 }
 
 /// Gives a file another name in its directory, over what has it.

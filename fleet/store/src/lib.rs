@@ -43,8 +43,7 @@ pub use restore::{Restored, restore};
 pub use shared::{ServerReport, ServerStatus, SessionLimits, SharedTables, StoredSession};
 pub use sqlite::SqliteStore;
 pub use state::{
-    Candidate, Change, Committed, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress,
-    Enrolments, Fixed, HostSink, JoinTokenRecord, OPEN, ResourceChange, StoreState, StoredReport, StoredResource,
-    StoredToken,
+    Candidate, Change, Committed, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentProgress, Fixed, HostSink,
+    JoinTokenRecord, OPEN, ResourceChange, StoreState, StoredReport, StoredResource, StoredToken,
 };
 pub use store::{News, Store};

@@ -9,7 +9,7 @@ use fleet_wire::api::Role;
 use crate::column::{parse, time, unreadable};
 use crate::enrolment;
 use crate::error::{Error, Result};
-use crate::sql::{Sql, SqlExt, SqlFields, SqlRow, with};
+use crate::sql::{Sql, SqlExt, SqlFields, with};
 use crate::state::{HostSink, StoreState, StoredResource, StoredToken};
 
 /// Most past rollouts at once, count.
@@ -38,7 +38,8 @@ pub(crate) fn load(db: &dyn Sql) -> Result<StoreState> {
         })
     })?;
     let state = state.ok_or_else(|| unreadable(&db.name(), "the book", "it has no row"))?;
-    Ok(StoreState { resources: resources(db)?, tokens: tokens(db)?, enrolments: enrolment::load(db)?, ..state })
+    let (candidates, joins) = (enrolment::candidates(db)?, enrolment::joins(db)?);
+    Ok(StoreState { resources: resources(db)?, tokens: tokens(db)?, candidates, joins, ..state })
 }
 
 /// The book; `None`: there was no decision yet.
@@ -91,17 +92,16 @@ pub(crate) fn tokens(db: &dyn Sql) -> Result<Vec<StoredToken>> {
 pub(crate) fn hosts(db: &dyn Sql, take: &mut dyn FnMut(HostRecord)) -> Result<()> {
     let name = db.name();
     db.each("SELECT id, record FROM host", &[], &mut |row| {
-        take(host(row, &name)?);
+        take(host(&SqlFields::of(row, &name))?);
         Ok(())
     })
 }
 
 /// A host: id, record.
-pub(crate) fn host(row: &dyn SqlRow, name: &str) -> Result<HostRecord> {
-    let fields = SqlFields::of(row, name);
-    let id = fields.host(0)?;
-    let unreadable = |error: String| unreadable(name, &format!("host {id:032x}"), &error);
-    let json = fields.text(1).map_err(|error: Error| unreadable(error.to_string()))?;
+pub(crate) fn host(row: &SqlFields<'_>) -> Result<HostRecord> {
+    let id = row.host(0)?;
+    let unreadable = |error: String| unreadable(row.name(), &format!("host {id:032x}"), &error);
+    let json = row.text(1).map_err(|error: Error| unreadable(error.to_string()))?;
     let mut record: HostRecord = serde_json::from_str(json).map_err(|error| unreadable(error.to_string()))?;
     record.id = id;
     Ok(record)

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 use crate::error::{AtPath, Error, Result};
-use crate::files::{DataDir, open_or_make};
+use crate::files::{DataDir, LOCK, open_or_make};
 
 /// Longest text of a process id that is read from the lock's file, bytes.
 const PID_LENGTH: u64 = 20;
@@ -19,7 +19,7 @@ pub(crate) struct StoreLock {
 impl StoreLock {
     /// Takes it. Errors: `Locked` where another process, or another [`StoreLock`] of this one, has it.
     pub(crate) fn take(place: &DataDir) -> Result<Self> {
-        let path = place.lock();
+        let path = place.file(LOCK);
         let mut file = open_or_make(&path, place.dir_owner())?;
         match file.try_lock() {
             Ok(()) => {}

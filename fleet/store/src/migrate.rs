@@ -58,7 +58,7 @@ pub fn migrate(from: &StorePlace, to: &StorePlace) -> Result<Migrated> {
         }
         (Some(server), None) => {
             let mut target = SqliteStore::open(&to.dir)?;
-            let reader = server.reader()?;
+            let reader = server.connect()?;
             let (connection, path) = target.parts();
             reader.read(|source| immediate(connection, path, |target| copy(source, target, from)))
         }
@@ -82,7 +82,7 @@ fn copy(from: &dyn Sql, to: &dyn Sql, place: &StorePlace) -> Result<Migrated> {
     let revision = i64::try_from(load::revision(from)?).unwrap_or(i64::MAX);
     to.execute("UPDATE book SET revision = $1", with![revision])?;
     let record = describe(Timestamp::now(), "migrate", "command line", json!({ "from": place.name() }));
-    hold(to, load::book(from)?, HaltCause::Restore, &Old::Absent, &record)?;
+    hold(to, load::book(from)?, HaltCause::Restore, &Old::default(), &record)?;
     TOKENS.iter().try_for_each(|(table, columns)| copy_table(from, to, table, columns))?;
     Ok(Migrated { hosts: to.count("SELECT count(*) FROM host")?, records: audit::head(to)?.seq })
 }

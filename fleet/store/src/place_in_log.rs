@@ -62,7 +62,7 @@ impl PlaceInLog {
         let (path, place) = (path(dir, receiver), DataDir::at(dir)?);
         let text = serde_json::to_vec(self).map_err(|error| Error::Unavailable(error.to_string()))?;
         files::replace(&path, &text, place.dir_owner())?;
-        files::sync_dir(dir)
+        files::sync(dir)
     }
 }
 

@@ -5,17 +5,16 @@ use std::path::PathBuf;
 use fleet_engine::curve::VersionChange;
 use fleet_engine::host::HostId;
 use fleet_engine::rollout::Rollout;
-use fleet_wire::api::{AuditEntry, AuditHead, Verified};
+use fleet_wire::api::{AuditEntry, AuditHead, History, Verified};
 use jiff::Timestamp;
 use rusqlite::Connection;
 
 use crate::connection::{self, sqlite};
 use crate::error::{OfDatabase, Result};
-use crate::files::DataDir;
+use crate::files::{DATABASE, DataDir};
 use crate::place::StorePlace;
-use crate::postgres::PostgresReader;
+use crate::postgres::PostgresConnection;
 use crate::sql::Sql;
-use crate::state::EnrolmentHistory;
 use crate::{audit, enrolment, load, past, schema};
 
 /// A connection that only reads: for another thread than the store's, where a walk through a long log keeps nobody waiting.
@@ -25,18 +24,18 @@ pub struct StoreReader(Reads);
 #[derive(Debug)]
 enum Reads {
     Sqlite(Connection, PathBuf),
-    Postgres(PostgresReader),
+    Postgres(PostgresConnection),
 }
 
 impl StoreReader {
     /// Opens the store at `place`, which a server may have open. Errors: as [`StorePlace::open`], but for `Locked`.
     pub fn open(place: &StorePlace) -> Result<Self> {
         if let Some(server) = &place.server {
-            return server.reader().map(|reader| Self(Reads::Postgres(reader)));
+            return server.connect().map(|connection| Self(Reads::Postgres(connection)));
         }
         let place = DataDir::at(&place.dir)?;
         place.find()?;
-        let database = place.database();
+        let database = place.file(DATABASE);
         let connection = connection::open_for_reading(&database)?;
         schema::refuse_newer(&connection, &database)?;
         Ok(Self(Reads::Sqlite(connection, database)))
@@ -49,7 +48,7 @@ impl StoreReader {
                 let _point = connection.unchecked_transaction().sql(database)?;
                 read(&sqlite(connection, database))
             }
-            Reads::Postgres(reader) => reader.read(read),
+            Reads::Postgres(connection) => connection.read(read),
         }
     }
 
@@ -80,7 +79,7 @@ impl StoreReader {
     }
 
     /// What a host reported last, and its last 50 changes.
-    pub fn history(&self, host: HostId) -> Result<EnrolmentHistory> {
+    pub fn history(&self, host: HostId) -> Result<History> {
         self.read(|db| enrolment::history(db, host))
     }
 

@@ -49,7 +49,7 @@ pub fn restore(from: &Path, dir: &Path, force: bool) -> Result<Restored> {
     let lock = StoreLock::take(&place)?;
     let restored = restore_at(from, &place, force);
     if is_new && restored.is_err() {
-        files::remove(&place.lock())?;
+        files::remove(&place.file(files::LOCK))?;
         files::remove_empty_dir(place.dir());
     }
     drop(lock);
@@ -60,7 +60,7 @@ fn restore_at(from: &Path, place: &DataDir, force: bool) -> Result<Restored> {
     let found = place.find()?;
     place.clean(found.as_ref())?;
     refuse_itself(from, place)?;
-    let unfinished = place.unfinished();
+    let unfinished = place.file(files::UNFINISHED);
     let restored = prepare_and_swap(from, place, force);
     if restored.is_err() {
         files::remove_database(&unfinished)?;
@@ -69,7 +69,7 @@ fn restore_at(from: &Path, place: &DataDir, force: bool) -> Result<Restored> {
 }
 
 fn prepare_and_swap(from: &Path, place: &DataDir, force: bool) -> Result<Restored> {
-    let unfinished = place.unfinished();
+    let unfinished = place.file(files::UNFINISHED);
     let owner = place.find()?.map_or(place.dir_owner(), |found| {
         use std::os::unix::fs::MetadataExt;
         (found.uid(), found.gid())
@@ -85,24 +85,24 @@ fn prepare_and_swap(from: &Path, place: &DataDir, force: bool) -> Result<Restore
     let record = describe(now, "restore", "command line", detail);
     let revision = immediate(&mut new, &unfinished, |db| {
         let mut book = backup.clone().unwrap_or_default();
-        book.lose_numbers(old.given());
+        book.lose_numbers(old.given);
         hold(db, Some(book), HaltCause::Restore, &old, &record)
     })?;
     let hosts = sqlite(&new, &unfinished).count("SELECT count(*) FROM host")?;
     let head = audit::head(&sqlite(&new, &unfinished))?;
     connection::settle(&new, &unfinished)?;
     drop(new);
-    files::sync_file(&unfinished)?;
+    files::sync(&unfinished)?;
     let replaced = swap(place, &unfinished, now)?;
     // Killed before that, or where it cannot be written, the next start writes it: everything is held already.
     let _ = witness::write(place, &head, &[]);
     let rollout = backup.map_or(0, |book| book.number);
-    Ok(Restored { revision, rollout, hosts, replaced, left: old.head().cloned() })
+    Ok(Restored { revision, rollout, hosts, replaced, left: old.head })
 }
 
 fn refuse_itself(from: &Path, place: &DataDir) -> Result<()> {
     let found = from.metadata().at("cannot read", from)?;
-    let own = files::metadata(&place.database())?;
+    let own = files::metadata(&place.file(files::DATABASE))?;
     if own.as_ref().map(files::id) == Some(files::id(&found)) {
         return Err(Error::Refused(format!("{} is the database itself: name a backup", from.display())));
     }
@@ -169,40 +169,33 @@ fn read_backup(path: &Path, force: bool) -> Result<(Connection, Option<RolloutSt
     Ok((new, book))
 }
 
-/// What is in the database that is replaced.
-pub(crate) enum Old {
-    Absent,
-    /// It is gone; its newest record that was seen.
-    Seen(AuditHead),
+/// What is in the database that is replaced, as far as it could be read; nothing: there is none.
+#[derive(Debug, Default)]
+pub(crate) struct Old {
+    /// The number of its last rollout; `None`: it was not read.
+    pub(crate) number: Option<u64>,
+    /// The highest number of a rollout that may have been given.
+    pub(crate) given: Option<u64>,
+    pub(crate) revision: u64,
+    /// Its newest record, or of one that is gone the newest that was seen.
+    pub(crate) head: Option<AuditHead>,
+    /// The newest record of a decision that a person made.
+    pub(crate) decided: u64,
+    /// What is held.
+    pub(crate) holds: Holds,
+    /// Hosts that are held.
+    pub(crate) held: Vec<HostRecord>,
+    pub(crate) arrivals: u64,
     /// Why it cannot be read.
-    Unreadable(String),
-    Whole {
-        number: u64,
-        /// The highest number of a rollout that may have been given.
-        given: u64,
-        revision: u64,
-        head: AuditHead,
-        /// The newest record of a decision that a person made.
-        decided: u64,
-        /// What is held.
-        holds: Holds,
-        /// Hosts that are held.
-        held: Vec<HostRecord>,
-        arrivals: u64,
-    },
+    pub(crate) unreadable: Option<String>,
 }
 
 impl Old {
-    /// The highest number of a rollout that it gave; `None`: that is not known.
-    fn given(&self) -> Option<u64> {
-        if let Self::Whole { given, .. } = self { Some(*given) } else { None }
-    }
-
     /// Reads it. One of ours becomes one file: what was in its log is in the database then.
     fn read(place: &DataDir) -> Result<Self> {
-        let path = place.database();
+        let path = place.file(files::DATABASE);
         if place.find()?.is_none() {
-            return Ok(Self::Absent);
+            return Ok(Self::default());
         }
         let read = || {
             let generations = witness::read(place)?.map(|seen| seen.generations).unwrap_or_default();
@@ -217,49 +210,37 @@ impl Old {
             load::hosts(&db, &mut |host| held.extend(Some(host).filter(|host| host.flags.held)))?;
             let (state, head, decided) = (load::load(&db)?, audit::head(&db)?, last_decision(&db)?);
             let book = state.book.unwrap_or_default();
-            let (number, given, revision, arrivals) = (book.number, book.given(), state.revision, state.arrivals);
-            Ok(Self::Whole { number, given, revision, head, decided, holds: book.holds, held, arrivals })
+            let (number, given, head) = (Some(book.number), Some(book.given()), Some(head));
+            let (revision, arrivals, holds) = (state.revision, state.arrivals, book.holds);
+            Ok(Self { number, given, revision, head, decided, holds, held, arrivals, unreadable: None })
         };
         match read() {
             // Somebody has it open, or the disk fails: that may pass.
             Err(error @ (Error::Unavailable(_) | Error::Locked(_))) => Err(error),
-            Err(error) => Ok(Self::Unreadable(error.message().to_owned())),
+            Err(error) => Ok(Self { unreadable: Some(error.message().to_owned()), ..Self::default() }),
             whole => whole,
         }
     }
 
     fn refuse_if_newer(&self, backup: Option<&RolloutState>, decided: u64, place: &DataDir) -> Result<()> {
-        let shown = place.database();
+        let shown = place.file(files::DATABASE);
         let shown = shown.display();
         let number = backup.map_or(0, |book| book.number);
-        match self {
-            Self::Absent | Self::Seen(_) => Ok(()),
-            Self::Unreadable(line) => Err(Error::Refused(format!(
-                "whether {shown} is newer than the backup cannot be said ({line}): replace it with --force"
-            ))),
-            Self::Whole { number: own, .. } if *own > number => Err(Error::Refused(format!(
+        let why = match (&self.unreadable, self.number.unwrap_or_default()) {
+            (Some(line), _) => {
+                format!("whether {shown} is newer than the backup cannot be said ({line}): replace it with --force")
+            }
+            (None, own) if own > number => format!(
                 "{shown} has rollout {own}, the backup only {number}: go back with --force, or choose a newer backup"
-            ))),
-            Self::Whole { decided: own, .. } if *own > decided => Err(Error::Refused(format!(
-                "{shown} has decisions that the backup does not have (audit record {own}, the backup has up to {decided}): lose \
-                 them with --force, or choose a newer backup"
-            ))),
-            Self::Whole { .. } => Ok(()),
-        }
-    }
-
-    fn head(&self) -> Option<&AuditHead> {
-        match self {
-            Self::Seen(head) | Self::Whole { head, .. } => Some(head),
-            Self::Absent | Self::Unreadable(_) => None,
-        }
-    }
-
-    fn revision(&self) -> u64 {
-        match self {
-            Self::Whole { revision, .. } => *revision,
-            Self::Absent | Self::Seen(_) | Self::Unreadable(_) => 0,
-        }
+            ),
+            _ if self.decided > decided => format!(
+                "{shown} has decisions that the backup does not have (audit record {}, the backup has up to {decided}): lose \
+                 them with --force, or choose a newer backup",
+                self.decided
+            ),
+            _ => return Ok(()),
+        };
+        Err(Error::Refused(why))
     }
 }
 
@@ -292,11 +273,9 @@ pub(crate) fn hold(
 ) -> Result<u64> {
     let mut book = book.unwrap_or_default();
     // A stop is never forgotten: what was held when the data was left is held.
-    if let Old::Whole { holds, .. } = old {
-        book.holds.join(holds);
-    }
+    book.holds.join(&old.holds);
     book.holds.hold_all(cause);
-    let revision = load::revision(db)?.max(old.revision()) + 1;
+    let revision = load::revision(db)?.max(old.revision) + 1;
     put_book(db, &book)?;
     db.execute("UPDATE book SET revision = $1", with![signed(&db.name(), revision)?])?;
     let epoch = schema::new_epoch()?;
@@ -305,20 +284,18 @@ pub(crate) fn hold(
     record.after = revision.to_string();
     if let Some(detail) = record.detail.as_object_mut() {
         detail.insert("epoch".to_owned(), json!(epoch));
-        let left = old.head().map(|head| json!({ "seq": head.seq, "hash": head.hash }));
+        let left = old.head.as_ref().map(|head| json!({ "seq": head.seq, "hash": head.hash }));
         detail.insert("left".to_owned(), json!(left));
-        if let Old::Whole { number, revision, .. } = old {
-            record.before = revision.to_string();
+        if let Some(number) = old.number {
+            record.before = old.revision.to_string();
             detail.insert("left_rollout".to_owned(), json!(number));
         }
-        if let Old::Unreadable(line) = old {
+        if let Some(line) = &old.unreadable {
             detail.insert("left_unreadable".to_owned(), json!(line));
         }
     }
-    if let Old::Whole { held, arrivals, .. } = old {
-        put_hosts(db, held)?;
-        raise_arrivals(db, *arrivals)?;
-    }
+    put_hosts(db, &old.held)?;
+    raise_arrivals(db, old.arrivals)?;
     // One that was removed since would be good again.
     db.execute("DELETE FROM token", &[])?;
     db.execute("DELETE FROM join_token", &[])?;
@@ -328,7 +305,7 @@ pub(crate) fn hold(
 
 /// Puts the new database in the place of the old one, which keeps another name.
 fn swap(place: &DataDir, unfinished: &Path, now: Timestamp) -> Result<Option<PathBuf>> {
-    let database = place.database();
+    let database = place.file(files::DATABASE);
     let replaced = place.replaced(now);
     let is_replacing = files::metadata(&database)?.is_some();
     if is_replacing {
@@ -341,9 +318,9 @@ fn swap(place: &DataDir, unfinished: &Path, now: Timestamp) -> Result<Option<Pat
             files::rename(&left, &beside(&replaced, sidecar))?;
         }
     }
-    files::sync_dir(place.dir())?;
+    files::sync(place.dir())?;
     files::rename(unfinished, &database)?;
-    files::sync_dir(place.dir()).map_err(|error| {
+    files::sync(place.dir()).map_err(|error| {
         Error::Unknown(format!("{} was replaced, but a power cut may undo that ({error})", database.display()))
     })?;
     Ok(is_replacing.then_some(replaced))

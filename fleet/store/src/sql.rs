@@ -66,21 +66,6 @@ pub(crate) trait Sql {
 /// What is asked of both in the same way.
 pub(crate) trait SqlExt: Sql {
     /// All rows, each as `read` says.
-    fn rows<T>(&self, sql: &str, with: &[SqlValue<'_>], read: impl Fn(&SqlFields<'_>) -> Result<T>) -> Result<Vec<T>>;
-
-    /// The first row, as `read` says.
-    fn first<T>(
-        &self,
-        sql: &str,
-        with: &[SqlValue<'_>],
-        read: impl Fn(&SqlFields<'_>) -> Result<T>,
-    ) -> Result<Option<T>>;
-
-    /// A number that there always is, such as a count.
-    fn count(&self, sql: &str) -> Result<u64>;
-}
-
-impl<S: Sql + ?Sized> SqlExt for S {
     fn rows<T>(&self, sql: &str, with: &[SqlValue<'_>], read: impl Fn(&SqlFields<'_>) -> Result<T>) -> Result<Vec<T>> {
         let (mut all, name) = (Vec::new(), self.name());
         self.each(sql, with, &mut |row| {
@@ -90,6 +75,7 @@ impl<S: Sql + ?Sized> SqlExt for S {
         Ok(all)
     }
 
+    /// The first row, as `read` says.
     fn first<T>(
         &self,
         sql: &str,
@@ -99,10 +85,13 @@ impl<S: Sql + ?Sized> SqlExt for S {
         self.rows(sql, with, read).map(|rows| rows.into_iter().next())
     }
 
+    /// A number that there always is, such as a count.
     fn count(&self, sql: &str) -> Result<u64> {
         Ok(self.first(sql, &[], |row| row.unsigned(0))?.unwrap_or(0))
     }
 }
+
+impl<S: Sql + ?Sized> SqlExt for S {}
 
 /// A row whose columns are of the kinds that this program writes; else an error names the database.
 pub(crate) struct SqlFields<'a> {

@@ -50,11 +50,11 @@ impl SqliteStore {
         let mut aside = None;
         match found {
             Some(_) => {
-                let header = files::check_header(&place.database())?;
+                let header = files::check_header(&place.file(files::DATABASE))?;
                 if let Some(log) = place.foreign_log(&header, &generations)? {
                     let kept = files::beside(&place.replaced(jiff::Timestamp::now()), "-wal");
                     files::rename(&log, &kept)?;
-                    files::sync_dir(place.dir())?;
+                    files::sync(place.dir())?;
                     aside = Some(kept);
                 }
             }
@@ -81,7 +81,7 @@ impl SqliteStore {
         let (was, next): (i32, i32) = (of("PRAGMA user_version")?, of("SELECT random() % 2147483648")?);
         self.generations = vec![was, next];
         let noted = witness::write(&self.place, head, &self.generations);
-        if noted.and_then(|()| files::sync_dir(self.place.dir())).is_err() {
+        if noted.and_then(|()| files::sync(self.place.dir())).is_err() {
             return Ok(());
         }
         let begun = self.connection.pragma_update(None, "user_version", next);
@@ -100,7 +100,7 @@ impl SqliteStore {
     }
 
     fn connect(place: DataDir, lock: Option<StoreLock>, is_after_doubt: bool) -> Result<Self> {
-        let database = place.database();
+        let database = place.file(files::DATABASE);
         let mut connection = connection::open(&database)?;
         schema::refuse_newer(&connection, &database)?;
         connection::log_ahead(&connection, &database)?;
@@ -116,7 +116,7 @@ impl SqliteStore {
             _ => {}
         }
         let mut files = Vec::new();
-        for path in [place.lock(), database.clone(), files::beside(&database, "-wal")] {
+        for path in [place.file(files::LOCK), database.clone(), files::beside(&database, "-wal")] {
             let found = files::metadata(&path)?.ok_or_else(|| gone(&path))?;
             files.push((path, files::id(&found)));
         }
@@ -216,7 +216,9 @@ impl Store for SqliteStore {
     /// The lock is held all the while.
     fn reopen(&mut self) -> Result<()> {
         // Another file of that name is another history, and another lock keeps nobody away.
-        for (path, id) in self.files.iter().filter(|(path, _)| *path == self.database || *path == self.place.lock()) {
+        for (path, id) in
+            self.files.iter().filter(|(path, _)| *path == self.database || *path == self.place.file(files::LOCK))
+        {
             if files::metadata(path)?.as_ref().map(files::id) != Some(*id) {
                 return Err(gone(path));
             }
@@ -264,7 +266,7 @@ fn gone(path: &Path) -> Error {
 
 /// Makes the database under another name, and gives it its own when it is whole.
 fn create(place: &DataDir) -> Result<()> {
-    let path = place.database();
+    let path = place.file(files::DATABASE);
     for sidecar in ["-wal", "-journal"] {
         let left = files::beside(&path, sidecar);
         if files::metadata(&left)?.is_some() {
@@ -275,19 +277,19 @@ fn create(place: &DataDir) -> Result<()> {
             )));
         }
     }
-    let unfinished = place.unfinished();
+    let unfinished = place.file(files::UNFINISHED);
     drop(files::make(&unfinished, place.dir_owner())?);
     let made = fill(&unfinished).and_then(|()| files::rename_to_free(&unfinished, &path));
     if made.is_err() {
         files::remove_database(&unfinished)?;
     }
     made?;
-    files::sync_dir(place.dir())
+    files::sync(place.dir())
 }
 
 fn fill(path: &Path) -> Result<()> {
     let mut connection = connection::open(path)?;
     schema::fill(&mut connection, path)?;
     drop(connection);
-    files::sync_file(path)
+    files::sync(path)
 }

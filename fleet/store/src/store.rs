@@ -40,14 +40,6 @@ pub trait Store: Send + Debug {
     /// twice. What it got is good only if all could be read.
     fn load_with(&mut self, sink: &mut dyn HostSink) -> Result<StoreState>;
 
-    /// Everything that is kept, hosts and their keys among it.
-    fn load(&mut self) -> Result<StoreState> {
-        let mut lists = HostLists::default();
-        let mut state = self.load_with(&mut lists)?;
-        (state.enrolments.enrolled, state.hosts) = (lists.keys, lists.hosts);
-        Ok(state)
-    }
-
     /// The key of a host that enrolled.
     fn key(&self, host: HostId) -> Result<Option<Key>>;
 
@@ -72,7 +64,7 @@ pub trait Store: Send + Debug {
     /// The revision. Confirms that the store answers, and that it is the one that was opened.
     fn revision(&self) -> Result<u64>;
 
-    /// Opens the same database again, after an [`Error::Unknown`]: then [`Store::load`] says what was kept, and that stays so.
+    /// Opens the same database again, after an [`Error::Unknown`]: then [`Store::load_with`] says what was kept, and that stays so.
     /// Errors: as when it was opened; also where the database is not the one that was open, and it is never made anew.
     fn reopen(&mut self) -> Result<()>;
 
@@ -87,22 +79,6 @@ pub trait Store: Send + Debug {
 
     /// Notes on this host that a stop waits for the store, or that none does any more. When it returns, that is durable.
     fn note_stop(&self, waits: bool) -> Result<()>;
-}
-
-#[derive(Default)]
-struct HostLists {
-    keys: Vec<EnrolledKey>,
-    hosts: Vec<HostRecord>,
-}
-
-impl HostSink for HostLists {
-    fn take_key(&mut self, key: EnrolledKey) {
-        self.keys.push(key);
-    }
-
-    fn take_host(&mut self, host: HostRecord, _: u64) {
-        self.hosts.push(host);
-    }
 }
 
 /// What other servers wrote since. `None`: that is as it was.

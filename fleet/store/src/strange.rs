@@ -78,11 +78,17 @@ pub(crate) fn take(db: &dyn Sql, place: &DataDir, aside: Option<&Path>) -> Resul
     }
     let (mut book, cause) = (load::book(db)?.unwrap_or_default(), strange.cause());
     book.lose_numbers(None);
-    let (action, old, detail) = match strange {
-        Strange::Lost(seen) => ("store_lost", Old::Seen(seen), json!({})),
-        Strange::Log => ("store_lost", Old::Absent, json!({})),
-        Strange::Backup => ("restore", Old::Absent, json!({ "backup": "a file that was put in place by hand" })),
+    let (action, head, detail) = match strange {
+        Strange::Lost(seen) => ("store_lost", Some(seen), json!({})),
+        Strange::Log => ("store_lost", None, json!({})),
+        Strange::Backup => ("restore", None, json!({ "backup": "a file that was put in place by hand" })),
     };
-    hold(db, Some(book), cause, &old, &describe(Timestamp::now(), action, "start of the server", detail))?;
+    hold(
+        db,
+        Some(book),
+        cause,
+        &Old { head, ..Old::default() },
+        &describe(Timestamp::now(), action, "start of the server", detail),
+    )?;
     Ok(Some(line))
 }

@@ -29,7 +29,7 @@ pub(crate) struct Witness {
 /// What was seen last in `place`; `None`: nothing ever was. Errors: `Unavailable`; `Foreign` where the file is not what was
 /// written.
 pub(crate) fn read(place: &DataDir) -> Result<Option<Witness>> {
-    let path = place.witness();
+    let path = place.file(files::WITNESS);
     let Some(found) = files::metadata(&path)? else { return Ok(None) };
     let shown = path.display();
     let foreign = |what: &str| {
@@ -50,7 +50,7 @@ pub(crate) fn write(place: &DataDir, head: &AuditHead, generations: &[i32]) -> R
     let witness = Witness { head: head.clone(), generations: generations.to_vec() };
     let mut text = serde_json::to_vec(&witness).map_err(|error| Error::Unavailable(error.to_string()))?;
     text.push(b'\n');
-    files::replace(&place.witness(), &text, place.dir_owner())
+    files::replace(&place.file(files::WITNESS), &text, place.dir_owner())
 }
 
 /// Whether the database has the record that was `seen`.
@@ -66,25 +66,25 @@ pub(crate) fn has(db: &dyn Sql, seen: &AuditHead) -> Result<bool> {
 impl DataDir {
     /// Whether it is noted that a stop waits for the store.
     pub(crate) fn stop_waits_noted(&self) -> Result<bool> {
-        Ok(files::metadata(&self.stop_waits())?.is_some())
+        Ok(files::metadata(&self.file(files::STOP_WAITS))?.is_some())
     }
 
     /// See [`crate::Store::note_stop`].
     pub(crate) fn note_stop(&self, waits: bool) -> Result<()> {
-        let (spare, note) = (self.spare(), self.stop_waits());
+        let (spare, note) = (self.file(files::SPARE), self.file(files::STOP_WAITS));
         let (from, to) = if waits { (spare, note) } else { (note, spare) };
         if files::metadata(&from)?.is_none() {
             drop(files::open_or_make(&to, self.dir_owner())?);
         } else {
             files::rename(&from, &to)?;
         }
-        files::sync_dir(self.dir())
+        files::sync(self.dir())
     }
 
     /// Where there is no room for the note, there may be when a stop has to wait: it is kept free.
     pub(crate) fn keep_room_for_note(&self) -> Result<()> {
         if !self.stop_waits_noted()? {
-            let _ = files::open_or_make(&self.spare(), self.dir_owner());
+            let _ = files::open_or_make(&self.file(files::SPARE), self.dir_owner());
         }
         Ok(())
     }

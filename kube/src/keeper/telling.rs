@@ -60,9 +60,6 @@ fn content(look: &AgentLook<'_>, workload: &Workload, namespace: &str, kernel: S
         host: state.update_id.clone(),
         hostname: format!("{namespace}/{}", agent.name),
         update_id: state.update_id.clone(),
-        epoch: 0,
-        sequence: 0,
-        time: String::new(),
         group: agent.group.clone().unwrap_or_default(),
         labels: labels.into_iter().take(MAX_LABELS).collect(),
         versions: Versions {
@@ -78,7 +75,6 @@ fn content(look: &AgentLook<'_>, workload: &Workload, namespace: &str, kernel: S
         kernel,
         enabled: true,
         pinned: agent.pin.is_some() || state.held.is_some() || workload.is_skipped(),
-        recovery_pending: false,
         last: state.last.clone(),
         ..Report::default()
     }

@@ -21,9 +21,17 @@ pub enum Autoupdate {
         dry_run: bool,
     },
     /// Show the rollout, or one of its groups (RFD 0169)
-    Status(FlatStatus),
+    Status {
+        /// Only this group, with its counts of hosts
+        #[arg(long, value_name = "GROUP")]
+        group: Option<String>,
+    },
     /// Start a group now, or again after it was halted (RFD 0169)
-    Run(FlatGroup),
+    Run {
+        /// The group
+        #[arg(long, value_name = "GROUP")]
+        group: String,
+    },
 }
 
 /// What `autoupdate agents` does.
@@ -34,11 +42,41 @@ pub enum AgentsVerb {
     /// Show how many agents run which version, by group
     Report,
     /// Start groups now, whatever their window and the groups before them say
-    StartUpdate(StartUpdate),
+    StartUpdate {
+        /// Names of groups
+        #[arg(value_name = "GROUP")]
+        groups: Vec<String>,
+        /// Without canaries, and in spite of a freeze
+        #[arg(long)]
+        force: bool,
+        /// In spite of a freeze, with canaries first
+        #[arg(long, conflicts_with = "force")]
+        ignore_blackout: bool,
+        /// Only say what would happen
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Call groups done, so that those after them may start
-    MarkDone(GroupsArgs),
+    MarkDone {
+        /// Names of groups
+        #[arg(value_name = "GROUP")]
+        groups: Vec<String>,
+        /// Only say what would happen
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Send agents back to the start version
-    Rollback(RollbackArgs),
+    Rollback {
+        /// Names of groups; none: all that have started
+        #[arg(value_name = "GROUP")]
+        groups: Vec<String>,
+        /// All at once instead of at the group's pace
+        #[arg(long)]
+        at_once: bool,
+        /// Only say what would happen
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Stop: from now on nobody in these groups is allowed to update, until `run`
     Halt(GroupsOrAllArgs),
     /// End a halt with another attempt, or start groups that have not begun
@@ -95,17 +133,6 @@ fn timeout(text: &str) -> Result<std::time::Duration, String> {
     length.ok_or_else(|| "expected a length of time, as in 30m or 6h".to_owned())
 }
 
-/// Groups.
-#[derive(Debug, Clone, Args)]
-pub struct GroupsArgs {
-    /// Names of groups
-    #[arg(value_name = "GROUP")]
-    pub groups: Vec<String>,
-    /// Only say what would happen
-    #[arg(long)]
-    pub dry_run: bool,
-}
-
 /// Groups, or all of them.
 #[derive(Debug, Clone, Args)]
 pub struct GroupsOrAllArgs {
@@ -115,37 +142,6 @@ pub struct GroupsOrAllArgs {
     /// Every group, also of rollouts to come
     #[arg(long, conflicts_with = "groups")]
     pub all: bool,
-    /// Only say what would happen
-    #[arg(long)]
-    pub dry_run: bool,
-}
-
-/// Options of `start-update`.
-#[derive(Debug, Clone, Args)]
-pub struct StartUpdate {
-    /// Names of groups
-    #[arg(value_name = "GROUP")]
-    pub groups: Vec<String>,
-    /// Without canaries, and in spite of a freeze
-    #[arg(long)]
-    pub force: bool,
-    /// In spite of a freeze, with canaries first
-    #[arg(long, conflicts_with = "force")]
-    pub ignore_blackout: bool,
-    /// Only say what would happen
-    #[arg(long)]
-    pub dry_run: bool,
-}
-
-/// Options of `rollback`.
-#[derive(Debug, Clone, Args)]
-pub struct RollbackArgs {
-    /// Names of groups; none: all that have started
-    #[arg(value_name = "GROUP")]
-    pub groups: Vec<String>,
-    /// All at once instead of at the group's pace
-    #[arg(long)]
-    pub at_once: bool,
     /// Only say what would happen
     #[arg(long)]
     pub dry_run: bool,
@@ -169,22 +165,6 @@ pub enum ClientTools {
         #[arg(long)]
         clear: bool,
     },
-}
-
-/// Options of the flat `autoupdate status`.
-#[derive(Debug, Clone, Args)]
-pub struct FlatStatus {
-    /// Only this group, with its counts of hosts
-    #[arg(long, value_name = "GROUP")]
-    pub group: Option<String>,
-}
-
-/// Options of the flat `autoupdate run`.
-#[derive(Debug, Clone, Args)]
-pub struct FlatGroup {
-    /// The group
-    #[arg(long, value_name = "GROUP")]
-    pub group: String,
 }
 
 /// Schedules that have groups.

@@ -9,14 +9,6 @@ const LONGEST_VERSION: usize = 64;
 /// Hex digits of a hash of the audit log.
 const HASH: usize = 64;
 
-/// Options of `explain`.
-#[derive(Debug, Clone, Args)]
-pub struct ExplainArgs {
-    /// The host's name, its UUID, or at least 4 hex digits with which that begins
-    #[arg(long, value_name = "HOST")]
-    pub host: String,
-}
-
 /// Options of `hosts`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -169,17 +161,6 @@ pub struct Events {
     pub last: u32,
 }
 
-/// Options of `rollouts`.
-#[derive(Debug, Clone, Args)]
-pub struct RolloutsArgs {
-    /// Only those before this number
-    #[arg(long, value_name = "NUMBER")]
-    pub before: Option<u64>,
-    /// How many of the newest
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub last: u32,
-}
-
 /// Options of `audit`.
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -201,16 +182,6 @@ pub enum AuditVerb {
         #[arg(long, value_name = "HASH", value_parser = hash)]
         head: Option<String>,
     },
-}
-
-/// Options of `approve`.
-#[derive(Debug, Clone, Args)]
-pub struct ApproveArgs {
-    /// The group
-    pub group: String,
-    /// The digest of what was looked at (`approval_digest`): refused if the group was changed since
-    #[arg(long, value_name = "DIGEST")]
-    pub digest: Option<String>,
 }
 
 /// A SHA-256 in hex, as the audit log writes it.

@@ -14,17 +14,13 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 pub use autoupdate::{
-    AgentsVerb, Autoupdate, ClientTools, FlatGroup, FlatStatus, FlatUpdate, GroupsArgs, GroupsOrAllArgs, RollbackArgs,
-    StartUpdate, StatusArgs, WaitArgs, WaitGoal,
+    AgentsVerb, Autoupdate, ClientTools, FlatUpdate, GroupsOrAllArgs, StatusArgs, WaitArgs, WaitGoal,
 };
-pub use directives::{CreateDraft, PlanArgs, ReviewArgs, VersionControlVerb};
-pub use hosts::{
-    ApproveArgs, AuditArgs, AuditVerb, Events, ExplainArgs, HostVerb, HostsArgs, HostsFilter, HostsVerb, InventoryVerb,
-    OneHost, RolloutsArgs,
-};
-pub use resources::{Apply, Create, EditArgs, Files, Get, Rm, UpdateFile};
+pub use directives::VersionControlVerb;
+pub use hosts::{AuditArgs, AuditVerb, Events, HostVerb, HostsArgs, HostsFilter, HostsVerb, InventoryVerb, OneHost};
+pub use resources::{Apply, Files};
 pub use serve::{Doctor, Lint, Migrate, Restore, Serve, SimulateArgs};
-pub use tokens::{Join, TokensArgs, TokensVerb};
+pub use tokens::{Join, TokensVerb};
 pub use tuf::{TufOnline, TufVerb};
 
 /// Where the server's admin socket is unless something else is said (FLEET §1).
@@ -143,19 +139,71 @@ pub enum Verb {
     /// Wait until the rollout is done, halted, or a group as far as that
     Wait(WaitArgs),
     /// Show resources
-    Get(Get),
+    #[command(after_help = "Examples:\n  \
+                      teleport-fleet get autoupdate_config > config.yaml\n  \
+                      teleport-fleet get fleet_channel/stable --format json\n\n\
+                      Kinds: autoupdate_config, autoupdate_version, autoupdate_agent_rollout, autoupdate_agent_report,\n\
+                      cluster_maintenance_config, fleet_channel, fleet_release.")]
+    Get {
+        /// The kind, or one resource of it
+        #[arg(value_name = "KIND[/NAME]")]
+        what: String,
+    },
     /// Write resources that are not there yet
-    Create(Create),
+    #[command(after_help = "Examples:\n  \
+                      teleport-fleet create -f policy.yaml --dry-run   # how many hosts would go?\n  \
+                      teleport-fleet create -f policy.yaml -f version.yaml   # one change: both or neither\n  \
+                      teleport-fleet create --force -f -               # from standard input, over what is there")]
+    Create {
+        /// All files and documents together are one change
+        #[command(flatten)]
+        files: Files,
+        /// Replace what is there already
+        #[arg(long)]
+        force: bool,
+        /// Only check, and say what would happen
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Write resources that are there already
-    Update(UpdateFile),
+    #[command(after_help = "All files and documents together are one change.")]
+    Update {
+        /// All files and documents together are one change
+        #[command(flatten)]
+        files: Files,
+        /// Only check, and say what would happen
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Write all resources of a directory; with --prune it is all that there is
     Apply(Apply),
     /// Change a resource in an editor
-    Edit(EditArgs),
+    #[command(
+        after_help = "The editor is $VISUAL, else $EDITOR, else vi. What the server refuses is kept in its file."
+    )]
+    Edit {
+        /// The resource; a kind of which there is but one needs no name
+        #[arg(value_name = "KIND[/NAME]")]
+        what: String,
+    },
     /// Remove a resource
-    Rm(Rm),
+    Rm {
+        /// The resource; a kind of which there is but one needs no name
+        #[arg(value_name = "KIND[/NAME]")]
+        what: String,
+        /// Only say what would happen
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Write the draft of a version directive
-    CreateDraft(CreateDraft),
+    CreateDraft {
+        /// One version-directive in YAML or JSON; `-` is standard input
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Its name
+        #[arg(long, value_name = "KIND/NAME", default_value = directives::DRAFT)]
+        name: String,
+    },
     /// List the drafts of version directives
     Drafts,
     /// Plan, review and apply version directives
@@ -164,7 +212,11 @@ pub enum Verb {
     /// Check resources without a server: unknown keys, values out of range, groups that can never start
     Lint(Lint),
     /// Show what a host is answered now, why, and when that changes
-    Explain(ExplainArgs),
+    Explain {
+        /// The host's name, its UUID, or at least 4 hex digits with which that begins
+        #[arg(long, value_name = "HOST")]
+        host: String,
+    },
     /// Show what a release would do to this fleet; with --script question the engine line by line
     Simulate(Box<SimulateArgs>),
     /// List hosts, or decide on many
@@ -179,11 +231,33 @@ pub enum Verb {
     /// Show the audit log, or check its chain of hashes
     Audit(AuditArgs),
     /// Show the present rollout and past ones
-    Rollouts(RolloutsArgs),
+    Rollouts {
+        /// Only those before this number
+        #[arg(long, value_name = "NUMBER")]
+        before: Option<u64>,
+        /// How many of the newest
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        last: u32,
+    },
     /// Approve a group that waits for it
-    Approve(ApproveArgs),
+    Approve {
+        /// The group
+        group: String,
+        /// The digest of what was looked at (`approval_digest`): refused if the group was changed since
+        #[arg(long, value_name = "DIGEST")]
+        digest: Option<String>,
+    },
     /// List, make and remove tokens for --token-file
-    Tokens(TokensArgs),
+    #[command(after_help = "Examples:\n  \
+                      teleport-fleet tokens                                          # who may do what\n  \
+                      teleport-fleet tokens create ci --role operator --expires-in 90d > token\n  \
+                      teleport-fleet tokens rm ci\n  \
+                      teleport-fleet tokens join create rack-7 --uses 40 --group prod > join-token   # 40 hosts enrol with it")]
+    Tokens {
+        /// What to do instead of listing them
+        #[command(subcommand)]
+        verb: Option<TokensVerb>,
+    },
     /// Copy the server's data to a file, while it runs
     Backup {
         /// The file, here; it must not be there yet

@@ -8,7 +8,7 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
 
 /// Options of `serve`. Each is also a key of the configuration and a variable `TELEPORT_FLEET_…` (FLEET §1).
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(after_help = "Examples:\n  \
                   teleport-fleet serve --tls-cert fullchain.pem --tls-key key.pem --public-addr fleet.example.com\n  \
                   teleport-fleet serve --plain --listen 127.0.0.1:8080 --data /tmp/fleet\n\n\
@@ -101,7 +101,10 @@ pub struct Serve {
         hide_env_values = true,
         value_delimiter = ','
     )]
-    pub oidc_roles: Vec<String>,
+    pub oidc_roles: Option<Vec<String>>,
+    /// The admin socket, where the configuration names it; its flag is every verb's.
+    #[arg(skip)]
+    pub admin_socket: Option<PathBuf>,
 }
 
 /// Options of `lint`.

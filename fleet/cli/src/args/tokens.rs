@@ -1,22 +1,9 @@
 //! Tokens of the admin API (FLEET §8).
 
+use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand};
 use fleet_wire::api::Role;
 use jiff::Span;
-
-/// Options of `tokens`.
-#[derive(Debug, Clone, Args)]
-#[command(after_help = "Examples:\n  \
-                  teleport-fleet tokens                                          # who may do what\n  \
-                  teleport-fleet tokens create ci --role operator --expires-in 90d > token\n  \
-                  teleport-fleet tokens rm ci\n  \
-                  teleport-fleet tokens join create rack-7 --uses 40 --group prod > join-token   # 40 hosts enrol with it")]
-pub struct TokensArgs {
-    /// What to do instead of listing them
-    #[command(subcommand)]
-    pub verb: Option<TokensVerb>,
-}
 
 /// What `tokens` does besides listing.
 #[derive(Debug, Clone, Subcommand)]
@@ -26,7 +13,7 @@ pub enum TokensVerb {
         /// Its name: letters, digits, `.`, `_` and `-`
         name: String,
         /// What it may do: write one draft; look; change what the fleet does; change what others may do
-        #[arg(long, value_name = "ROLE", value_parser = PossibleValuesParser::new(["controller", "viewer", "operator", "admin"]).map(role))]
+        #[arg(long, value_name = "ROLE", value_parser = PossibleValuesParser::new(["controller", "viewer", "operator", "admin"]).try_map(|word| Role::named(&word).ok_or("no role")))]
         role: Role,
         /// After how long it ends, as in 90d or 12h [default: never]
         #[arg(long, value_name = "DURATION", value_parser = positive)]
@@ -75,16 +62,6 @@ pub enum Join {
 fn label(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
     pair.map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(|| "expected KEY=VALUE".to_owned())
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "clap hands it over")]
-fn role(word: String) -> Role {
-    match word.as_str() {
-        "operator" => Role::Operator,
-        "admin" => Role::Admin,
-        "controller" => Role::Controller,
-        _ => Role::Viewer,
-    }
 }
 
 fn positive(text: &str) -> Result<Span, String> {

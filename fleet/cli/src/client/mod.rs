@@ -25,6 +25,7 @@ use crate::failure::Failure;
 pub(crate) use answer::{Answer, AnswerPage};
 use connect::ApiConnector;
 use target::ServerAddress;
+pub use target::trusting;
 
 /// Longest wait for a connection with its TLS handshake, seconds: a host near or far answers within one.
 const CONNECT: Duration = Duration::from_secs(5);

@@ -100,12 +100,17 @@ fn tls(ca_file: Option<&Path>) -> Result<TlsConfig, Failure> {
         let message = "no certificate authority is trusted: install ca-certificates, or give --ca-file";
         return Err(Failure::new(Failure::LOCAL, message));
     }
-    let trusted: Vec<_> = trusted.iter().map(|one| Certificate::from_der(one).to_owned()).collect();
-    Ok(TlsConfig::builder()
+    Ok(trusting(&trusted))
+}
+
+/// Trusts these certificates, and no others.
+pub fn trusting(certificates: &[CertificateDer<'_>]) -> TlsConfig {
+    let trusted: Vec<_> = certificates.iter().map(|one| Certificate::from_der(one).to_owned()).collect();
+    TlsConfig::builder()
         .provider(TlsProvider::Rustls)
         .root_certs(RootCerts::Specific(Arc::new(trusted)))
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build())
+        .build()
 }
 
 /// Names nothing but this host.

@@ -18,7 +18,7 @@ use crate::show::text::{clean, counted};
 use crate::show::value;
 
 /// First it is asked what would change: what is there as the directory has it is not written again.
-pub(super) fn apply(apply: &Apply, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn apply(apply: &Apply, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let mut files = Vec::new();
     find(&apply.file, &mut files)?;
     if files.is_empty() && !apply.force {

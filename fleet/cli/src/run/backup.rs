@@ -17,7 +17,7 @@ const HEAD: &[u8] = b"SQLite format 3\0";
 
 /// Asks for the copy and writes it to `file`, which must not be there yet: under another name first, so that a file of this name
 /// is a whole one. `-`: to standard output, and nothing else goes there.
-pub(super) fn backup(file: &Path, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn backup(file: &Path, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     if file.as_os_str() == "-" {
         return copy(client, |chunk| Ok(screen.out().write_all(chunk)?)).map(drop);
     }

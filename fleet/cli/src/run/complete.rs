@@ -19,7 +19,7 @@ use crate::failure::Failure;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Prints what the last of `words` may be, a line each; nothing where the other words of the script do, or nobody answers.
-pub(super) fn complete(words: &[String], global: &GlobalArgs, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn complete(words: &[String], global: &GlobalArgs, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let Some((last, before)) = words.split_last() else { return Ok(()) };
     let cli = FleetCli::command();
     let (named, typed) = match last.split_once('=').filter(|_| last.starts_with("--")) {

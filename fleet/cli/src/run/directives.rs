@@ -1,32 +1,39 @@
 //! `create-draft`, `drafts` and `version-control` (DIRECTIVES §3).
 
 use std::io::Write;
+use std::path::Path;
 
-use fleet_wire::api::{ApplyPlan, BeginDryRun, DraftView, NewDraft, NewPlan, PlanState, PlanView, Review};
+use fleet_wire::api::{
+    ApplyPlan, BeginDryRun, Code, DraftView, NewDraft, NewPlan, PlanState, PlanView, Review, VersionControlStatus,
+};
 use fleet_wire::lenient::word;
 use fleet_wire::words::planned;
 
 use super::resources::{self, read};
-use super::{id, path, version_control};
-use crate::args::{CreateDraft, PlanArgs, PrintFormat, ReviewArgs, VersionControlVerb};
+use super::{id, path};
+use crate::args::{PrintFormat, VersionControlVerb};
 use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
-use crate::show::{text, value};
+use crate::show::{text, value, version_control as shown};
 
 /// Where drafts are.
 const DRAFTS: &str = "/v1/fleet/drafts";
 /// Where plans are.
 const PLANS: &str = "/v1/fleet/directive-plans";
 
+/// Where the status is.
+const STATUS: &str = "/v1/fleet/version-control";
+
 /// `create-draft`.
 pub(super) fn create_draft(
-    create: &CreateDraft,
+    file: &Path,
+    name: &str,
     client: &ApiClient,
-    screen: &mut Screen<'_, '_>,
+    screen: &mut Screen<'_>,
 ) -> Result<(), Failure> {
-    let text = read(&create.file, screen)?;
-    let Some((kind, name)) = create.name.split_once('/') else {
+    let text = read(file, screen)?;
+    let Some((kind, name)) = name.split_once('/') else {
         return Err(Failure::new(Failure::USAGE, "a draft's name is KIND/NAME"));
     };
     let place = format!("{DRAFTS}/{}/{}", path::encoded(kind), path::encoded(name));
@@ -46,7 +53,7 @@ pub(super) fn create_draft(
 }
 
 /// `drafts`.
-pub(super) fn drafts(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn drafts(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let drafts: Vec<Answer<DraftView>> = client.ask(&ApiCall::get(DRAFTS))?;
     value::list(screen, &drafts, ["Draft", "Author", "Time", "Stale After", "Digest"], |draft| {
         let stale = draft.stale_after.map_or_else(String::new, text::time);
@@ -56,14 +63,18 @@ pub(super) fn drafts(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<
 }
 
 /// `version-control`.
-pub(super) fn run(verb: &VersionControlVerb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn run(verb: &VersionControlVerb, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let place = |id: &str, what: &str| format!("{PLANS}/{}{what}", path::encoded(id));
     let question = match verb {
-        VersionControlVerb::Status => return version_control::status(client, screen),
-        VersionControlVerb::Plan(plan) => ApiCall::post(PLANS, &new_plan(plan, screen)?)?,
+        VersionControlVerb::Status => return status(client, screen),
+        VersionControlVerb::Plan { draft, file } => {
+            let text = file.as_deref().map(|file| read(file, screen)).transpose()?;
+            let draft = text.is_none().then(|| draft.clone());
+            ApiCall::post(PLANS, &NewPlan { id: id(), draft, text })?
+        }
         VersionControlVerb::Pending => return pending(client, screen),
         VersionControlVerb::Show { id } => ApiCall::get(place(id, "")),
-        VersionControlVerb::Review(ReviewArgs { id: plan, approve, reason, .. }) => {
+        VersionControlVerb::Review { id: plan, approve, reason, .. } => {
             let review = Review { id: id(), approve: *approve, reason: reason.clone() };
             ApiCall::post(place(plan, "/review"), &review)?
         }
@@ -78,12 +89,7 @@ pub(super) fn run(verb: &VersionControlVerb, client: &ApiClient, screen: &mut Sc
     value::show(screen, &plan, |out, _| show(out, &plan))
 }
 
-fn new_plan(plan: &PlanArgs, screen: &mut Screen<'_, '_>) -> Result<NewPlan, Failure> {
-    let text = plan.file.as_deref().map(|file| read(file, screen)).transpose()?;
-    Ok(NewPlan { id: id(), draft: text.is_none().then(|| plan.draft.clone()), text })
-}
-
-fn pending(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn pending(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let mut plans: Vec<Answer<PlanView>> = client.ask(&ApiCall::get(PLANS))?;
     plans.retain(|plan| plan.state != PlanState::Applied.into());
     if plans.is_empty() && screen.format() == PrintFormat::Text {
@@ -100,4 +106,28 @@ fn pending(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failur
 
 fn show(out: &mut dyn Write, plan: &PlanView) -> Result<(), Failure> {
     planned::lines(plan).iter().try_for_each(|line| Ok(writeln!(out, "{}", text::clean(line))?))
+}
+
+/// `version-control status`.
+pub(super) fn status(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    let status: Answer<VersionControlStatus> = client.ask(&ApiCall::get(STATUS.to_owned()))?;
+    value::show(screen, &status, |out, look| Ok(shown::status(out, &status, look.is_colourful)?))?;
+    warn(&status, screen)
+}
+
+/// The warnings below a table, on standard error.
+pub(super) fn warn_of_versions(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    match client.ask::<Answer<VersionControlStatus>>(&ApiCall::get(STATUS.to_owned())) {
+        Ok(status) => warn(&status, screen),
+        // A controller lists hosts, and looks at nothing else.
+        Err(failure) if failure.is(Code::Forbidden) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn warn(status: &VersionControlStatus, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    for line in shown::warnings(&status.alerts) {
+        writeln!(screen.console.err, "{line}")?;
+    }
+    Ok(())
 }

@@ -11,7 +11,6 @@ use yaml::Node;
 
 use super::resources::{What, show};
 use super::{id, swap};
-use crate::args::EditArgs;
 use crate::client::ApiClient;
 use crate::console::{Editor, Screen};
 use crate::failure::Failure;
@@ -31,8 +30,8 @@ fn open(editor: &Editor, file: &Path) -> Result<(), Failure> {
 }
 
 /// `edit KIND[/NAME]`.
-pub(super) fn edit(edit: &EditArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let what = What::parse(&edit.what);
+pub(super) fn edit(what: &str, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    let what = What::parse(what);
     what.may_change(client)?;
     let name = what.one()?;
     let kept = swap::read(client, &what.kind, Some(name))?;

@@ -6,7 +6,7 @@ use fleet_wire::api::{Takes, WriteResult};
 use yaml::{Node, Value};
 
 use super::{agents, resources, swap};
-use crate::args::{FlatStatus, FlatUpdate};
+use crate::args::FlatUpdate;
 use crate::client::{Answer, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -23,7 +23,7 @@ const AUTO_UPDATE: &str = "agent_auto_update";
 const GROUPS: &str = "agent_auto_update_groups";
 
 /// `update --set-…`: policy first, so that a version never goes by the old one.
-pub(super) fn update(update: &FlatUpdate, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn update(update: &FlatUpdate, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let (settings, dry_run) = (settings(update), update.dry_run);
     if update.group.is_some() && settings.is_empty() {
         let message = "--group is for what is set for one group, such as --set-days; a version is for all of them";
@@ -69,7 +69,7 @@ pub(super) fn said(
     sentence: &str,
     done: &[Answer<WriteResult>],
     dry_run: bool,
-    screen: &mut Screen<'_, '_>,
+    screen: &mut Screen<'_>,
 ) -> Result<(), Failure> {
     let differs = done.iter().flat_map(|written| &written.changed).any(|one| one.takes != Takes::Nothing.into());
     let sentence = match (differs, dry_run) {
@@ -167,7 +167,7 @@ fn set_group(
 }
 
 /// `reset`: the policy goes, the maintenance window stays.
-pub(super) fn reset(dry_run: bool, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn reset(dry_run: bool, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let mut done = None;
     if swap::only(client, Kind::Maintenance)?.is_some() {
         done = swap::change(client, Kind::Maintenance, dry_run, |document| {
@@ -183,12 +183,12 @@ pub(super) fn reset(dry_run: bool, client: &ApiClient, screen: &mut Screen<'_, '
 }
 
 /// `status [--group]`.
-pub(super) fn status(status: &FlatStatus, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn status(group: Option<&str>, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let agents::Found { rollout, stops, mut value } = agents::rollout(client)?;
     let mut shown = None;
-    if let (Some(rollout), Some(name)) = (&rollout, &status.group) {
+    if let (Some(rollout), Some(name)) = (&rollout, group) {
         let groups = &rollout.status.groups;
-        let Some(index) = groups.iter().position(|group| group.name == *name) else {
+        let Some(index) = groups.iter().position(|group| group.name == name) else {
             let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
             let message = format!("there is no group {name:?} in the rollout: it has {}", names.join(", "));
             return Err(Failure::new("not_found", message));
@@ -207,7 +207,7 @@ pub(super) fn status(status: &FlatStatus, client: &ApiClient, screen: &mut Scree
 }
 
 /// `run --group`.
-pub(super) fn run(group: &str, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn run(group: &str, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let acted = agents::send(Command::Run { groups: vec![group.to_owned()], all: false }, false, client)?;
     value::show(screen, &acted::value(&acted, false), |out, look| acted::run(out, group, &acted, look))
 }

@@ -28,7 +28,7 @@ const TOGETHER: Duration = Duration::from_millis(200);
 const EVENTS: &str = "/v1/fleet/events?after=9223372036854775807&follow=true";
 
 /// `status --watch`: until somebody ends it.
-pub(super) fn watch(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn watch(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let mut shown = Vec::new();
     follow(client, None, screen, |found, screen| {
         let mut block = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn watch(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(
 }
 
 /// `wait`: until it is so, or cannot become so, or the time is over.
-pub(super) fn wait(wait: &WaitArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn wait(wait: &WaitArgs, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let (mut which, mut said) = (None, String::new());
     let goal = &wait.goal.text;
     let ended = follow(client, wait.timeout, screen, |found, screen| {
@@ -115,7 +115,7 @@ fn stands(wanted: &str, is: &str) -> Option<bool> {
 ///
 /// # Errors
 /// It will not become so without somebody; there is no such group.
-fn verdict(goal: &WaitGoal, found: &Found, rollout: &AgentRollout, screen: &Screen<'_, '_>) -> Result<bool, Failure> {
+fn verdict(goal: &WaitGoal, found: &Found, rollout: &AgentRollout, screen: &Screen<'_>) -> Result<bool, Failure> {
     let missed = |message: String| Err(Failure::new(Failure::MISSED, message));
     let (all, is_halt) = (&rollout.status.groups, goal.group.is_none() && goal.state == "halted");
     if is_halt && rollout.is_immediate() {
@@ -151,11 +151,11 @@ fn verdict(goal: &WaitGoal, found: &Found, rollout: &AgentRollout, screen: &Scre
 ///
 /// # Errors
 /// Those of `each`; why the server does not answer; [`Failure::TIMED_OUT`] after `timeout`.
-fn follow<'a, 'b>(
+fn follow(
     client: &ApiClient,
     timeout: Option<Duration>,
-    screen: &mut Screen<'a, 'b>,
-    mut each: impl FnMut(&Found, &mut Screen<'a, 'b>) -> Result<bool, Failure>,
+    screen: &mut Screen<'_>,
+    mut each: impl FnMut(&Found, &mut Screen<'_>) -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
     let begin = Instant::now();
     let (mut events, mut failures, mut is_known) = (None, 0_usize, false);
@@ -179,7 +179,7 @@ fn follow<'a, 'b>(
                     note(screen, &format!("{} UTC {failure}; it is asked again", time(Timestamp::now())));
                 }
                 events = None;
-                pause = AGAIN.get(failures).or(AGAIN.last()).copied().unwrap_or(EVERY);
+                pause = AGAIN.get(failures).or(AGAIN.last()).map_or(EVERY, |wait| Duration::from_millis(*wait));
                 failures += 1;
             }
             Err(failure) => return Err(failure),
@@ -212,7 +212,7 @@ fn may_pass(failure: &Failure) -> bool {
 }
 
 /// A word for people, beside what programs read.
-fn note(screen: &mut Screen<'_, '_>, line: &str) {
+fn note(screen: &mut Screen<'_>, line: &str) {
     // There is nobody else to tell when this cannot be written.
     let _ = writeln!(screen.console.err, "{}", clean(line));
 }

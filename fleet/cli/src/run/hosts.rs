@@ -5,8 +5,8 @@ use fleet_wire::ids;
 use fleet_wire::text::shell;
 use fleet_wire::words::host as words;
 
-use super::{id, path, version_control};
-use crate::args::{ExplainArgs, HostVerb, HostsArgs, HostsFilter, HostsVerb, OneHost, PrintFormat};
+use super::{directives, id, path};
+use crate::args::{HostVerb, HostsArgs, HostsFilter, HostsVerb, OneHost, PrintFormat};
 use crate::client::{Answer, AnswerPage, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -24,8 +24,8 @@ const LONGEST_HOST: usize = 256;
 const NAMED: u32 = 10;
 
 /// `explain --host`.
-pub(super) fn explain(explain: &ExplainArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let mut explained: Answer<Explained> = client.ask(&ApiCall::get(place(&explain.host, client)?))?;
+pub(super) fn explain(host: &str, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    let mut explained: Answer<Explained> = client.ask(&ApiCall::get(place(host, client)?))?;
     // The answer alone: `host` has the rest.
     if let Some(keys) = explained.said.as_object_mut() {
         keys.retain(|key, _| key != "known" && key != "history");
@@ -34,7 +34,7 @@ pub(super) fn explain(explain: &ExplainArgs, client: &ApiClient, screen: &mut Sc
 }
 
 /// `host HOST [DECISION]`.
-pub(super) fn one(host: &OneHost, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn one(host: &OneHost, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let decision = host.decision.as_ref().map(|verb| match verb {
         HostVerb::Hold => Decision::Hold,
         HostVerb::Release => Decision::Release,
@@ -52,7 +52,7 @@ pub(super) fn one(host: &OneHost, client: &ApiClient, screen: &mut Screen<'_, '_
 }
 
 /// `hosts`: page after page, so that a large fleet need not fit into memory.
-pub(super) fn list(hosts: &HostsArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn list(hosts: &HostsArgs, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     match &hosts.verb {
         Some(verb) => decide(verb, client, screen),
         None => list_as(&hosts.filter, (table::table(), table::add), client, screen),
@@ -60,16 +60,16 @@ pub(super) fn list(hosts: &HostsArgs, client: &ApiClient, screen: &mut Screen<'_
 }
 
 /// `inventory ls`: the same hosts, and how far their installations are.
-pub(super) fn inventory(filter: &HostsFilter, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn inventory(filter: &HostsFilter, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     list_as(filter, (inventory::inventory(), inventory::add), client, screen)?;
-    version_control::warn_of_versions(client, screen)
+    directives::warn_of_versions(client, screen)
 }
 
 fn list_as(
     filter: &HostsFilter,
     (mut table, add): (TextTable, fn(&mut TextTable, &HostView)),
     client: &ApiClient,
-    screen: &mut Screen<'_, '_>,
+    screen: &mut Screen<'_>,
 ) -> Result<(), Failure> {
     let (format, is_colourful) = (screen.format(), screen.console.is_colourful);
     let mut after = None;
@@ -114,7 +114,7 @@ fn list_as(
 }
 
 /// `hosts accept`, `assign`, `unassign`.
-fn decide(verb: &HostsVerb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn decide(verb: &HostsVerb, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let (decision, many) = match verb {
         HostsVerb::Accept(many) => (ManyDecision::Accept, many),
         HostsVerb::Assign { group, many } => (ManyDecision::Assign(Some(group.clone())), many),

@@ -18,17 +18,11 @@ use crate::show::{entries, text, value};
 const PAGE: u32 = 1000;
 /// Longest line of an event, bytes: a record holds no more than a name, a reason and its numbers.
 const LONGEST: u64 = 1 << 20;
-/// Waits before a connection that broke is made again, as long as no event came between: a server restarts in seconds.
-pub(super) const AGAIN: [Duration; 5] = [
-    Duration::from_millis(200),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(4),
-    Duration::from_secs(8),
-];
+/// Waits before a connection that broke is made again, ms, as long as no event came between: a server restarts in seconds.
+pub(super) const AGAIN: [u64; 5] = [200, 1000, 2000, 4000, 8000];
 
 /// `audit`, and `audit verify`.
-pub(super) fn audit(audit: &AuditArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn audit(audit: &AuditArgs, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     if let Some(AuditVerb::Verify { head }) = &audit.verb {
         return verify(head.clone(), client, screen);
     }
@@ -55,7 +49,7 @@ fn pages(
     }
 }
 
-fn verify(head: Option<String>, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn verify(head: Option<String>, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let place = path::with_query("/v1/fleet/audit/verify", [("head", head)]);
     let verified: Answer<Verified> = client.ask(&ApiCall::get(place))?;
     if let Some(fault) = &verified.fault {
@@ -65,7 +59,7 @@ fn verify(head: Option<String>, client: &ApiClient, screen: &mut Screen<'_, '_>)
 }
 
 /// `events [--follow]`: the past by pages, so that none is left out, then what comes.
-pub(super) fn events(events: &Events, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn events(events: &Events, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let mut after = events.after.unwrap_or(0);
     let most = if events.after.is_some() { usize::MAX } else { usize::try_from(events.last).unwrap_or(usize::MAX) };
     let mut newest = VecDeque::new();
@@ -84,7 +78,7 @@ pub(super) fn events(events: &Events, client: &ApiClient, screen: &mut Screen<'_
 }
 
 /// Shows what comes behind `after`, also after the server was started again.
-fn follow(mut after: u64, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn follow(mut after: u64, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let mut again = AGAIN.into_iter();
     loop {
         screen.out().flush()?;
@@ -101,14 +95,14 @@ fn follow(mut after: u64, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Re
         };
         let may_pass = [Failure::NO_ANSWER, Failure::UNREACHABLE].contains(&failure.code.as_str());
         match again.next().filter(|_| may_pass) {
-            Some(wait) => thread::sleep(wait),
+            Some(wait) => thread::sleep(Duration::from_millis(wait)),
             None => return Err(failure),
         }
     }
 }
 
 /// Shows the lines of an answer as they come; `after` follows the numbers.
-fn lines(answer: impl Read, after: &mut u64, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn lines(answer: impl Read, after: &mut u64, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let mut answer = BufReader::new(answer);
     loop {
         let mut line = Vec::new();
@@ -125,7 +119,7 @@ fn lines(answer: impl Read, after: &mut u64, client: &ApiClient, screen: &mut Sc
 }
 
 /// Empty lines keep a connection alive.
-fn event(line: &[u8], after: &mut u64, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn event(line: &[u8], after: &mut u64, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     if line.trim_ascii().is_empty() {
         return Ok(());
     }
@@ -137,7 +131,7 @@ fn event(line: &[u8], after: &mut u64, client: &ApiClient, screen: &mut Screen<'
 }
 
 /// A record: a line; in YAML a document.
-fn show(entry: &Answer<AuditEntry>, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn show(entry: &Answer<AuditEntry>, screen: &mut Screen<'_>) -> Result<(), Failure> {
     match screen.format() {
         PrintFormat::Text => writeln!(screen.out(), "{}", text::clean(&entries::line(entry)))?,
         format => value::write_one(screen.out(), format, entry)?,

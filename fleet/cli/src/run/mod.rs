@@ -13,16 +13,15 @@ mod log;
 mod man;
 mod path;
 mod resources;
-mod rollouts;
 mod swap;
 mod tokens;
 mod tools;
-mod version_control;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use fleet_engine::command::Command;
 use fleet_wire::api::How;
 use jiff::tz::TimeZone;
 use serde_json::json;
@@ -56,15 +55,14 @@ pub fn run(verb: &Verb, global: &GlobalArgs) -> ExitCode {
 }
 
 /// Carries `verb` out with the input and output of `console`; gives the exit status.
-pub fn run_on(verb: &Verb, global: &GlobalArgs, mut console: Console<'_>) -> u8 {
-    let mut screen = Screen { console: &mut console, format: global.format };
-    let done = carry_out(verb, global, &mut screen);
-    match done {
+pub fn run_on(verb: &Verb, global: &GlobalArgs, console: Console<'_>) -> u8 {
+    let mut screen = Screen { console, format: global.format };
+    match carry_out(verb, global, &mut screen) {
         Ok(()) => 0,
         // Whoever reads us has read enough.
         Err(failure) if failure.is_closed() => 0,
         Err(failure) if failure.code == Failure::DIFFERS => DIFFERS,
-        Err(failure) => report_failure(&failure, global, &mut console),
+        Err(failure) => report_failure(&failure, global, &mut screen.console),
     }
 }
 
@@ -76,8 +74,8 @@ pub fn asked(verb: &Verb, format: PrintFormat, global: &GlobalArgs) -> Result<St
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let (input, editor) = (&mut io::empty(), Editor::of_environment());
     let (zone, out_of, err) = (TimeZone::UTC, &mut out, &mut err);
-    let mut console = Console { input, out: out_of, err, is_colourful: false, is_in_place: false, editor, zone };
-    carry_out(verb, global, &mut Screen { console: &mut console, format: Some(format) }).map_err(|failure| {
+    let console = Console { input, out: out_of, err, is_colourful: false, is_in_place: false, editor, zone };
+    carry_out(verb, global, &mut Screen { console, format: Some(format) }).map_err(|failure| {
         let line = failure.message.lines().next().unwrap_or_default();
         Failure { message: text::clean(line).into_owned(), ..failure }
     })?;
@@ -102,7 +100,7 @@ pub(crate) fn report_failure(failure: &Failure, global: &GlobalArgs, console: &m
     }
 }
 
-fn carry_out(verb: &Verb, global: &GlobalArgs, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn carry_out(verb: &Verb, global: &GlobalArgs, screen: &mut Screen<'_>) -> Result<(), Failure> {
     if let Verb::Completion { shell } = verb {
         return Ok(screen.out().write_all(complete::script(*shell).as_bytes())?);
     }
@@ -123,35 +121,38 @@ fn carry_out(verb: &Verb, global: &GlobalArgs, screen: &mut Screen<'_, '_>) -> R
     })
 }
 
-fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     match verb {
         Verb::Autoupdate(verb) => autoupdate(verb, client, screen),
         Verb::Status(options) => status(options, client, screen),
         Verb::Wait(wait) => follow::wait(wait, client, screen),
         Verb::Apply(apply) => apply::apply(apply, client, screen),
-        Verb::Get(get) => resources::get(get, client, screen),
-        Verb::Create(create) => {
-            let how = if create.force { How::Replace } else { How::Create };
-            resources::write(&create.files, how, create.dry_run, client, screen)
+        Verb::Get { what } => resources::get(what, client, screen),
+        Verb::Create { files, force, dry_run } => {
+            let how = if *force { How::Replace } else { How::Create };
+            resources::write(files, how, *dry_run, client, screen)
         }
-        Verb::Update(update) => resources::write(&update.files, How::Update, update.dry_run, client, screen),
-        Verb::Edit(edit) => edit::edit(edit, client, screen),
-        Verb::Rm(rm) => resources::remove(rm, client, screen),
-        Verb::CreateDraft(create) => directives::create_draft(create, client, screen),
+        Verb::Update { files, dry_run } => resources::write(files, How::Update, *dry_run, client, screen),
+        Verb::Edit { what } => edit::edit(what, client, screen),
+        Verb::Rm { what, dry_run } => resources::remove(what, *dry_run, client, screen),
+        Verb::CreateDraft { file, name } => directives::create_draft(file, name, client, screen),
         Verb::Drafts => directives::drafts(client, screen),
         Verb::VersionControl(verb) => directives::run(verb, client, screen),
-        Verb::Explain(explain) => hosts::explain(explain, client, screen),
+        Verb::Explain { host } => hosts::explain(host, client, screen),
         Verb::Hosts(filter) => hosts::list(filter, client, screen),
         Verb::Inventory(inventory) => {
             let InventoryVerb::Ls(filter) = &**inventory;
             hosts::inventory(filter, client, screen)
         }
         Verb::Host(host) => hosts::one(host, client, screen),
-        Verb::Rollouts(past) => rollouts::run(past, client, screen),
+        Verb::Rollouts { before, last } => agents::rollouts(*before, *last, client, screen),
         Verb::Events(events) => log::events(events, client, screen),
         Verb::Audit(audit) => log::audit(audit, client, screen),
-        Verb::Approve(approve) => agents::approve(approve, client, screen),
-        Verb::Tokens(tokens) => tokens::run(tokens, client, screen),
+        Verb::Approve { group, digest } => {
+            let command = Command::Approve { groups: vec![group.clone()], digest: digest.clone() };
+            agents::act(command, false, client, screen)
+        }
+        Verb::Tokens { verb } => tokens::run(verb.as_ref(), client, screen),
         Verb::Backup { file } => backup::backup(file, client, screen),
         Verb::Serve(_)
         | Verb::Lint(_)
@@ -167,19 +168,19 @@ fn ask(verb: &Verb, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(
     }
 }
 
-fn status(options: &StatusArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn status(options: &StatusArgs, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     if options.watch { follow::watch(client, screen) } else { agents::show_status(client, screen) }
 }
 
-fn autoupdate(verb: &Autoupdate, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn autoupdate(verb: &Autoupdate, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     match verb {
         Autoupdate::Agents(AgentsVerb::Status(options)) => status(options, client, screen),
         Autoupdate::Agents(verb) => agents::run(verb, client, screen),
         Autoupdate::ClientTools(verb) => tools::run(verb, client, screen),
         Autoupdate::Update(update) => flat::update(update, client, screen),
         Autoupdate::Reset { dry_run } => flat::reset(*dry_run, client, screen),
-        Autoupdate::Status(status) => flat::status(status, client, screen),
-        Autoupdate::Run(run) => flat::run(&run.group, client, screen),
+        Autoupdate::Status { group } => flat::status(group.as_deref(), client, screen),
+        Autoupdate::Run { group } => flat::run(group, client, screen),
     }
 }
 

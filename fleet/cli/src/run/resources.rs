@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::swap::{self, RESOURCES};
 use super::{id, path};
-use crate::args::{Files, Get, PrintFormat, Rm};
+use crate::args::{Files, PrintFormat};
 use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -72,8 +72,8 @@ impl What {
 }
 
 /// `get`: YAML unless told otherwise, with the revision, so that it can be written back.
-pub(super) fn get(get: &Get, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let what = What::parse(&get.what);
+pub(super) fn get(what: &str, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    let what = What::parse(what);
     let kept = swap::read(client, &what.kind, what.name.as_deref())?;
     if kept.is_empty() && what.is_one() {
         return Err(Failure::new("not_found", format!("there is no {}", what.kind)));
@@ -108,7 +108,7 @@ pub(super) fn write(
     how: How,
     is_dry: bool,
     client: &ApiClient,
-    screen: &mut Screen<'_, '_>,
+    screen: &mut Screen<'_>,
 ) -> Result<(), Failure> {
     let joined = JoinedText::read(files, screen)?;
     let written =
@@ -117,21 +117,21 @@ pub(super) fn write(
 }
 
 /// `rm`.
-pub(super) fn remove(rm: &Rm, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    let what = What::parse(&rm.what);
+pub(super) fn remove(what: &str, is_dry: bool, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    let what = What::parse(what);
     if what.known.is_none_or(|kind| !kind.can_go()) {
         what.may_change(client)?;
     }
     let place = format!("{RESOURCES}/{}/{}", path::encoded(&what.kind), path::encoded(what.one()?));
-    let dry_run = rm.dry_run.then(|| "true".to_owned());
+    let dry_run = is_dry.then(|| "true".to_owned());
     let question = ApiCall::delete(path::with_query(&place, [("id", Some(id())), ("dry_run", dry_run)]));
-    let question = question.dry(rm.dry_run);
+    let question = question.dry(is_dry);
     let written = client.ask(&question)?;
-    show(&written, rm.dry_run, screen)
+    show(&written, is_dry, screen)
 }
 
 /// What a write did.
-pub(super) fn show(written: &Answer<WriteResult>, is_dry: bool, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn show(written: &Answer<WriteResult>, is_dry: bool, screen: &mut Screen<'_>) -> Result<(), Failure> {
     value::show(screen, written, |out, _| text(out, written, is_dry, &line))
 }
 
@@ -158,7 +158,7 @@ pub(super) struct JoinedText {
 }
 
 impl JoinedText {
-    pub(super) fn read(files: &Files, screen: &mut Screen<'_, '_>) -> Result<Self, Failure> {
+    pub(super) fn read(files: &Files, screen: &mut Screen<'_>) -> Result<Self, Failure> {
         crate::args::read_once(files.all()).map_err(|fault| Failure::new(Failure::USAGE, fault))?;
         let mut joined = Self { text: String::new(), parts: Vec::new() };
         for file in files.all() {
@@ -207,7 +207,7 @@ impl JoinedText {
 }
 
 /// The text of a file; `-` is standard input.
-pub(super) fn read(file: &Path, screen: &mut Screen<'_, '_>) -> Result<String, Failure> {
+pub(super) fn read(file: &Path, screen: &mut Screen<'_>) -> Result<String, Failure> {
     let failed = |error: io::Error| Failure::local(format!("cannot read {}", file.display()), error);
     let is_input = file.as_os_str() == "-";
     let text = if is_input { read_open(&mut *screen.console.input, MAX_FILE) } else { read_text(file, MAX_FILE) };

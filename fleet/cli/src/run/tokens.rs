@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{id, path};
-use crate::args::{Join, PrintFormat, TokensArgs, TokensVerb};
+use crate::args::{Join, PrintFormat, TokensVerb};
 use crate::client::{Answer, ApiCall, ApiClient};
 use crate::console::Screen;
 use crate::failure::Failure;
@@ -21,17 +21,14 @@ const TOKENS: &str = "/v1/fleet/tokens";
 const JOIN_TOKENS: &str = "/v1/fleet/join-tokens";
 
 /// Carries it out.
-pub(super) fn run(tokens: &TokensArgs, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
-    match &tokens.verb {
+pub(super) fn run(verb: Option<&TokensVerb>, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    match verb {
         None => list(client, screen),
         Some(TokensVerb::Create { name, role, expires_in }) => {
             let new = NewToken { id: id(), name: name.clone(), role: *role, expires: end(*expires_in)? };
             make::<Token>(TOKENS, (name, "token", &format!(" ({role})")), &new, client, screen)
         }
-        Some(TokensVerb::Rm { name }) => {
-            remove(TOKENS, name, client)?;
-            removed("token", name, screen)
-        }
+        Some(TokensVerb::Rm { name }) => rm(TOKENS, (name, "token"), client, screen),
         Some(TokensVerb::Join { verb: None }) => list_join(client, screen),
         Some(TokensVerb::Join { verb: Some(Join::Create { name, uses, group, labels, expires_in }) }) => {
             let new = NewJoinToken {
@@ -45,13 +42,13 @@ pub(super) fn run(tokens: &TokensArgs, client: &ApiClient, screen: &mut Screen<'
             make::<JoinToken>(JOIN_TOKENS, (name, "join token", ""), &new, client, screen)
         }
         Some(TokensVerb::Join { verb: Some(Join::Rm { name }) }) => {
-            remove(JOIN_TOKENS, name, client)?;
-            removed("join token", name, screen)
+            rm(JOIN_TOKENS, (name, "join token"), client, screen)
         }
     }
 }
 
-fn removed(what: &str, name: &str, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn rm(place: &str, (name, what): (&str, &str), client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
+    remove(place, name, client)?;
     value::show(screen, &json!({ "removed": name }), |out, _| {
         Ok(writeln!(out, "removed {what} {}", text::clean(name))?)
     })
@@ -63,7 +60,7 @@ fn remove(place: &str, name: &str, client: &ApiClient) -> Result<(), Failure> {
     Ok(())
 }
 
-fn list_join(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn list_join(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let tokens: Vec<Answer<JoinToken>> = client.ask(&ApiCall::get(JOIN_TOKENS))?;
     value::list(screen, &tokens, ["Name", "Uses Left", "Group", "Labels", "Created", "Expires"], |token| {
         let labels: Vec<String> = token.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -73,7 +70,7 @@ fn list_join(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Fail
     })
 }
 
-fn list(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn list(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let tokens: Vec<Answer<Token>> = client.ask(&ApiCall::get(TOKENS))?;
     value::list(screen, &tokens, ["Name", "Role", "Created", "Expires"], |token| {
         [token.name.clone(), word(&token.role), text::time(token.created), expires(token.expires)]
@@ -90,7 +87,7 @@ fn make<T: DeserializeOwned>(
     (name, what, more): (&str, &str, &str),
     new: &impl Serialize,
     client: &ApiClient,
-    screen: &mut Screen<'_, '_>,
+    screen: &mut Screen<'_>,
 ) -> Result<(), Failure> {
     let made: Answer<MadeToken<T>> = client.ask(&ApiCall::post(place, new)?)?;
     let what = format!("{what} {}", text::clean(name));
@@ -110,7 +107,7 @@ fn end(after: Option<Span>) -> Result<Option<Timestamp>, Failure> {
 }
 
 /// The secret alone goes to standard output, so that it can be led into a file.
-fn tell(made: &impl Serialize, secret: &str, what: &str, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn tell(made: &impl Serialize, secret: &str, what: &str, screen: &mut Screen<'_>) -> Result<(), Failure> {
     match screen.format() {
         PrintFormat::Text => {
             writeln!(screen.out(), "{}", text::clean(secret))?;

@@ -19,7 +19,7 @@ const MODE: [&str; 3] = ["spec", "tools", "mode"];
 const VERSION: [&str; 3] = ["spec", "tools", "target_version"];
 
 /// Carries one of its verbs out.
-pub(super) fn run(verb: &ClientTools, client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+pub(super) fn run(verb: &ClientTools, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let (sentence, done) = match verb {
         ClientTools::Status => return status(client, screen),
         ClientTools::Enable => set_mode(client, "enabled")?,
@@ -52,7 +52,7 @@ fn set(client: &ApiClient, kind: Kind, path: &[&str], to: &str) -> Result<Option
     })
 }
 
-fn status(client: &ApiClient, screen: &mut Screen<'_, '_>) -> Result<(), Failure> {
+fn status(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let of = |kind, pointer: &str| -> Result<Option<String>, Failure> {
         let kept = swap::only(client, kind)?;
         let value = kept.as_ref().and_then(|kept| kept.json.pointer(pointer));

@@ -4,7 +4,6 @@ pub(crate) mod acted;
 pub(crate) mod entries;
 pub(crate) mod explain;
 pub(crate) mod flat;
-pub(crate) mod holds;
 pub(crate) mod hosts;
 pub(crate) mod report;
 pub(crate) mod status;

@@ -5,7 +5,6 @@ use std::io::Write;
 use fleet_wire::api::HoldsView;
 use serde_json::{Map, Value, json};
 
-use super::holds;
 use super::reason::ReasonSubject;
 use super::rollout::{self, AgentRollout, Stops};
 use super::table::{Paint, TableCell, TextTable};
@@ -29,7 +28,7 @@ pub(crate) fn text(
     let Some(rollout) = rollout else {
         writeln!(out, "{NONE}")?;
         store(out, stops, look)?;
-        holds::text(out, &stops.holds, |_| false)?;
+        holds(out, stops, |_| false)?;
         return needs(out, stops);
     };
     let spec = &rollout.spec;
@@ -52,14 +51,14 @@ pub(crate) fn text(
         if let Some(reason) = reason {
             writeln!(out, "\n{}", reason.line(ReasonSubject::Group(""), &look.zone))?;
         }
-        holds::text(out, &stops.holds, |_| false)?;
+        holds(out, stops, |_| false)?;
         return needs(out, stops);
     }
     writeln!(out, "Strategy: {}\n", clean(&spec.strategy))?;
     groups(rollout).write(out, look.is_colourful)?;
     store(out, stops, look)?;
     waiting(out, rollout, look)?;
-    holds::text(out, &stops.holds, |name| rollout.status.groups.iter().any(|group| group.name == name))?;
+    holds(out, stops, |name| rollout.status.groups.iter().any(|group| group.name == name))?;
     needs(out, stops)
 }
 
@@ -126,11 +125,18 @@ fn waiting(out: &mut dyn Write, rollout: &AgentRollout, look: &Palette) -> Resul
         (!reason.is_moving())
             .then(|| format!("{}: {}", clean(name), reason.line(ReasonSubject::Group(name), &look.zone)))
     });
-    for (index, line) in lines.enumerate() {
-        if index == 0 {
-            writeln!(out)?;
-        }
-        writeln!(out, "{line}")?;
+    below(out, lines)
+}
+
+/// A line for each hold that no line of a group tells of; `is_shown` says which groups have one.
+fn holds(out: &mut dyn Write, stops: &Stops, is_shown: impl Fn(&str) -> bool) -> Result<(), Failure> {
+    below(out, fleet_wire::words::holds::lines(&stops.holds, is_shown))
+}
+
+/// Lines below what is there already.
+fn below(out: &mut dyn Write, lines: impl IntoIterator<Item = String>) -> Result<(), Failure> {
+    for (index, line) in lines.into_iter().enumerate() {
+        writeln!(out, "{}{line}", if index == 0 { "\n" } else { "" })?;
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 /// # Errors
 /// Those of the output.
 pub(crate) fn show(
-    screen: &mut Screen<'_, '_>,
+    screen: &mut Screen<'_>,
     value: &(impl Serialize + ?Sized),
     text: impl FnOnce(&mut dyn Write, &Palette) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -33,7 +33,7 @@ pub(crate) fn show(
 /// # Errors
 /// Those of the output.
 pub(crate) fn list<T: Serialize, const N: usize>(
-    screen: &mut Screen<'_, '_>,
+    screen: &mut Screen<'_>,
     items: &[T],
     titles: [&str; N],
     row: impl Fn(&T) -> [String; N],

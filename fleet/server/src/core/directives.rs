@@ -39,8 +39,8 @@ pub(crate) fn drafts(tx: &Tx<'_>, name: Option<&str>) -> Result<Vec<DraftView>, 
 }
 
 /// Each draft and its name, without a digest: a page asks for all of them again and again.
-pub(crate) fn known_drafts<'a>(tx: &'a Tx<'_>) -> impl Iterator<Item = (&'a str, &'a Draft)> {
-    tx.state().resources.all().filter_map(|resource| match resource {
+pub(crate) fn known_drafts(state: &CoreState) -> impl Iterator<Item = (&str, &Draft)> {
+    state.resources.all().filter_map(|resource| match resource {
         Resource::Draft(object) => Some((object.metadata.name.as_str(), &object.model)),
         _ => None,
     })
@@ -75,7 +75,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, actor: &Actor, name: &str, new: &NewDraft) ->
             return Err(ApiError::new(Code::BadRequest, message));
         }
         let known = state.resources.get(Kind::Draft, name);
-        if known.is_none() && state.resources.all().filter(|resource| resource.kind() == Kind::Draft).count() >= MOST {
+        if known.is_none() && known_drafts(state).count() >= MOST {
             let message = format!("there are {MOST} drafts: remove one with `rm version-directive-draft/KIND/NAME`");
             return Err(ApiError::new(Code::Conflict, message));
         }
@@ -97,17 +97,13 @@ fn is_own(state: &CoreState, actor: &Actor, name: &str) -> Result<(), ApiError> 
     if actor.role != Role::Controller {
         return Ok(());
     }
-    let authors = state.resources.all().filter_map(|resource| match resource {
-        Resource::Draft(object) => Some((&object.metadata.name, &object.model.author)),
-        _ => None,
-    });
     let forbidden = |message| Err(ApiError::new(Code::Forbidden, message));
     // What the server's own controller drafts is nobody else's, also before it did.
     let own = name.strip_prefix("tuf/").filter(|own| state.resources.get(Kind::Controller, own).is_some());
     if let Some(own) = own.filter(|_| actor.who != format!("controller {name}")) {
         return forbidden(format!("draft {name} is of the version-controller {own}"));
     }
-    for (draft, author) in authors {
+    for (draft, Draft { author, .. }) in known_drafts(state) {
         match (draft == name, *author == actor.who) {
             (true, false) => return forbidden(format!("draft {name} is of {author}: {} writes its own", actor.who)),
             (false, true) => return forbidden(format!("{} has the draft {draft}, and writes no other", actor.who)),

@@ -43,7 +43,7 @@ use tokio::sync::{broadcast, oneshot};
 
 pub(crate) use actor::Actor;
 pub(crate) use enrolments::{NotTaken, Verdict};
-pub(crate) use snapshot::Snapshot;
+pub(crate) use snapshot::{Counter, Snapshot};
 pub(crate) use state::CoreState;
 pub(crate) use tx::Tx;
 

@@ -6,11 +6,10 @@ use fleet_wire::answers::ids;
 use protocol::report::Change;
 use tokio::sync::oneshot;
 
-use super::CoreState;
-use super::dry_runs;
 use super::enrolments::{NotTaken, Now, Verdict};
 use super::inbox::{DurableReceipt, InboxItem, ReportAnswer};
 use super::tx::Tx;
+use super::{CoreState, dry_runs};
 use crate::report::ReportBody;
 
 /// Takes a report, and answers. Where other servers hear hosts as well, that is when this one has its turn: then it knows all that

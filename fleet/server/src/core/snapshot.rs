@@ -104,7 +104,7 @@ pub(crate) struct Snapshot {
 }
 
 /// A number that anybody reads.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
@@ -118,7 +118,8 @@ impl Counter {
         self.0.store(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    fn add(&self) {
+    /// It is one more.
+    pub(crate) fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -180,23 +181,9 @@ impl Snapshot {
         }
     }
 
-    /// Answers `question`, and has the core note it; `None` where no rollout ever named a version.
+    /// Answers `question`; `None` where no rollout ever named a version. With `now` the core notes it: else nobody counts as seen or as
+    /// told by it.
     pub(crate) fn ask(
-        &self,
-        question: &Question,
-        signed: Option<&SignedQuestion>,
-        now: Timestamp,
-    ) -> Option<TimedAnswer> {
-        self.answer(question, signed, Some(now))
-    }
-
-    /// What [`Snapshot::ask`] would answer; nobody counts as seen or as told by it.
-    pub(crate) fn look(&self, question: &Question) -> Option<TimedAnswer> {
-        self.answer(question, None, None)
-    }
-
-    /// `now`: the question is noted.
-    fn answer(
         &self,
         question: &Question,
         signed: Option<&SignedQuestion>,
@@ -286,11 +273,6 @@ impl Snapshot {
     /// Milliseconds since this began; at least 1.
     fn age(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
-    }
-
-    /// Somebody who is not known was refused.
-    pub(crate) fn refuse_stranger(&self) {
-        self.strangers.add();
     }
 
     /// What is kept of those who ask, and how many of each.

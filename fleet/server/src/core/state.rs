@@ -49,7 +49,7 @@ impl CoreState {
         self.tokens.set(stored.tokens);
         (self.resources, self.fleet, self.revision) = (resources, fleet, stored.revision);
         let epoch = epoch(&stored.epoch);
-        self.enrolments.set(keys, stored.enrolments, epoch);
+        self.enrolments.set(keys, stored.candidates, stored.joins, epoch);
         self.fleet.terms.is_proven = self.enrolments.is_proven();
         self.fleet.drop_imported(|id| self.enrolments.key(id).is_some());
         self.fleet.set_all_unproven(|id| self.enrolments.is_unproven(id));

@@ -514,7 +514,7 @@ impl<'a> Tx<'a> {
     }
 
     /// What is known.
-    pub(super) fn state(&self) -> &CoreState {
+    pub(crate) fn state(&self) -> &CoreState {
         &self.ledger.state
     }
 

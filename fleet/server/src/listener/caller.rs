@@ -2,14 +2,7 @@
 
 use std::net::SocketAddr;
 
-/// The caller of a request: an extension of each one (`request.extensions().get::<Caller>()`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Caller {
-    /// The other end of the connection. Behind a proxy that is the proxy.
-    pub(crate) peer: Peer,
-}
-
-/// The other end of a connection.
+/// The other end of a connection, behind a proxy that is the proxy: an extension of each request (`request.extensions().get::<Peer>()`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// Over TCP. An IPv4 address that came over an IPv6 socket is given as IPv4.

@@ -1,22 +1,17 @@
 //! The life of one connection, in a task of its own.
 
-use std::convert::Infallible;
-use std::error::Error;
 use std::sync::Arc;
 
-use hyper::body::Body as HttpBody;
+use axum::Router;
 use hyper::server::conn::http1::{Builder, Parts};
-use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
-use tower_service::Service;
 
-use super::body::RequestBody;
-use super::caller::{Caller, Peer};
+use super::caller::Peer;
 use super::limits::ListenerLimits;
 use super::phase::{Phase, PhaseCell};
 use super::service::noted;
@@ -48,24 +43,20 @@ pub(crate) enum Socket {
 
 /// Serves requests until the client closes, breaks the protocol, or `stop` arrives and the request under way is
 /// answered.
-pub(crate) async fn run<S, B>(
+pub(crate) async fn run(
     accepted: Accepted,
-    service: S,
+    service: Router,
     limits: Arc<ListenerLimits>,
     state: Arc<PhaseCell>,
     mut stop: oneshot::Receiver<()>,
-) where
-    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send + 'static,
-    B: HttpBody + 'static,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
+) {
     let opened = tokio::select! {
         opened = open(accepted.socket, Arc::clone(&state)) => opened,
         _ = &mut stop => None,
     };
     let Some(stream) = opened else { return };
     state.enter(Phase::Head);
-    let service = noted(service, Caller { peer: accepted.peer }, Arc::clone(&state), limits.body);
+    let service = noted(service, accepted.peer, Arc::clone(&state), limits.body);
     let mut http = Builder::new()
         .max_header_size(MAX_HEAD)
         .max_buf_size(MAX_BUFFER)

@@ -1,5 +1,5 @@
 //! Takes connections: TLS and plain, with time-outs, a cap, a graceful stop, and certificates that are read again
-//! (FLEET §1, §8). It serves HTTP/1.1 and knows nothing of fleets: requests go to a [`tower_service::Service`].
+//! (FLEET §1, §8). It serves HTTP/1.1 and knows nothing of fleets: requests go to an [`axum::Router`].
 //!
 //! What a stranger can hold is bounded: each phase of a connection has its time ([`ListenerLimits`]), and beyond the cap the
 //! connection that has waited longest for its client makes room for a new one.
@@ -22,7 +22,7 @@ mod tests;
 mod tls;
 
 pub(crate) use body::{BodyError, read_body};
-pub(crate) use caller::{Caller, Peer};
+pub(crate) use caller::Peer;
 pub(crate) use limits::ListenerLimits;
 pub(crate) use local::Local;
 pub(crate) use serve::{Listener, serve};

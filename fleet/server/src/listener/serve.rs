@@ -1,21 +1,16 @@
 //! The accept loop.
 
-use std::convert::Infallible;
-use std::error::Error;
 use std::io;
 use std::io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::Body as HttpBody;
-use hyper::{Request, Response};
+use axum::Router;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
-use tower_service::Service;
 
-use super::body::RequestBody;
 use super::caller::Peer;
 use super::connection::{self, Accepted, Socket};
 use super::limits::ListenerLimits;
@@ -42,20 +37,14 @@ pub(crate) enum Listener {
 /// socket's file removed), answers what is under way with `Connection: close`, and closes what is not done after
 /// [`ListenerLimits::drain`]. Returns how many connections were cut off so.
 ///
-/// Requests carry a [`super::Caller`] among their extensions. A handler that panics ends its own connection only.
+/// Requests carry a [`Peer`] among their extensions. A handler that panics ends its own connection only.
 /// Dropping the future closes all connections at once.
-pub(crate) async fn serve<S, B>(
+pub(crate) async fn serve(
     listener: Listener,
     limits: ListenerLimits,
-    service: S,
+    service: Router,
     stop: impl Future<Output = ()>,
-) -> usize
-where
-    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send + 'static,
-    B: HttpBody + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
+) -> usize {
     let mut connections = Connections::new(limits, service);
     connections.accept_until(&listener, stop).await;
     drop(listener);
@@ -63,8 +52,8 @@ where
 }
 
 /// The open connections of one listener.
-struct Connections<S> {
-    service: S,
+struct Connections {
+    service: Router,
     limits: Arc<ListenerLimits>,
     /// What the times of all connections count from.
     epoch: Instant,
@@ -82,14 +71,8 @@ struct Handle {
     abort: AbortHandle,
 }
 
-impl<S, B> Connections<S>
-where
-    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send + 'static,
-    B: HttpBody + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
-    fn new(limits: ListenerLimits, service: S) -> Self {
+impl Connections {
+    fn new(limits: ListenerLimits, service: Router) -> Self {
         let limits = Arc::new(limits);
         Self {
             service,

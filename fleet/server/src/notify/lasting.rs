@@ -24,7 +24,7 @@ const HISTORY_FACTOR: i32 = 2;
 const STORE_GONE: SignedDuration = SignedDuration::from_secs(60);
 
 /// Something that lasts now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Condition {
     key: String,
     kind: &'static str,
@@ -105,14 +105,9 @@ impl Condition {
 }
 
 fn store(seen: &Observation<'_>) -> Option<Condition> {
-    let condition = |kind: &'static str, since, after, what: &str| Condition {
-        key: kind.to_owned(),
-        kind,
-        rollout: None,
-        since,
-        after,
-        what: what.to_owned(),
-        data: json!({}),
+    let condition = |kind: &'static str, since, after, what: &str| {
+        let (key, what, data) = (kind.to_owned(), what.to_owned(), json!({}));
+        Condition { key, kind, since, after, what, data, ..Condition::default() }
     };
     let holds = &seen.book.holds;
     if holds.all && holds.cause == HaltCause::StoreLost {
@@ -134,11 +129,9 @@ fn of_versions(alert: &VersionAlert) -> Option<Condition> {
     Some(Condition {
         key: format!("{kind} {}", alert.subject),
         kind,
-        rollout: None,
-        since: None,
-        after: SignedDuration::ZERO,
         what: upper(&alert.text),
         data: json!({ "subject": alert.subject, "count": alert.count }),
+        ..Condition::default()
     })
 }
 
@@ -152,18 +145,17 @@ fn of_tuf(alert: &TufAlert) -> Condition {
     Condition {
         key: alert.key.clone(),
         kind: alert.kind,
-        rollout: None,
-        since: None,
-        after: SignedDuration::ZERO,
         what: alert.what.clone(),
         data: json!({ "role": alert.role }),
+        ..Condition::default()
     }
 }
 
 fn held(book: &RolloutState) -> Vec<Condition> {
+    let kind = "held_for_a_day";
     let of = |key: String, rollout, since, what: String, data| Condition {
         key,
-        kind: "held_for_a_day",
+        kind,
         rollout,
         since,
         after: DAY,
@@ -233,9 +225,9 @@ fn stuck(rollout: &Rollout, group: &GroupStatus, seen: &Observation<'_>) -> Opti
         kind: "group_stuck",
         rollout: Some(rollout.number),
         since: Some(began),
-        after: SignedDuration::ZERO,
         what,
         data: json!({ "group": name(own), "reason": code, "who": reason.why.who(), "until": reason.until }),
+        ..Condition::default()
     })
 }
 

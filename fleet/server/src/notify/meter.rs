@@ -1,14 +1,18 @@
 //! How far the receiver was told, for `/metrics`.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
+
+use crate::core::Counter;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    delivered: AtomicU64,
-    failed: AtomicU64,
+    /// Messages that it took.
+    pub(crate) delivered: Counter,
+    /// Attempts that failed.
+    pub(crate) failed: Counter,
     /// When the event happened that is to be told next, seconds since 1970; 0: none is.
     oldest: AtomicI64,
 }
@@ -19,30 +23,9 @@ impl Meter {
         self.oldest.store(time.as_second(), Ordering::Relaxed);
     }
 
-    /// An attempt failed.
-    pub(super) fn fail(&self) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// It was told.
-    pub(super) fn end(&self) {
-        self.delivered.fetch_add(1, Ordering::Relaxed);
-        self.leave();
-    }
-
-    /// Another server tells it.
+    /// It was told, or another server tells it.
     pub(super) fn leave(&self) {
         self.oldest.store(0, Ordering::Relaxed);
-    }
-
-    /// Messages that it took.
-    pub(crate) fn delivered(&self) -> u64 {
-        self.delivered.load(Ordering::Relaxed)
-    }
-
-    /// Attempts that failed.
-    pub(crate) fn failed(&self) -> u64 {
-        self.failed.load(Ordering::Relaxed)
     }
 
     /// Age at `now` of the oldest message that it has not taken, seconds; 0: none.

@@ -4,7 +4,6 @@
 mod event;
 mod lasting;
 mod meter;
-mod settings;
 mod teller;
 mod webhook;
 
@@ -17,8 +16,7 @@ use crate::outbound::Outbound;
 use crate::tuf_site::TufWatch;
 
 pub(crate) use meter::Meter;
-pub(crate) use settings::doctor;
-pub(crate) use webhook::{Receiver, WEBHOOK};
+pub(crate) use webhook::{Receiver, WEBHOOK, doctor};
 
 use teller::{HEAD_EVERY, Teller};
 use webhook::Webhook;

@@ -74,25 +74,24 @@ impl Teller {
         meter: Arc<Meter>,
         webhook: Webhook,
     ) -> Self {
-        let (past_of, lasting_due, head_due) = (None, Instant::now(), Instant::now());
-        let (place, kept, is_behind, past) = (None, 0, true, Vec::new());
+        let now = Instant::now();
         let mut teller = Self {
             store,
             id,
             tells: Cell::new(false),
-            lease_due: Cell::new(lasting_due),
+            lease_due: Cell::new(now),
             snapshot,
             tuf,
             events,
             meter,
             webhook,
-            place,
-            kept,
-            is_behind,
-            past,
-            past_of,
-            lasting_due,
-            head_due,
+            place: None,
+            kept: 0,
+            is_behind: true,
+            past: Vec::new(),
+            past_of: None,
+            lasting_due: now,
+            head_due: now,
         };
         if teller.is_mine() {
             teller.find_place();
@@ -340,13 +339,14 @@ impl Teller {
             match self.webhook.tell(event) {
                 Ok(()) => {
                     tracing::info!(receiver = WEBHOOK, id = event.id, kind = event.kind, "delivered");
-                    self.meter.end();
+                    self.meter.delivered.add();
+                    self.meter.leave();
                     return true;
                 }
                 Err(error) => {
                     let (seconds, id, kind) = (wait.as_secs(), &event.id, event.kind);
                     tracing::warn!(receiver = WEBHOOK, id, kind, error, seconds, "not delivered: it is tried again");
-                    self.meter.fail();
+                    self.meter.failed.add();
                 }
             }
             let again = Instant::now() + wait;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
 
 /// A provider's addresses, and what it understands.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub(super) struct Discovered {
     issuer: String,
     /// Where browsers are sent.

@@ -26,15 +26,6 @@ struct LoginState {
     places: Semaphore,
 }
 
-/// Where a browser goes first.
-#[derive(Debug)]
-pub(crate) struct Departure {
-    /// The provider's address.
-    pub(crate) url: String,
-    /// For the cookie.
-    pub(crate) cookie: String,
-}
-
 /// Who came back.
 #[derive(Debug)]
 pub(crate) struct LoggedInUser {
@@ -74,8 +65,8 @@ impl OidcLogin {
         self.0.provider.oidc.host()
     }
 
-    /// Sends somebody to the provider, to be shown `next` afterwards.
-    pub(crate) async fn depart(&self, next: String) -> Result<Departure, LoginRefusal> {
+    /// Sends somebody to the provider, to be shown `next` afterwards: the address, and what the browser's cookie has.
+    pub(crate) async fn depart(&self, next: String) -> Result<(String, String), LoginRefusal> {
         let own = self.clone();
         whole(async move { own.sent(&next).await }).await
     }
@@ -92,7 +83,7 @@ impl OidcLogin {
         resume(&CallbackQuery::read(query), cookie).map(|trip| trip.next)
     }
 
-    async fn sent(&self, next: &str) -> Result<Departure, LoginRefusal> {
+    async fn sent(&self, next: &str) -> Result<(String, String), LoginRefusal> {
         let _place = self.0.places.try_acquire().map_err(|_| LoginRefusal::Busy)?;
         let discovered = self.0.provider.discovered().await.map_err(LoginRefusal::Provider)?;
         let trip = Trip::begin(next, clock::now().as_second());
@@ -110,7 +101,7 @@ impl OidcLogin {
         ]);
         let endpoint = &discovered.authorization_endpoint;
         let mark = if endpoint.contains('?') { '&' } else { '?' };
-        Ok(Departure { url: format!("{endpoint}{mark}{query}"), cookie: trip.cookie })
+        Ok((format!("{endpoint}{mark}{query}"), trip.cookie))
     }
 
     async fn come(&self, query: &str, cookie: Option<&str>) -> Result<LoggedInUser, LoginRefusal> {

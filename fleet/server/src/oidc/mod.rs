@@ -18,7 +18,7 @@ mod trip;
 
 #[cfg(feature = "oidc")]
 pub(crate) use settings::{CALLBACK, check_secret};
-pub(crate) use settings::{Oidc, OidcFile, doctor};
+pub(crate) use settings::{Oidc, doctor, is_said, pairs, roles};
 
 #[cfg(feature = "oidc")]
 pub(crate) use login::{LoggedInUser, LoginRefusal, OidcLogin};

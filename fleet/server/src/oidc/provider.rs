@@ -41,15 +41,10 @@ pub(super) struct Provider {
 }
 
 /// What was asked for, and when.
+#[derive(Default)]
 struct ProviderCache<T> {
     value: Option<(Arc<T>, Instant)>,
     failed: Option<(String, Instant)>,
-}
-
-impl<T> Default for ProviderCache<T> {
-    fn default() -> Self {
-        Self { value: None, failed: None }
-    }
 }
 
 #[derive(Deserialize)]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fleet_cli::args::Serve;
 use fleet_engine::resource;
 use fleet_store::Finding;
 use fleet_wire::api::Role;
@@ -43,64 +44,36 @@ impl Oidc {
     }
 }
 
-/// The settings, as they are written.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct OidcFile {
-    pub(crate) issuer: Option<String>,
-    pub(crate) client_id: Option<String>,
-    pub(crate) client_secret_file: Option<PathBuf>,
-    pub(crate) scopes: Option<String>,
-    pub(crate) claim: Option<String>,
-    pub(crate) roles: Option<Vec<(String, Role)>>,
+/// Whether any of the settings is written.
+pub(crate) fn is_said(serve: &Serve) -> bool {
+    let Serve { oidc_issuer, oidc_client_id, oidc_scopes, oidc_claim, oidc_roles, .. } = serve;
+    let texts = [oidc_issuer, oidc_client_id, oidc_scopes, oidc_claim];
+    texts.into_iter().any(Option::is_some) || serve.oidc_client_secret_file.is_some() || oidc_roles.is_some()
 }
 
-impl OidcFile {
-    /// These settings, and those of `others` where these say nothing.
-    pub(crate) fn or(self, others: Self) -> Self {
-        Self {
-            issuer: self.issuer.or(others.issuer),
-            client_id: self.client_id.or(others.client_id),
-            client_secret_file: self.client_secret_file.or(others.client_secret_file),
-            scopes: self.scopes.or(others.scopes),
-            claim: self.claim.or(others.claim),
-            roles: self.roles.or(others.roles),
-        }
-    }
-
-    /// Takes the mapping of the key `oidc_roles` of the configuration.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub(crate) fn take_mapping(&mut self, value: &Node) -> Result<(), String> {
-        self.roles = Some(roles(value)?);
-        Ok(())
-    }
-
-    /// Takes what `--oidc-roles` was given: `VALUE=ROLE` each.
-    ///
-    /// # Errors
-    /// Which of them is none.
-    pub(crate) fn take_roles(&mut self, given: &[String]) -> Result<(), String> {
-        if given.is_empty() {
-            return Ok(());
-        }
-        let role = |pair: &String| {
-            let (value, name) = pair.rsplit_once('=').ok_or_else(|| format!("{pair:?} is not VALUE=ROLE"))?;
-            Ok((value.to_owned(), named(name)?))
-        };
-        self.roles = Some(given.iter().map(role).collect::<Result<_, String>>()?);
-        Ok(())
-    }
-}
-
-/// A mapping of a claim's values to roles.
-fn roles(value: &Node) -> Result<Vec<(String, Role)>, String> {
-    let pairs = value.pairs().ok_or("not a mapping of values to roles, such as {platform: operator}")?;
-    let role = |(value, role): &(Node, Node)| {
-        let value = value.as_str().ok_or("a value is not a text")?;
-        Ok((value.to_owned(), named(role.as_str().unwrap_or_default())?))
+/// What `--oidc-roles` was given: `VALUE=ROLE` each.
+///
+/// # Errors
+/// Which of them is none.
+pub(crate) fn roles(given: &[String]) -> Result<Vec<(String, Role)>, String> {
+    let role = |pair: &String| {
+        let (value, name) = pair.rsplit_once('=').ok_or_else(|| format!("{pair:?} is not VALUE=ROLE"))?;
+        Ok((value.to_owned(), named(name)?))
     };
-    pairs.iter().map(role).collect()
+    given.iter().map(role).collect()
+}
+
+/// The same of the mapping of the key `oidc_roles` of the configuration: a claim's values to roles.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn pairs(value: &Node) -> Result<Vec<String>, String> {
+    let pairs = value.pairs().ok_or("not a mapping of values to roles, such as {platform: operator}")?;
+    let pair = |(value, role): &(Node, Node)| {
+        let value = value.as_str().ok_or("a value is not a text")?;
+        Ok(format!("{value}={}", named(role.as_str().unwrap_or_default())?))
+    };
+    pairs.iter().map(pair).collect()
 }
 
 fn named(role: &str) -> Result<Role, String> {
@@ -115,32 +88,35 @@ impl Oidc {
     ///
     /// # Errors
     /// One line: what is missing or wrong.
-    pub(crate) fn of(written: OidcFile, public_addr: Option<&str>, is_secure: bool) -> Result<Option<Self>, String> {
-        if written == OidcFile::default() {
+    pub(crate) fn of(written: &Serve, is_secure: bool) -> Result<Option<Self>, String> {
+        if !is_said(written) {
             return Ok(None);
         }
         if !cfg!(feature = "oidc") {
             return Err("oidc_issuer and its like: this program was built without the feature oidc".to_owned());
         }
         let needs = |what: &str| format!("login by OpenID Connect needs {what}");
-        let issuer = written.issuer.ok_or_else(|| needs("oidc_issuer"))?;
+        let issuer = written.oidc_issuer.clone().ok_or_else(|| needs("oidc_issuer"))?;
         resource::check_url(&issuer).map_err(|what| format!("oidc_issuer: {what}"))?;
         if issuer.contains('?') {
             return Err("oidc_issuer: it has a query".to_owned());
         }
-        let client_id = written.client_id.filter(|id| !id.is_empty()).ok_or_else(|| needs("oidc_client_id"))?;
-        let client_secret_file = written.client_secret_file.ok_or_else(|| needs("oidc_client_secret_file"))?;
-        let roles = written.roles.filter(|roles| !roles.is_empty());
-        let roles = roles.ok_or_else(|| needs("oidc_roles: without them nobody is let in"))?;
+        let client_id =
+            written.oidc_client_id.clone().filter(|id| !id.is_empty()).ok_or_else(|| needs("oidc_client_id"))?;
+        let client_secret_file =
+            written.oidc_client_secret_file.clone().ok_or_else(|| needs("oidc_client_secret_file"))?;
+        let given = written.oidc_roles.as_deref().filter(|given| !given.is_empty());
+        let roles = roles(given.ok_or_else(|| needs("oidc_roles: without them nobody is let in"))?)?;
         if roles.iter().any(|(value, _)| value.is_empty()) {
             return Err("oidc_roles: an empty value".to_owned());
         }
-        let public_addr = public_addr.ok_or_else(|| needs("public_addr: the provider leads browsers back to it"))?;
+        let addr = written.public_addr.as_ref();
+        let public_addr = addr.ok_or_else(|| needs("public_addr: the provider leads browsers back to it"))?;
         let scheme = if is_secure { "https" } else { "http" };
         let redirect_uri = format!("{scheme}://{public_addr}{CALLBACK}");
         resource::check_url(&redirect_uri).map_err(|what| format!("public_addr, for {redirect_uri}: {what}"))?;
-        let scopes = with_openid(written.scopes.as_deref().unwrap_or(SCOPES))?;
-        let claim = written.claim.filter(|claim| !claim.is_empty()).unwrap_or_else(|| CLAIM.to_owned());
+        let scopes = with_openid(written.oidc_scopes.as_deref().unwrap_or(SCOPES))?;
+        let claim = written.oidc_claim.clone().filter(|claim| !claim.is_empty()).unwrap_or_else(|| CLAIM.to_owned());
         Ok(Some(Self { issuer, client_id, client_secret_file, scopes, claim, roles, redirect_uri }))
     }
 
@@ -205,26 +181,26 @@ const ADVICE: &str =
 mod tests {
     use super::*;
 
-    fn written() -> OidcFile {
-        let mut written = OidcFile {
-            issuer: Some("https://id.example.com:8443/realms/a".to_owned()),
-            client_id: Some("fleet".to_owned()),
-            client_secret_file: Some("/s".into()),
-            ..OidcFile::default()
-        };
-        written.take_roles(&["sre=operator".to_owned(), "a=b=admin".to_owned()]).unwrap();
-        written
+    fn written() -> Serve {
+        Serve {
+            oidc_issuer: Some("https://id.example.com:8443/realms/a".to_owned()),
+            oidc_client_id: Some("fleet".to_owned()),
+            oidc_client_secret_file: Some("/s".into()),
+            oidc_roles: Some(vec!["sre=operator".to_owned(), "a=b=admin".to_owned()]),
+            ..Serve::default()
+        }
     }
 
     #[test]
     fn what_is_missing_or_wrong_is_told_and_nothing_at_all_is_no_provider() {
-        let of = |written, addr| Oidc::of(written, addr, true);
-        assert_eq!(of(OidcFile::default(), None), Ok(None));
+        let at = |written: Serve, addr: Option<&str>| Serve { public_addr: addr.map(str::to_owned), ..written };
+        let of = |written, addr| Oidc::of(&at(written, addr), true);
+        assert_eq!(of(Serve::default(), None), Ok(None));
         let good = of(written(), Some("fleet.example.com")).unwrap().unwrap();
         assert_eq!(good.redirect_uri, "https://fleet.example.com/login/oidc/callback");
         assert_eq!(good.roles, [("sre".to_owned(), Role::Operator), ("a=b".to_owned(), Role::Admin)]);
         assert_eq!((good.claim.as_str(), good.scopes.as_str(), good.host()), ("groups", SCOPES, "id.example.com:8443"));
-        let with = |change: fn(&mut OidcFile)| {
+        let with = |change: fn(&mut Serve)| {
             let mut written = written();
             change(&mut written);
             of(written, Some("fleet.example.com")).unwrap_err()
@@ -232,38 +208,37 @@ mod tests {
         for (error, what) in [
             (of(written(), None).unwrap_err(), "needs public_addr"),
             (of(written(), Some("fleet example")).unwrap_err(), "public_addr"),
-            (Oidc::of(written(), Some("fleet.example.com"), false).unwrap_err(), "http is for loopback"),
-            (with(|written| written.issuer = None), "needs oidc_issuer"),
-            (with(|written| written.issuer = Some("http://id.example.com".to_owned())), "http is for loopback"),
-            (with(|written| written.issuer = Some("https://id.example.com/?a".to_owned())), "a query"),
-            (with(|written| written.client_id = Some(String::new())), "needs oidc_client_id"),
-            (with(|written| written.client_secret_file = None), "needs oidc_client_secret_file"),
-            (with(|written| written.roles = None), "needs oidc_roles"),
-            (with(|written| written.roles = Some(vec![(String::new(), Role::Admin)])), "an empty value"),
-            (with(|written| written.scopes = Some("a\"b".to_owned())), "is no scope"),
+            (Oidc::of(&at(written(), Some("fleet.example.com")), false).unwrap_err(), "http is for loopback"),
+            (with(|written| written.oidc_issuer = None), "needs oidc_issuer"),
+            (with(|written| written.oidc_issuer = Some("http://id.example.com".to_owned())), "http is for loopback"),
+            (with(|written| written.oidc_issuer = Some("https://id.example.com/?a".to_owned())), "a query"),
+            (with(|written| written.oidc_client_id = Some(String::new())), "needs oidc_client_id"),
+            (with(|written| written.oidc_client_secret_file = None), "needs oidc_client_secret_file"),
+            (with(|written| written.oidc_roles = None), "needs oidc_roles"),
+            (with(|written| written.oidc_roles = Some(vec!["=admin".to_owned()])), "an empty value"),
+            (with(|written| written.oidc_scopes = Some("a\"b".to_owned())), "is no scope"),
         ] {
             assert!(error.contains(what), "{error}");
         }
         let mut others = written();
-        others.scopes = Some("profile".to_owned());
+        others.oidc_scopes = Some("profile".to_owned());
         assert_eq!(of(others, Some("a")).unwrap().unwrap().scopes, "openid profile");
     }
 
     #[test]
     fn roles_are_given_by_a_mapping_or_by_pairs() {
-        let mut written = OidcFile::default();
-        let take = |written: &mut OidcFile, value: &str| {
+        let take = |value: &str| {
             let node = Node::parse(&format!("oidc_roles: {value}")).unwrap();
-            written.take_mapping(&node.pairs().unwrap()[0].1)
+            pairs(&node.pairs().unwrap()[0].1)
         };
-        take(&mut written, "{\"cn=sre,dc=example\": operator, all: viewer}").unwrap();
+        let taken = take("{\"cn=sre,dc=example\": operator, all: viewer}").unwrap();
         let expected = [("cn=sre,dc=example".to_owned(), Role::Operator), ("all".to_owned(), Role::Viewer)];
-        assert_eq!(written.roles.as_deref(), Some(&expected[..]));
+        assert_eq!(roles(&taken).unwrap(), expected);
         for wrong in ["sre", "[sre]", "{sre: root}", "{sre: [admin]}"] {
-            assert!(take(&mut OidcFile::default(), wrong).is_err(), "{wrong}");
+            assert!(take(wrong).is_err(), "{wrong}");
         }
         for wrong in ["sre", "sre=", "sre=Admin"] {
-            assert!(OidcFile::default().take_roles(&[wrong.to_owned()]).is_err(), "{wrong}");
+            assert!(roles(&[wrong.to_owned()]).is_err(), "{wrong}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Who looks at a page, and whether a form is one of ours.
 
-use crate::listener::{BodyError, Caller, Peer, read_body};
+use crate::listener::{BodyError, Peer, read_body};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
@@ -46,9 +46,9 @@ impl FromRequestParts<App> for Session {
 
 /// From where a request comes, as the audit log says it.
 pub(super) fn from(parts: &Parts) -> String {
-    match parts.extensions.get::<Caller>() {
-        Some(Caller { peer: Peer::Tcp(address) }) => address.ip().to_string(),
-        Some(Caller { peer: Peer::Local { .. } }) => "admin socket".to_owned(),
+    match parts.extensions.get() {
+        Some(Peer::Tcp(address)) => address.ip().to_string(),
+        Some(Peer::Local { .. }) => "admin socket".to_owned(),
         None => String::new(),
     }
 }
@@ -76,7 +76,7 @@ impl FromRequest<App> for Own {
         let (parts, body) = request.into_parts();
         let refused = |code, message: String| refuse(app, None, ApiError::new(code, message), "/");
         if !is_own(&app.dashboard, &parts.headers, &parts.uri) {
-            app.core.snapshot().refuse_stranger();
+            app.core.snapshot().strangers.add();
             return Err(refused(Code::Forbidden, "the form was sent from a page of another server".to_owned()));
         }
         let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -109,7 +109,7 @@ impl FromRequest<App> for Posted {
         let Own { fields, .. } = Own::from_request(Request::from_parts(parts, body), app).await?;
         // Digests are compared: how far a guess is right cannot be timed.
         if crate::tokens::digest(fields.get("csrf")) != crate::tokens::digest(&session.csrf) {
-            app.core.snapshot().refuse_stranger();
+            app.core.snapshot().strangers.add();
             let message = "the form is not of this session: go back, reload the page and send it again";
             return Err(refuse(app, Some(&session), ApiError::new(Code::Forbidden, message), "/"));
         }

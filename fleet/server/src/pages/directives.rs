@@ -22,7 +22,7 @@ const SHORT: usize = 8;
 pub(super) async fn overview(session: Session, State(app): State<App>) -> PageResult {
     let known = app.core.run(|tx| {
         let now = clock::now();
-        let drafts = directives::known_drafts(tx).map(|(name, draft)| DraftRow::of(name, draft, now)).collect();
+        let drafts = directives::known_drafts(tx.state()).map(|(name, draft)| DraftRow::of(name, draft, now)).collect();
         Ok((version_control::status(tx), drafts, directives::plans(tx, None)?))
     });
     let (status, drafts, mut plans) = known.await.map_err(|wrong| refuse(&app, Some(&session), wrong, "/"))?;

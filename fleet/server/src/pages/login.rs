@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-use crate::listener::{Caller, Peer};
+use crate::listener::Peer;
 use crate::views::login::LoginPage;
 use axum::extract::State;
 use axum::http::request::Parts;
@@ -59,7 +59,7 @@ pub(super) async fn enter(app: &App, holder: Holder, actor: Actor, mut response:
 
 /// A token that is right is let in, however often others failed: it has too many bits to be guessed.
 fn refused(app: &App, own: &Own, next: String) -> Response {
-    app.core.snapshot().refuse_stranger();
+    app.core.snapshot().strangers.add();
     match app.dashboard.failures.note(address(&own.parts), Instant::now()) {
         None => page(StatusCode::UNAUTHORIZED, &with_error(app, next, "the token is not known, or has expired")),
         Some(wait) => too_many(app, next, wait),
@@ -68,8 +68,8 @@ fn refused(app: &App, own: &Own, next: String) -> Response {
 
 /// From where logins are counted.
 pub(super) fn address(parts: &Parts) -> IpAddr {
-    match parts.extensions.get::<Caller>() {
-        Some(Caller { peer: Peer::Tcp(address) }) => address.ip(),
+    match parts.extensions.get() {
+        Some(Peer::Tcp(address)) => address.ip(),
         _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
     }
 }

@@ -137,9 +137,7 @@ pub(super) async fn audit(session: Session, State(app): State<App>, uri: Uri) ->
     });
     let read = read.await.map_err(|failure| refuse(&app, Some(&session), failure.wrong(), "/"));
     let (mut entries, verified) = read?;
-    let most = usize::try_from(RECORDS).unwrap_or(usize::MAX);
-    let has_more = entries.len() > most;
-    entries.truncate(most);
+    let has_more = cut(&mut entries);
     let next = entries.last().filter(|_| has_more).map(|entry| entry.seq);
     let lines = entries.iter().map(AuditRow::of).collect();
     let frame = frame(&app, Some(&session));
@@ -150,10 +148,9 @@ pub(super) async fn audit(session: Session, State(app): State<App>, uri: Uri) ->
 pub(super) async fn rollouts(session: Session, State(app): State<App>, uri: Uri) -> PageResult {
     let before = before(&uri).map_err(|_| nothing(&app, Some(&session)))?;
     let found = past::rollouts(&app, before, RECORDS + 1).await;
-    let found = found.map_err(|failure| refuse(&app, Some(&session), failure.wrong(), "/"))?;
-    let most = usize::try_from(RECORDS).unwrap_or(usize::MAX);
-    let has_more = found.len() > most;
-    let lines: Vec<_> = found.iter().take(most).map(|(shown, ended)| rollouts::RolloutRow::of(shown, *ended)).collect();
+    let mut found = found.map_err(|failure| refuse(&app, Some(&session), failure.wrong(), "/"))?;
+    let has_more = cut(&mut found);
+    let lines: Vec<_> = found.iter().map(|(shown, ended)| rollouts::RolloutRow::of(shown, *ended)).collect();
     let next = lines.last().filter(|_| has_more).map(|line| line.number);
     let frame = frame(&app, Some(&session));
     Ok(page(StatusCode::OK, &RolloutsPage { frame, lines, next, is_first: before.is_none() }))
@@ -176,9 +173,7 @@ pub(super) async fn past_rollout(session: Session, State(app): State<App>, Path(
         Ok((reader.failures(&target, within, RECORDS + 1)?, reader.of_rollout(within, RECORDS)?))
     });
     let (mut failures, records) = read.await.map_err(|failure| refused(failure.wrong()))?;
-    let most = usize::try_from(RECORDS).unwrap_or(usize::MAX);
-    let has_more = failures.len() > most;
-    failures.truncate(most);
+    let has_more = cut(&mut failures);
     let named = app.core.run(move |tx| {
         let said = |(host, reported, json): (HostId, Timestamp, String)| {
             let change = ReportedChange { change: serde_json::from_str(&json).unwrap_or_default(), reported };
@@ -208,6 +203,14 @@ async fn about(app: &App, subjects: Vec<String>) -> Result<Vec<AuditEntry>, ApiE
     });
     let mut found = read.await.map_err(|failure| failure.wrong())?;
     found.sort_by_key(|entry| std::cmp::Reverse(entry.seq));
-    found.truncate(usize::try_from(RECORDS).unwrap_or(usize::MAX));
+    cut(&mut found);
     Ok(found)
+}
+
+/// Leaves what a page has of it; whether there was more.
+fn cut<T>(found: &mut Vec<T>) -> bool {
+    let most = usize::try_from(RECORDS).unwrap_or(usize::MAX);
+    let has_more = found.len() > most;
+    found.truncate(most);
+    has_more
 }

@@ -27,9 +27,9 @@ pub(super) async fn depart(State(app): State<App>, uri: Uri) -> Response {
     let Some(login) = &app.dashboard.login else { return nothing(&app, None) };
     let next = path(asked(&uri, "next").as_deref());
     match login.depart(next.clone()).await {
-        Ok(departure) => {
-            let mut response = see(&departure.url);
-            set_trip(&mut response, &app.dashboard, &departure.cookie, MAX_AGE);
+        Ok((url, trip)) => {
+            let mut response = see(&url);
+            set_trip(&mut response, &app.dashboard, &trip, MAX_AGE);
             response
         }
         Err(refused) => refuse(&app, None, next, refused).await,
@@ -48,7 +48,7 @@ pub(super) async fn arrive(State(app): State<App>, RawQuery(query): RawQuery, pa
         return refuse(&app, Some(&parts), path(None), LoginRefusal::NotBegun).await;
     };
     if let Some(wait) = wait {
-        app.core.snapshot().refuse_stranger();
+        app.core.snapshot().strangers.add();
         return too_many(&app, next, wait);
     }
     let mut response = match login.arrive(query, trip).await {
@@ -74,14 +74,14 @@ async fn refuse(app: &App, parts: Option<&Parts>, next: String, refused: LoginRe
     let provider = app.dashboard.provider();
     let failed = |status, error: &str| page(status, &with_error(app, next.clone(), error));
     let count = || {
-        app.core.snapshot().refuse_stranger();
+        app.core.snapshot().strangers.add();
         let parts = parts?;
         app.dashboard.provider_failures.note(address(parts), Instant::now())
     };
     match refused {
         // Nobody was asked, and nothing was guessed: else any page that a browser is led to could have its user wait.
         LoginRefusal::NotBegun => {
-            app.core.snapshot().refuse_stranger();
+            app.core.snapshot().strangers.add();
             let told = "the login was not begun in this browser, or took longer than ten minutes: log in again";
             failed(StatusCode::UNAUTHORIZED, told)
         }

@@ -9,19 +9,22 @@ use axum::{Json, Router};
 use fleet_engine::host::HostId;
 use fleet_wire::answers::ids;
 use fleet_wire::api::{
-    Act, ApiError, AuditEntry, AuditPage, AuditRange, Code, DecideMany, Decided, DecidedMany, Explained, HostsQuery,
-    KnownHead, NewJoinToken, NewToken, Removal, RolloutsQuery, TokenRemoval, Verified, Write, WriteResult,
+    ApiError, AuditEntry, AuditPage, AuditRange, Code, Decided, Explained, HostsQuery, KnownHead, Removal,
+    RolloutsQuery, TokenRemoval, Verified, Write, WriteResult,
 };
 use fleet_wire::rollout::AgentRollout;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use super::request::{Admin, ApiBody, ApiPath, ApiQuery, ApiResult, Lister, MAX_BODY, Operator, Viewer, bad};
+use super::request::{
+    ADMIN, Admin, Answering, ApiBody, ApiPath, ApiQuery, ApiResult, Lister, MAX_BODY, OPERATOR, Operator, VIEWER,
+    Viewer, bad, change, look,
+};
 use crate::app::App;
 use crate::core::resources::MAX_TEXT;
-use crate::core::{commands, counts, hosts, many, resources, rollouts, tokens, version_control};
+use crate::core::{Actor, Tx, commands, counts, hosts, many, resources, rollouts, tokens, version_control};
 use crate::failure::ApiFailure;
 use crate::past::{self, past, with_history};
 
@@ -42,25 +45,13 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/fleet/resources", post(write))
         .route("/v1/fleet/resources/{kind}", get(list).delete(remove))
         .route("/v1/fleet/resources/{kind}/{*name}", get(list).delete(remove))
-        .route(
-            "/v1/fleet/rollout",
-            get(async |_: Viewer, State(app): State<App>| app.answer(|tx| rollouts::rollout(tx)).await),
-        )
-        .route(
-            "/v1/fleet/holds",
-            get(async |_: Viewer, State(app): State<App>| app.answer(|tx| Ok(rollouts::stops(tx))).await),
-        )
+        .route("/v1/fleet/rollout", get(look::<VIEWER, _>(rollouts::rollout)))
+        .route("/v1/fleet/holds", get(look::<VIEWER, _>(|tx| Ok(rollouts::stops(tx)))))
         .route("/v1/fleet/rollouts", get(rollouts))
-        .route(
-            "/v1/fleet/counts",
-            get(async |_: Viewer, State(app): State<App>| app.answer(|tx| Ok(counts::counts(tx))).await),
-        )
-        .route(
-            "/v1/fleet/version-control",
-            get(async |_: Viewer, State(app): State<App>| app.answer(|tx| Ok(version_control::status(tx))).await),
-        )
-        .route("/v1/fleet/commands", post(act))
-        .route("/v1/fleet/hosts", get(hosts).post(decide_many))
+        .route("/v1/fleet/counts", get(look::<VIEWER, _>(|tx| Ok(counts::counts(tx)))))
+        .route("/v1/fleet/version-control", get(look::<VIEWER, _>(|tx| Ok(version_control::status(tx)))))
+        .route("/v1/fleet/commands", post(change::<OPERATOR, _, _>(commands::act)))
+        .route("/v1/fleet/hosts", get(hosts).post(change::<OPERATOR, _, _>(many::decide)))
         .route("/v1/fleet/hosts/{id}", get(explain).post(decide))
         .route("/v1/fleet/audit", get(audit))
         .route("/v1/fleet/audit/verify", get(verify))
@@ -69,15 +60,14 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/fleet/doctor", get(doctor))
         .route(
             "/v1/fleet/tokens",
-            get(async |_: Admin, State(app): State<App>| app.answer(|tx| Ok(tokens::list(tx))).await).post(make_token),
+            get(look::<ADMIN, _>(|tx| Ok(tokens::list(tx)))).post(change::<ADMIN, _, _>(tokens::make)),
         )
-        .route("/v1/fleet/tokens/{name}", delete(remove_token))
+        .route("/v1/fleet/tokens/{name}", delete(removal(tokens::remove)))
         .route(
             "/v1/fleet/join-tokens",
-            get(async |_: Admin, State(app): State<App>| app.answer(|tx| Ok(tokens::list_join(tx))).await)
-                .post(make_join_token),
+            get(look::<ADMIN, _>(|tx| Ok(tokens::list_join(tx)))).post(change::<ADMIN, _, _>(tokens::make_join)),
         )
-        .route("/v1/fleet/join-tokens/{name}", delete(remove_join_token))
+        .route("/v1/fleet/join-tokens/{name}", delete(removal(tokens::remove_join)))
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
 }
 
@@ -101,7 +91,7 @@ async fn list(
 }
 
 async fn write(
-    Operator(actor): Operator,
+    Operator { actor, .. }: Operator,
     State(app): State<App>,
     ApiBody(write): ApiBody<Write>,
 ) -> ApiResult<WriteResult> {
@@ -112,7 +102,7 @@ async fn write(
 }
 
 async fn remove(
-    Operator(actor): Operator,
+    Operator { actor, .. }: Operator,
     State(app): State<App>,
     ApiPath(ResourcePath { kind, name }): ApiPath<ResourcePath>,
     ApiQuery(Removal { id, dry_run }): ApiQuery<Removal>,
@@ -132,10 +122,6 @@ async fn rollouts(
     Ok(Json(found.into_iter().map(|(shown, _)| shown).collect()))
 }
 
-async fn act(Operator(actor): Operator, State(app): State<App>, ApiBody(act): ApiBody<Act>) -> impl IntoResponse {
-    app.answer(move |tx| commands::act(tx, &actor, &act)).await
-}
-
 async fn hosts(_: Lister, State(app): State<App>, ApiQuery(query): ApiQuery<HostsQuery>) -> impl IntoResponse {
     app.answer(move |tx| hosts::list(tx, &query)).await
 }
@@ -147,7 +133,7 @@ async fn explain(_: Viewer, State(app): State<App>, ApiPath(id): ApiPath<String>
 }
 
 async fn decide(
-    Operator(actor): Operator,
+    Operator { actor, .. }: Operator,
     State(app): State<App>,
     ApiPath(id): ApiPath<String>,
     ApiBody(decided): ApiBody<Decided>,
@@ -155,14 +141,6 @@ async fn decide(
     let id = host(&id)?;
     let explained = app.core.run(move |tx| hosts::decide(tx, &actor, id, &decided)).await?;
     Ok(Json(with_history(&app, id, explained).await?))
-}
-
-async fn decide_many(
-    Operator(actor): Operator,
-    State(app): State<App>,
-    ApiBody(asked): ApiBody<DecideMany>,
-) -> ApiResult<DecidedMany> {
-    app.answer(move |tx| many::decide(tx, &actor, &asked)).await
 }
 
 async fn audit(_: Viewer, State(app): State<App>, ApiQuery(part): ApiQuery<AuditRange>) -> ApiResult<AuditPage> {
@@ -293,32 +271,11 @@ fn read_whole(mut file: std::fs::File, chunks: &mpsc::Sender<std::io::Result<Byt
     }
 }
 
-async fn make_token(Admin(actor): Admin, State(app): State<App>, ApiBody(new): ApiBody<NewToken>) -> impl IntoResponse {
-    app.answer(move |tx| tokens::make(tx, &actor, &new)).await
-}
-
-async fn make_join_token(
-    Admin(actor): Admin,
-    State(app): State<App>,
-    ApiBody(new): ApiBody<NewJoinToken>,
-) -> impl IntoResponse {
-    app.answer(move |tx| tokens::make_join(tx, &actor, &new)).await
-}
-
-async fn remove_token(
-    Admin(actor): Admin,
-    State(app): State<App>,
-    ApiPath(name): ApiPath<String>,
-    ApiQuery(TokenRemoval { id }): ApiQuery<TokenRemoval>,
-) -> impl IntoResponse {
-    app.answer(move |tx| tokens::remove(tx, &actor, &id, &name).map(|()| json!({}))).await
-}
-
-async fn remove_join_token(
-    Admin(actor): Admin,
-    State(app): State<App>,
-    ApiPath(name): ApiPath<String>,
-    ApiQuery(TokenRemoval { id }): ApiQuery<TokenRemoval>,
-) -> impl IntoResponse {
-    app.answer(move |tx| tokens::remove_join(tx, &actor, &id, &name).map(|()| json!({}))).await
+/// Removes a token; `remove` gets the request's id and the name.
+fn removal(
+    remove: fn(&mut Tx<'_>, &Actor, &str, &str) -> Result<(), ApiError>,
+) -> impl Fn(Admin, State<App>, ApiPath<String>, ApiQuery<TokenRemoval>) -> Answering<Value> + Clone {
+    move |Admin { actor, .. }, State(app), ApiPath(name), ApiQuery(TokenRemoval { id })| {
+        Box::pin(async move { app.answer(move |tx| remove(tx, &actor, &id, &name).map(|()| json!({}))).await })
+    }
 }

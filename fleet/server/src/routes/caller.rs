@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::listener::{Caller, Peer};
+use crate::listener::Peer;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 
@@ -12,7 +12,7 @@ const FORWARDED_FOR: &str = "x-forwarded-for";
 /// Makes the caller the one that the proxy names. What others before it claim does not count.
 pub(super) fn see_through(request: &mut Request<Body>) {
     let Some(address) = last_hop(request.headers()) else { return };
-    if let Some(Caller { peer: Peer::Tcp(peer) }) = request.extensions_mut().get_mut::<Caller>() {
+    if let Some(Peer::Tcp(peer)) = request.extensions_mut().get_mut() {
         *peer = SocketAddr::new(address, 0);
     }
 }

@@ -1,27 +1,28 @@
 //! Drafts and plans of version directives (DIRECTIVES §3). The words are those of `fleet_wire::api`.
 
 use axum::extract::State;
-use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use fleet_wire::api::{ApiError, ApplyPlan, BeginDryRun, Code, DraftView, NewDraft, NewPlan, PlanView, Review};
+use fleet_wire::api::{ApiError, Code, DraftView, NewDraft, NewPlan, PlanView, Review};
 use serde::Deserialize;
 
-use super::request::{ApiBody, ApiPath, ApiResult, Drafter, Lister, MAX_BODY, Operator, Viewer};
+use super::request::{
+    ApiBody, ApiPath, ApiResult, Drafter, LISTER, Lister, MAX_BODY, OPERATOR, Operator, VIEWER, Viewer, change_of, look,
+};
 use crate::app::App;
-use crate::core::directives;
 use crate::core::resources::MAX_TEXT;
+use crate::core::{Actor, Tx, directives};
 
 /// The routes.
 pub(super) fn routes() -> Router<App> {
     Router::new()
-        .route("/v1/fleet/drafts", get(drafts))
+        .route("/v1/fleet/drafts", get(look::<LISTER, _>(|tx| directives::drafts(tx, None))))
         .route("/v1/fleet/drafts/{from}/{name}", get(draft).put(put))
-        .route("/v1/fleet/directive-plans", get(plans).post(plan))
+        .route("/v1/fleet/directive-plans", get(look::<VIEWER, _>(|tx| directives::plans(tx, None))).post(plan))
         .route("/v1/fleet/directive-plans/{id}", get(shown))
-        .route("/v1/fleet/directive-plans/{id}/review", post(review))
-        .route("/v1/fleet/directive-plans/{id}/dry-run", post(dry_run))
-        .route("/v1/fleet/directive-plans/{id}/apply", post(apply))
+        .route("/v1/fleet/directive-plans/{id}/review", post(change_of::<VIEWER, _, _>(review)))
+        .route("/v1/fleet/directive-plans/{id}/dry-run", post(change_of::<OPERATOR, _, _>(directives::begin_dry_run)))
+        .route("/v1/fleet/directive-plans/{id}/apply", post(change_of::<OPERATOR, _, _>(directives::apply)))
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
 }
 
@@ -36,10 +37,6 @@ impl DraftPath {
     fn name(&self) -> String {
         format!("{}/{}", self.from, self.name)
     }
-}
-
-async fn drafts(_: Lister, State(app): State<App>) -> impl IntoResponse {
-    app.answer(|tx| directives::drafts(tx, None)).await
 }
 
 async fn draft(_: Lister, State(app): State<App>, ApiPath(path): ApiPath<DraftPath>) -> ApiResult<DraftView> {
@@ -57,17 +54,13 @@ async fn put(
     app.answer(move |tx| directives::put(tx, &actor, &path.name(), &new)).await
 }
 
-async fn plans(_: Viewer, State(app): State<App>) -> impl IntoResponse {
-    app.answer(|tx| directives::plans(tx, None)).await
-}
-
 async fn shown(_: Viewer, State(app): State<App>, ApiPath(id): ApiPath<String>) -> ApiResult<PlanView> {
     let found = app.core.run(move |tx| directives::plans(tx, Some(&id))).await?;
     one(found)
 }
 
 async fn plan(
-    Operator(actor): Operator,
+    Operator { actor, .. }: Operator,
     State(app): State<App>,
     ApiBody(new): ApiBody<NewPlan>,
 ) -> ApiResult<PlanView> {
@@ -76,31 +69,8 @@ async fn plan(
 }
 
 /// Who may is a setting (`promotion.role`): whoever may look may be asked.
-async fn review(
-    Viewer { actor, .. }: Viewer,
-    State(app): State<App>,
-    ApiPath(id): ApiPath<String>,
-    ApiBody(review): ApiBody<Review>,
-) -> impl IntoResponse {
-    app.answer(move |tx| directives::review(tx, &actor, &id, (&review, false))).await
-}
-
-async fn dry_run(
-    Operator(actor): Operator,
-    State(app): State<App>,
-    ApiPath(id): ApiPath<String>,
-    ApiBody(begin): ApiBody<BeginDryRun>,
-) -> impl IntoResponse {
-    app.answer(move |tx| directives::begin_dry_run(tx, &actor, &id, &begin)).await
-}
-
-async fn apply(
-    Operator(actor): Operator,
-    State(app): State<App>,
-    ApiPath(id): ApiPath<String>,
-    ApiBody(apply): ApiBody<ApplyPlan>,
-) -> impl IntoResponse {
-    app.answer(move |tx| directives::apply(tx, &actor, &id, &apply)).await
+fn review(tx: &mut Tx<'_>, actor: &Actor, id: &str, review: &Review) -> Result<PlanView, ApiError> {
+    directives::review(tx, actor, id, (review, false))
 }
 
 fn fits(text: &str) -> Result<(), ApiError> {

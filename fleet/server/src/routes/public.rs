@@ -65,8 +65,7 @@ fn answer(
 ) -> HttpReply {
     let FindQuestion { question, is_dry_run } = find::question(query.as_deref().unwrap_or_default());
     let snapshot = app.core.snapshot();
-    let told =
-        if is_dry_run { snapshot.look(&question) } else { snapshot.ask(&question, signed.as_ref(), clock::now()) };
+    let told = snapshot.ask(&question, signed.as_ref(), (!is_dry_run).then(clock::now));
     let Some(answer) = told.as_ref().and_then(|told| told.answer(snapshot.confirmed())) else {
         return HttpReply(find::no_rollout());
     };
@@ -172,12 +171,7 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<HttpR
     }
     Ok(HttpReply(match (origin, verb) {
         // Nobody new gets it.
-        (Origin::Static(Some(version)), Verb::Version) if public.resources.block_of(version).is_some() => {
-            channel::version(style, None, servers)
-        }
-        (Origin::Static(Some(version)), Verb::Critical) if public.resources.block_of(version).is_some() => {
-            channel::critical(false)
-        }
+        (Origin::Static(Some(version)), _) if public.resources.block_of(version).is_some() => nothing(),
         (Origin::Static(version), Verb::Version) => channel::version(style, version, servers),
         (Origin::Static(version), Verb::Critical) => channel::critical(is_critical && version.is_some()),
         (Origin::Forward(url), Verb::Version) => match app.forwards.version(url, &app.load).await? {
@@ -189,7 +183,7 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<HttpR
         }
         (Origin::Group(group), verb) => {
             let question = Question { group: group.to_owned(), ..Question::default() };
-            let told = app.core.snapshot().ask(&question, None, clock::now());
+            let told = app.core.snapshot().ask(&question, None, Some(clock::now()));
             let answer = told.as_ref().and_then(|told| told.answer(app.core.snapshot().confirmed()));
             let answer = answer.as_deref();
             // These clients update by the version alone, in windows of their own.

@@ -1,9 +1,11 @@
 //! What a request of the admin API brings: who sends it (by the admin socket's peer, or by a token, FLEET §8), query, path and body.
 
-use crate::listener::{BodyError, Caller, Peer};
+use std::pin::Pin;
+
+use crate::listener::{BodyError, Peer};
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use fleet_wire::api::{ApiError, Code, Role};
@@ -81,26 +83,39 @@ pub(super) fn bad(message: impl std::fmt::Display) -> ApiFailure {
     ApiFailure::from(ApiError::new(Code::BadRequest, message.to_string()))
 }
 
-/// Somebody who may list drafts and hosts: a viewer, or a controller.
-pub(super) struct Lister(#[expect(dead_code, reason = "its place lasts as long as its question")] Option<Share>);
-/// Somebody who may write drafts: an operator, or a controller its own.
-pub(super) struct Drafter(pub(super) Actor);
-/// Somebody who may look, and his place among those who do.
-pub(super) struct Viewer {
+/// A role, as a handler's type names it.
+pub(super) const LISTER: usize = Role::Controller as usize;
+/// See [`LISTER`].
+pub(super) const VIEWER: usize = Role::Viewer as usize;
+/// See [`LISTER`].
+pub(super) const OPERATOR: usize = Role::Operator as usize;
+/// See [`LISTER`].
+pub(super) const ADMIN: usize = Role::Admin as usize;
+
+/// Somebody who has at least this role; his place among those who look lasts as long as his question.
+pub(super) struct Asker<const ROLE: usize> {
     /// Who.
     pub(super) actor: Actor,
     _share: Option<Share>,
 }
-/// Somebody who may change what the fleet does.
-pub(super) struct Operator(pub(super) Actor);
-/// Somebody who may change what others may do.
-pub(super) struct Admin(pub(super) Actor);
 
-impl FromRequestParts<App> for Lister {
+/// Somebody who may list drafts and hosts: a viewer, or a controller.
+pub(super) type Lister = Asker<LISTER>;
+/// Somebody who may look.
+pub(super) type Viewer = Asker<VIEWER>;
+/// Somebody who may change what the fleet does.
+pub(super) type Operator = Asker<OPERATOR>;
+/// Somebody who may change what others may do.
+pub(super) type Admin = Asker<ADMIN>;
+/// Somebody who may write drafts: an operator, or a controller its own.
+pub(super) struct Drafter(pub(super) Actor);
+
+impl<const ROLE: usize> FromRequestParts<App> for Asker<ROLE> {
     type Rejection = ApiFailure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiFailure> {
-        who(parts, app, Role::Controller).await.map(|(_, share)| Self(share))
+        let (actor, _share) = who_of(parts, app, const { Role::ALL[ROLE] }, &[]).await?;
+        Ok(Self { actor, _share })
     }
 }
 
@@ -113,42 +128,52 @@ impl FromRequestParts<App> for Drafter {
     }
 }
 
-impl FromRequestParts<App> for Viewer {
-    type Rejection = ApiFailure;
+/// What a handler answers in time.
+pub(super) type Answering<T> = Pin<Box<dyn Future<Output = ApiResult<T>> + Send>>;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiFailure> {
-        who(parts, app, Role::Viewer).await.map(|(actor, _share)| Self { actor, _share })
+/// Answers who has this role what the core knows.
+pub(super) fn look<const ROLE: usize, T: Send + 'static>(
+    look: fn(&Tx<'_>) -> Result<T, ApiError>,
+) -> impl Fn(Asker<ROLE>, State<App>) -> Answering<T> + Clone {
+    move |asker, State(app)| {
+        Box::pin(async move {
+            let _asker = asker;
+            app.answer(move |tx| look(tx)).await
+        })
     }
 }
 
-impl FromRequestParts<App> for Operator {
-    type Rejection = ApiFailure;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiFailure> {
-        who(parts, app, Role::Operator).await.map(|(actor, _)| Self(actor))
+/// Has the core do what the body says, for who has this role.
+pub(super) fn change<const ROLE: usize, B: Send + 'static, T: Send + 'static>(
+    change: fn(&mut Tx<'_>, &Actor, &B) -> Result<T, ApiError>,
+) -> impl Fn(Asker<ROLE>, State<App>, ApiBody<B>) -> Answering<T> + Clone {
+    move |asker, State(app), ApiBody(body)| {
+        Box::pin(async move {
+            let Asker { actor, _share } = asker;
+            app.answer(move |tx| change(tx, &actor, &body)).await
+        })
     }
 }
 
-impl FromRequestParts<App> for Admin {
-    type Rejection = ApiFailure;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiFailure> {
-        who(parts, app, Role::Admin).await.map(|(actor, _)| Self(actor))
+/// The same to what the path names.
+pub(super) fn change_of<const ROLE: usize, B: Send + 'static, T: Send + 'static>(
+    change: fn(&mut Tx<'_>, &Actor, &str, &B) -> Result<T, ApiError>,
+) -> impl Fn(Asker<ROLE>, State<App>, ApiPath<String>, ApiBody<B>) -> Answering<T> + Clone {
+    move |asker, State(app), ApiPath(name), ApiBody(body)| {
+        Box::pin(async move {
+            let Asker { actor, _share } = asker;
+            app.answer(move |tx| change(tx, &actor, &name, &body)).await
+        })
     }
-}
-
-/// Who asks, if he has at least this role.
-async fn who(parts: &Parts, app: &App, needed: Role) -> Result<(Actor, Option<Share>), ApiFailure> {
-    who_of(parts, app, needed, &[]).await
 }
 
 /// Who asks, if he has at least this role or one of `others`. That he has not is on record, a few times; strangers are counted.
 async fn who_of(parts: &Parts, app: &App, needed: Role, others: &[Role]) -> Result<(Actor, Option<Share>), ApiFailure> {
     let unknown = |message: &str| {
-        app.core.snapshot().refuse_stranger();
+        app.core.snapshot().strangers.add();
         ApiFailure::from(ApiError::new(Code::Unauthenticated, message))
     };
-    let Some(Caller { peer }) = parts.extensions.get::<Caller>() else {
+    let Some(peer) = parts.extensions.get::<Peer>() else {
         return Err(unknown("the caller is not known"));
     };
     let address = match peer {

@@ -18,7 +18,7 @@ use crate::oidc::{self, Oidc};
 use crate::reporting::{self, Reporting};
 use crate::tuf_site::TufPlace;
 use written::NO_COMMAND;
-pub(crate) use written::ServerFile;
+pub(crate) use written::with_file;
 
 /// Where the data is by default.
 const DATA: &str = "/var/lib/teleport-fleet";
@@ -78,36 +78,33 @@ impl Settings {
     /// # Errors
     /// One line: which flags are wrong or do not go together; or which file, line and key.
     pub(crate) fn of(serve: &Serve, admin_socket: Option<&Path>) -> Result<Self, UsageFault> {
-        let file = ServerFile::read(&serve.config)?;
-        let listen = serve.listen.or(file.listen).unwrap_or(LISTEN.into());
-        let is_behind_proxy = serve.behind_proxy || file.behind_proxy == Some(true);
-        let tls = tls(serve, &file, listen, is_behind_proxy).map_err(UsageFault::Usage)?;
-        let public_addr = serve.public_addr.clone().or(file.public_addr.clone());
-        if let Some(what) = public_addr.as_deref().and_then(fault_of_address) {
-            return Err(if serve.public_addr.is_some() { UsageFault::Usage(what) } else { UsageFault::Failed(what) });
+        let all = with_file(serve.clone(), &serve.config)?;
+        let listen = all.listen.unwrap_or(LISTEN.into());
+        let tls = tls(&all, listen).map_err(UsageFault::Usage)?;
+        if let Some(what) = all.public_addr.as_deref().and_then(fault_of_address) {
+            return Err(fault(serve.public_addr.is_some())(what));
         }
-        let server_version = flag("--server-version", serve.server_version.as_ref())?;
-        let edition = flag("--edition", serve.edition.as_ref())?;
+        // Of the configuration they were good.
+        let server_version = flag("--server-version", all.server_version.as_ref())?;
+        let edition = flag("--edition", all.edition.as_ref())?;
+        let socket = admin_socket.map(Path::to_owned).or(all.admin_socket.clone());
         Ok(Self {
-            store: store(serve.data.as_ref(), serve.store.as_ref(), &file).map_err(UsageFault::Failed)?,
+            store: store(&all).map_err(UsageFault::Failed)?,
             listen,
-            metrics: serve.metrics.or(file.metrics).unwrap_or(METRICS.into()),
-            is_behind_proxy,
-            ready_file: serve.ready_file.clone().or(file.ready_file.clone()),
-            admin_socket: admin_socket
-                .map(Path::to_owned)
-                .or(file.admin_socket.clone())
-                .unwrap_or_else(|| ADMIN_SOCKET.into()),
-            server_version: server_version.or(file.server_version.clone()),
-            cluster_name: serve.cluster_name.clone().or(file.cluster_name.clone()).unwrap_or_default(),
-            edition: edition.or(file.edition),
-            reporting: reporting(serve, &file)?,
-            receiver: receiver(serve, &file)?,
-            tuf: tuf(serve, &file)?,
-            oidc: oidc(serve, &file, public_addr.as_deref(), tls.is_some() || is_behind_proxy)?,
-            install_script: install_script(serve, &file, public_addr.as_deref())?,
+            metrics: all.metrics.unwrap_or(METRICS.into()),
+            is_behind_proxy: all.behind_proxy,
+            ready_file: all.ready_file.clone(),
+            admin_socket: socket.unwrap_or_else(|| ADMIN_SOCKET.into()),
+            server_version,
+            cluster_name: all.cluster_name.clone().unwrap_or_default(),
+            edition,
+            reporting: reporting(&all)?,
+            receiver: receiver(serve, &all)?,
+            tuf: tuf(serve, &all)?,
+            oidc: oidc(serve, &all, tls.is_some() || all.behind_proxy)?,
+            install_script: install_script(serve, &all)?,
             tls,
-            public_addr,
+            public_addr: all.public_addr,
         })
     }
 
@@ -116,9 +113,9 @@ impl Settings {
     /// # Errors
     /// One line: the configuration or the address of the store cannot be read.
     pub(crate) fn store(data: Option<&PathBuf>, url: Option<&String>, config: &Path) -> Result<StorePlace, String> {
+        let flags = Serve { data: data.cloned(), store: url.cloned(), ..Serve::default() };
         // Who names both needs no configuration.
-        let file = if data.is_some() && url.is_some() { ServerFile::default() } else { ServerFile::read(config)? };
-        store(data, url, &file)
+        store(&if data.is_some() && url.is_some() { flags } else { with_file(flags, config)? })
     }
 
     /// Where the admin socket is, for a verb that asks the server beside a look at its files.
@@ -128,17 +125,17 @@ impl Settings {
     pub(crate) fn admin_socket(flag: Option<&Path>, config: &Path) -> Result<PathBuf, String> {
         match flag {
             Some(path) => Ok(path.to_owned()),
-            None => Ok(ServerFile::read(config)?.admin_socket.unwrap_or_else(|| ADMIN_SOCKET.into())),
+            None => Ok(with_file(Serve::default(), config)?.admin_socket.unwrap_or_else(|| ADMIN_SOCKET.into())),
         }
     }
 }
 
-/// The value of a flag, or of its variable, which has a shape.
-fn store(data: Option<&PathBuf>, url: Option<&String>, file: &ServerFile) -> Result<StorePlace, String> {
-    let data = data.or(file.data.as_ref()).cloned().unwrap_or_else(|| DATA.into());
-    StorePlace::new(&data, url.or(file.store.as_ref()).map(String::as_str)).map_err(|error| error.to_string())
+fn store(all: &Serve) -> Result<StorePlace, String> {
+    let data = all.data.clone().unwrap_or_else(|| DATA.into());
+    StorePlace::new(&data, all.store.as_deref()).map_err(|error| error.to_string())
 }
 
+/// The value of a flag, or of its variable, which has a shape.
 fn flag<T: std::str::FromStr<Err: std::fmt::Display>>(
     name: &str,
     text: Option<&String>,
@@ -156,18 +153,11 @@ fn fault(is_said: bool) -> fn(String) -> UsageFault {
 ///
 /// # Errors
 /// What does not go together.
-fn tls(
-    serve: &Serve,
-    file: &ServerFile,
-    listen: SocketAddr,
-    is_behind_proxy: bool,
-) -> Result<Option<(PathBuf, PathBuf)>, String> {
-    let is_plain = serve.plain || file.plain == Some(true);
-    let cert = serve.tls_cert.clone().or(file.tls_cert.clone());
-    let key = serve.tls_key.clone().or(file.tls_key.clone());
-    let wrong = match (cert, key) {
+fn tls(all: &Serve, listen: SocketAddr) -> Result<Option<(PathBuf, PathBuf)>, String> {
+    let is_plain = all.plain;
+    let wrong = match (all.tls_cert.clone(), all.tls_key.clone()) {
         (Some(cert), Some(key)) if !is_plain => return Ok(Some((cert, key))),
-        (None, None) if is_plain && crate::listener::is_plain_allowed(listen, is_behind_proxy) => return Ok(None),
+        (None, None) if is_plain && crate::listener::is_plain_allowed(listen, all.behind_proxy) => return Ok(None),
         (None, None) if is_plain => {
             return Err(format!(
                 "--plain on {listen}: without TLS the server listens on loopback alone, or with --behind-proxy"
@@ -181,34 +171,26 @@ fn tls(
     Err(wrong.to_owned())
 }
 
-fn reporting(serve: &Serve, file: &ServerFile) -> Result<Reporting, UsageFault> {
-    let enrolment = flag("--enrolment", serve.enrolment.as_ref())?;
-    let interval = serve.report_interval_seconds.map(reporting::interval).transpose();
+fn reporting(all: &Serve) -> Result<Reporting, UsageFault> {
+    let enrolment = flag("--enrolment", all.enrolment.as_ref())?;
+    let interval = all.report_interval_seconds.map(reporting::interval).transpose();
     let interval = interval.map_err(|error| UsageFault::Usage(format!("--report-interval-seconds: {error}")))?;
-    Ok(Reporting {
-        enrolment: enrolment.or(file.enrolment).unwrap_or_default(),
-        interval: interval.or(file.report_interval_seconds).unwrap_or(reporting::INTERVAL),
-    })
+    Ok(Reporting { enrolment: enrolment.unwrap_or_default(), interval: interval.unwrap_or(reporting::INTERVAL) })
 }
 
-fn receiver(serve: &Serve, file: &ServerFile) -> Result<Option<Receiver>, UsageFault> {
+fn receiver(serve: &Serve, all: &Serve) -> Result<Option<Receiver>, UsageFault> {
     // Nobody would miss notifications that a variable asked for which is not read any more.
     let variable = "TELEPORT_FLEET_NOTIFY_COMMAND";
     if std::env::var_os(variable).is_some() {
         return Err(UsageFault::Usage(format!("{variable} {NO_COMMAND}")));
     }
     let is_said = serve.webhook_url.is_some() || serve.webhook_secret_file.is_some();
-    let receiver = Receiver::of(
-        serve.webhook_url.clone().or(file.webhook_url.clone()),
-        serve.webhook_secret_file.clone().or(file.webhook_secret_file.clone()),
-    );
-    receiver.map_err(fault(is_said))
+    Receiver::of(all.webhook_url.clone(), all.webhook_secret_file.clone()).map_err(fault(is_said))
 }
 
-fn tuf(serve: &Serve, file: &ServerFile) -> Result<Option<TufPlace>, UsageFault> {
+fn tuf(serve: &Serve, all: &Serve) -> Result<Option<TufPlace>, UsageFault> {
     let is_said = serve.tuf_repository.is_some() || serve.tuf_online_key.is_some();
-    let dir = serve.tuf_repository.clone().or(file.tuf_repository.clone());
-    tuf_place(dir, serve.tuf_online_key.clone().or(file.tuf_online_key.clone())).map_err(fault(is_said))
+    tuf_place(all.tuf_repository.clone(), all.tuf_online_key.clone()).map_err(fault(is_said))
 }
 
 /// Of a configuration, for `doctor` too. Errors: a key without a repository.
@@ -220,32 +202,15 @@ pub(crate) fn tuf_place(dir: Option<PathBuf>, online_key: Option<String>) -> Res
     }
 }
 
-fn oidc(
-    serve: &Serve,
-    file: &ServerFile,
-    public_addr: Option<&str>,
-    is_secure: bool,
-) -> Result<Option<Oidc>, UsageFault> {
-    let mut said = oidc::OidcFile {
-        issuer: serve.oidc_issuer.clone(),
-        client_id: serve.oidc_client_id.clone(),
-        client_secret_file: serve.oidc_client_secret_file.clone(),
-        scopes: serve.oidc_scopes.clone(),
-        claim: serve.oidc_claim.clone(),
-        roles: None,
-    };
-    said.take_roles(&serve.oidc_roles).map_err(|error| UsageFault::Usage(format!("--oidc-roles: {error}")))?;
-    let is_said = said != oidc::OidcFile::default() || serve.public_addr.is_some();
-    Oidc::of(said.or(file.oidc.clone()), public_addr, is_secure).map_err(fault(is_said))
+fn oidc(serve: &Serve, all: &Serve, is_secure: bool) -> Result<Option<Oidc>, UsageFault> {
+    let wrong = |error| UsageFault::Usage(format!("--oidc-roles: {error}"));
+    oidc::roles(serve.oidc_roles.as_deref().unwrap_or_default()).map_err(wrong)?;
+    Oidc::of(all, is_secure).map_err(fault(oidc::is_said(serve) || serve.public_addr.is_some()))
 }
 
-fn install_script(
-    serve: &Serve,
-    file: &ServerFile,
-    public_addr: Option<&str>,
-) -> Result<Option<Arc<InstallScript>>, UsageFault> {
-    let packages = serve.packages.as_deref().or(file.packages.as_deref());
-    let Some(address) = public_addr else {
+fn install_script(serve: &Serve, all: &Serve) -> Result<Option<Arc<InstallScript>>, UsageFault> {
+    let packages = all.packages.as_deref();
+    let Some(address) = all.public_addr.as_deref() else {
         if packages.is_some() {
             // No refusal: a server that starts today starts after its next upgrade.
             crate::terminal::say(format_args!(

@@ -6,8 +6,7 @@ use fleet_wire::reason::{Reason, ReasonSubject};
 use fleet_wire::words::{host, reported};
 
 use super::audit::AuditRow;
-use super::frame::Frame;
-use super::frame::PageAction;
+use super::frame::{Frame, PageAction};
 use super::rollout::Waits;
 
 /// A host: what it would be told now and why, and what is known of it.

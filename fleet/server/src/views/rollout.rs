@@ -13,8 +13,7 @@ use fleet_wire::rollout::{AgentRollout, Needs, RolloutGroup, state_word};
 use fleet_wire::text;
 use fleet_wire::words::{holds, host};
 
-use super::frame::Frame;
-use super::frame::PageAction;
+use super::frame::{Frame, PageAction};
 
 /// The rollout.
 #[derive(Debug, Clone, Template)]

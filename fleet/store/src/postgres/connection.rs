@@ -96,11 +96,6 @@ impl PostgresServer {
         Ok(connection)
     }
 
-    /// One that reads.
-    pub(crate) fn reader(&self) -> Result<PostgresReader> {
-        self.connect().map(PostgresReader)
-    }
-
     /// Has `wake` called with the number of each write, and after each break with the highest; until the process ends.
     pub(crate) fn listen(self: &Arc<Self>, wake: impl Fn(i64) + Send + Sync + 'static) -> Result<()> {
         let server = Arc::clone(self);
@@ -142,20 +137,6 @@ impl PostgresServer {
     }
 }
 
-/// A connection that only reads.
-#[derive(Debug)]
-pub(crate) struct PostgresReader(PostgresConnection);
-
-impl PostgresReader {
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&dyn Sql) -> Result<T>) -> Result<T> {
-        // A walk through a long log, or a move of the whole fleet, keeps nobody waiting.
-        self.0.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0")?;
-        let found = read(&self.0);
-        self.0.batch("ROLLBACK")?;
-        found
-    }
-}
-
 /// A connection.
 pub(crate) struct PostgresConnection {
     name: String,
@@ -174,6 +155,15 @@ impl PostgresConnection {
     /// Does statements without values.
     pub(crate) fn batch(&self, sql: &str) -> Result<()> {
         self.wait(self.client.batch_execute(sql))
+    }
+
+    /// Reads in a transaction of its own, of one point in time.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&dyn Sql) -> Result<T>) -> Result<T> {
+        // A walk through a long log, or a move of the whole fleet, keeps nobody waiting.
+        self.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0")?;
+        let found = read(self);
+        self.batch("ROLLBACK")?;
+        found
     }
 
     /// Ends the transaction; afterwards it is durable. Errors: `Unavailable` where the server says that it is not, else `Unknown`.

@@ -6,5 +6,5 @@ pub(crate) mod schema;
 mod store;
 mod tls;
 
-pub(crate) use connection::{PostgresConnection, PostgresReader, PostgresServer};
+pub(crate) use connection::{PostgresConnection, PostgresServer};
 pub(crate) use store::PostgresStore;

@@ -143,8 +143,7 @@ impl PostgresStore {
         if self.has_turn {
             return Ok(());
         }
-        let begun = self.connection.batch(&format!("BEGIN; {TURN_WAIT}"));
-        begun?;
+        self.connection.batch(&format!("BEGIN; {TURN_WAIT}"))?;
         self.has_turn = true;
         // Who stopped with it has no turn any more: what he writes will be refused, or was written before.
         if self.connection.batch(TURN).is_err() {
@@ -168,13 +167,8 @@ impl PostgresStore {
         if now.forgotten_from > since {
             return Err(Error::Mismatch(format!("{}: too much was written meanwhile", db.name())));
         }
-        let name = db.name();
         let is_new = |table: usize| now.written.get(table).is_some_and(|written| *written > since);
-        let mut hosts = Vec::new();
-        db.each("SELECT id, record FROM host WHERE written_at > $1", with![since], &mut |row| {
-            hosts.push(load::host(row, &name)?);
-            Ok(())
-        })?;
+        let hosts = "SELECT id, record FROM host WHERE written_at > $1";
         let enrolled = "SELECT host, key, sequence, how, fixed, change FROM enrolled WHERE written_at > $1";
         Ok(News {
             revision: now.revision,
@@ -183,7 +177,7 @@ impl PostgresStore {
             tokens: is_new(2).then(|| load::tokens(db)).transpose()?,
             joins: is_new(3).then(|| enrolment::joins(db)).transpose()?,
             candidates: is_new(4).then(|| enrolment::candidates(db)).transpose()?,
-            hosts,
+            hosts: db.rows(hosts, with![since], load::host)?,
             enrolled: db.rows(enrolled, with![since], enrolment::enrolled)?,
             forgotten: db.rows("SELECT host FROM forgotten WHERE change > $1", with![since], |row| row.host(0))?,
             arrivals: now.arrivals,
@@ -276,14 +270,7 @@ impl Store for PostgresStore {
 
     fn commit(&mut self, change: &Change<'_>) -> Result<Committed> {
         self.begin()?;
-        let committed = self.write(change);
-        let committed = match committed {
-            Ok(committed) => committed,
-            Err(error) => {
-                self.end_turn();
-                return Err(error);
-            }
-        };
+        let committed = self.write(change).inspect_err(|_| self.end_turn())?;
         self.has_turn = false;
         self.change += 1;
         if let Some(head) = committed.head() {

@@ -90,17 +90,6 @@ pub struct JoinTokenRecord {
     pub fixed: Option<Fixed>,
 }
 
-/// What is kept of hosts' keys.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Enrolments {
-    /// Hosts that enrolled.
-    pub enrolled: Vec<EnrolledKey>,
-    /// Keys that wait.
-    pub candidates: Vec<Candidate>,
-    /// Join tokens, by name.
-    pub joins: Vec<JoinTokenRecord>,
-}
-
 /// How far a host that enrolled has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EnrolmentProgress {
@@ -125,15 +114,4 @@ pub struct EnrolmentChanges {
     pub reports: Vec<StoredReport>,
     /// Name and token; `None`: it is removed.
     pub joins: Vec<(String, Option<JoinTokenRecord>)>,
-}
-
-/// What a host said last, and its changes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct EnrolmentHistory {
-    /// How it enrolled, and since when.
-    pub enrolled: Option<(Timestamp, String)>,
-    /// When its last report came, and that.
-    pub report: Option<(Timestamp, String)>,
-    /// When each change was reported, and it, the newest first.
-    pub changes: Vec<(Timestamp, String)>,
 }

@@ -10,11 +10,11 @@ use fleet_wire::api::{AuditEntry, AuditHead, Role};
 use jiff::Timestamp;
 
 pub use enrolments::{
-    Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentHistory, EnrolmentProgress, Enrolments, Fixed,
-    JoinTokenRecord, OPEN, StoredReport,
+    Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentProgress, Fixed, JoinTokenRecord, OPEN,
+    StoredReport,
 };
 
-/// Everything that is kept, but for the audit log.
+/// Everything that is kept, but for the audit log and what there is of each host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StoreState {
     /// What decisions rest on; `None`: there was no decision yet.
@@ -25,10 +25,10 @@ pub struct StoreState {
     pub resources: Vec<StoredResource>,
     /// Tokens, by name.
     pub tokens: Vec<StoredToken>,
-    /// Keys of hosts, and who may enrol; from [`crate::Store::load_with`] without keys of those that enrolled.
-    pub enrolments: Enrolments,
-    /// Hosts, in the order of their rows; empty from [`crate::Store::load_with`].
-    pub hosts: Vec<HostRecord>,
+    /// Keys of hosts that wait.
+    pub candidates: Vec<Candidate>,
+    /// Join tokens, by name.
+    pub joins: Vec<JoinTokenRecord>,
     /// What `Fleet::arrivals` was.
     pub arrivals: u64,
     /// A random UUID, made with the database and anew by `restore`: reports of another epoch are refused.
@@ -43,10 +43,10 @@ pub trait HostSink {
     fn expect(&mut self, _keys: usize, _hosts: usize) {}
 
     /// Takes what decides of a host that enrolled.
-    fn take_key(&mut self, key: EnrolledKey);
+    fn take_key(&mut self, _key: EnrolledKey) {}
 
     /// Takes a host, and what `Fleet::arrivals` was.
-    fn take_host(&mut self, host: HostRecord, arrivals: u64);
+    fn take_host(&mut self, _host: HostRecord, _arrivals: u64) {}
 }
 
 /// A resource as it was written.

@@ -7,10 +7,11 @@ use fleet_engine::record::HostRecord;
 use fleet_engine::resource::Kind;
 use fleet_engine::rollout_state::HaltCause;
 use fleet_store::{
-    Change, EnrolledHost, EnrolledKey, EnrolmentChanges, Error, HostSink, StoreState, StoredReport, StoredResource,
-    StoredToken,
+    Change, EnrolledHost, EnrolledKey, EnrolmentChanges, Error, StoredReport, StoredResource, StoredToken,
 };
+use fleet_wire::api::ReportedChange;
 use protocol::report::Key;
+use serde_json::json;
 use testing::postgres::Postgres;
 
 use crate::support::*;
@@ -69,7 +70,7 @@ fn a_fleet_moves_from_one_to_the_other_whole_and_held() {
     };
     let tokens = vec![("ops".to_owned(), Some(token.clone()))];
     store.commit(&Change { expected: 1, tokens, ..Change::default() }).unwrap();
-    let before = store.load().unwrap();
+    let Loaded { state: before, hosts, .. } = load(&mut *store).unwrap();
     assert!(matches!(fleet_store::migrate(&file.place(), &database.place()), Err(Error::Locked(_))), "a server runs");
     drop(store);
     fleet_store::migrate(&file.place(), &database.place()).unwrap();
@@ -77,13 +78,12 @@ fn a_fleet_moves_from_one_to_the_other_whole_and_held() {
     fleet_store::migrate(&database.place(), &back.place()).unwrap();
     for bed in [database, back] {
         let mut store = bed.open();
-        let after = store.load().unwrap();
+        let Loaded { state: after, hosts: moved, .. } = load(&mut *store).unwrap();
         let book = after.book.as_ref().unwrap();
         assert!(book.holds.all && book.holds.cause == HaltCause::Restore && after.is_restored_held);
         assert_eq!(book.rollout, before.book.as_ref().unwrap().rollout);
-        let ids =
-            |state: &StoreState| state.hosts.iter().map(|host| host.id).collect::<std::collections::BTreeSet<_>>();
-        assert_eq!((ids(&after), after.arrivals, &after.tokens), (ids(&before), before.arrivals, &before.tokens));
+        let ids = |hosts: &[HostRecord]| hosts.iter().map(|host| host.id).collect::<std::collections::BTreeSet<_>>();
+        assert_eq!((ids(&moved), after.arrivals, &after.tokens), (ids(&hosts), before.arrivals, &before.tokens));
         assert_eq!((&after.resources, after.revision > before.revision), (&before.resources, true));
         assert_ne!(after.epoch, before.epoch, "hosts' numbers begin anew");
         assert_eq!(store.verify(None).unwrap().fault, None);
@@ -147,9 +147,9 @@ fn what_another_wrote_is_told_once_and_whole() {
 #[test]
 fn a_new_store_is_empty_private_and_has_an_epoch_of_its_own() {
     let (bed, other) = (Bed::new(), Bed::new());
-    let state = bed.open().load().unwrap();
+    let Loaded { state, hosts, .. } = load(&mut *bed.open()).unwrap();
     assert_eq!((state.book, state.revision, state.arrivals, state.is_restored_held), (None, 0, 0, false));
-    assert!(state.resources.is_empty() && state.hosts.is_empty());
+    assert!(state.resources.is_empty() && hosts.is_empty());
     assert_ne!(state.epoch, other.open().load().unwrap().epoch);
     assert_eq!(bed.open().load().unwrap().epoch, state.epoch, "an epoch lasts");
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o7777;
@@ -180,13 +180,13 @@ fn all_that_is_written_comes_back_after_a_restart(bed: &Bed) {
     assert_eq!(committed.entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2]);
     drop(store);
     let mut store = bed.open();
-    let state = store.load().unwrap();
+    let Loaded { state, hosts: found, .. } = load(&mut *store).unwrap();
     assert_eq!((state.book, state.revision, state.arrivals), (Some(book), 1, 12));
     let sorted = |mut hosts: Vec<HostRecord>| {
         hosts.sort_by_key(|host| host.id);
         hosts
     };
-    assert_eq!(sorted(state.hosts), sorted(hosts));
+    assert_eq!(sorted(found), sorted(hosts));
     let kept = StoredResource {
         kind: Kind::Channel,
         name: "stable".to_owned(),
@@ -222,10 +222,10 @@ fn who_is_forgotten_and_comes_again_in_one_change_is_there_and_has_nothing_of_be
     let again = host(1, "2.0.0");
     let change = Change { forgotten: vec![1], hosts: vec![again.clone()], enrolments: new, ..Change::default() };
     store.commit(&change).unwrap();
-    let state = store.load().unwrap();
-    assert_eq!((state.hosts, state.enrolments.enrolled), (vec![again], vec![known(2)]));
+    let all = load(&mut *store).unwrap();
+    assert_eq!((all.hosts, all.keys), (vec![again], vec![known(2)]));
     let history = store.reader().unwrap().history(1).unwrap();
-    assert_eq!(history.report.map(|(_, json)| json).as_deref(), Some("2"));
+    assert_eq!(history.report, Some(json!(2)));
     assert!(history.changes.is_empty());
 }
 
@@ -236,7 +236,7 @@ fn of_a_hosts_changes_the_last_fifty_stay_the_newest_first(bed: &Bed) {
     let report = |host: u128, number: i64| StoredReport {
         host,
         at: second(begin + number),
-        json: format!("report {number}"),
+        json: format!("\"report {number}\""),
         change: Some(format!("\"change {number}\"")),
     };
     // Alone and many at once.
@@ -250,11 +250,11 @@ fn of_a_hosts_changes_the_last_fifty_stay_the_newest_first(bed: &Bed) {
     commit((31..=60).map(|number| report(1, number)).collect());
     let reader = store.reader().unwrap();
     let history = reader.history(1).unwrap();
-    let fifty: Vec<_> =
-        (11..=60).rev().map(|number| (second(begin + number), format!("\"change {number}\""))).collect();
-    assert_eq!(history.changes, fifty);
-    assert_eq!(history.report, Some((second(begin + 60), "report 60".to_owned())));
-    assert_eq!(reader.history(2).unwrap().changes, [(second(begin + 1), "\"change 1\"".to_owned())]);
+    let change =
+        |number: i64| ReportedChange { reported: second(begin + number), change: json!(format!("change {number}")) };
+    assert_eq!(history.changes, (11..=60).rev().map(change).collect::<Vec<_>>());
+    assert_eq!((history.reported, history.report), (Some(second(begin + 60)), Some(json!("report 60"))));
+    assert_eq!(reader.history(2).unwrap().changes, [change(1)]);
 }
 
 fn hosts_go_to_the_engine_without_a_list_of_all_of_them(bed: &Bed) {
@@ -271,36 +271,14 @@ fn hosts_go_to_the_engine_without_a_list_of_all_of_them(bed: &Bed) {
     let enrolled = |host| EnrolledHost { known: member(host), how: "open".to_owned(), since: second(1_700_000_000) };
     let enrolments = EnrolmentChanges { enrolled: vec![enrolled(1), enrolled(2)], ..EnrolmentChanges::default() };
     store.commit(&Change { hosts: hosts.clone(), enrolments, arrivals: 9, ..Change::default() }).unwrap();
-    let mut taken = Taken::default();
-    let state = store.load_with(&mut taken).unwrap();
-    assert!(state.hosts.is_empty() && state.enrolments.enrolled.is_empty());
-    assert_eq!((taken.expected, taken.fleet.arrivals()), ((2, 3), 9));
-    assert_eq!(taken.fleet.record(2).as_ref(), Some(&hosts[1]));
-    taken.keys.sort_by_key(|member| member.host);
-    assert_eq!(taken.keys, [member(1), member(2)]);
+    let Loaded { mut keys, hosts: found, expected, arrivals, .. } = load(&mut *store).unwrap();
+    let mut fleet = Fleet::default();
+    found.into_iter().for_each(|host| fleet.put_record(host, arrivals, None));
+    assert_eq!((expected, fleet.arrivals()), ((2, 3), 9));
+    assert_eq!(fleet.record(2).as_ref(), Some(&hosts[1]));
+    keys.sort_by_key(|member| member.host);
+    assert_eq!(keys, [member(1), member(2)]);
     assert_eq!([1, 3].map(|host| store.key(host).unwrap()), [Some(Key([1; 32])), None]);
-}
-
-/// What a server does with what it loads.
-#[derive(Default)]
-struct Taken {
-    expected: (usize, usize),
-    keys: Vec<EnrolledKey>,
-    fleet: Fleet,
-}
-
-impl HostSink for Taken {
-    fn expect(&mut self, keys: usize, hosts: usize) {
-        self.expected = (keys, hosts);
-    }
-
-    fn take_key(&mut self, key: EnrolledKey) {
-        self.keys.push(key);
-    }
-
-    fn take_host(&mut self, host: HostRecord, arrivals: u64) {
-        self.fleet.put_record(host, arrivals, None);
-    }
 }
 
 #[test]

@@ -32,15 +32,15 @@ fn write(store: &mut OpenStore, next: u64) -> Result<Committed> {
 
 /// Whether all parts are of the same revision; which one.
 fn check(store: &mut OpenStore) -> u64 {
-    let state = store.load().unwrap();
+    let Loaded { state, hosts, .. } = load(&mut **store).unwrap();
     let revision = state.revision;
     assert_eq!(state.book.map_or(0, |book| book.number), revision);
     assert_eq!(state.arrivals, revision);
     let verified = store.verify(None).unwrap();
     assert_eq!((verified.records, verified.fault), (revision, None));
-    assert_eq!(state.hosts.len() as u64, if revision == 0 { 0 } else { revision + 1 });
+    assert_eq!(hosts.len() as u64, if revision == 0 { 0 } else { revision + 1 });
     if revision > 0 {
-        assert_eq!(state.hosts[0].version, format!("{revision}.0.0"));
+        assert_eq!(hosts[0].version, format!("{revision}.0.0"));
         assert_eq!(state.resources[0].revision, revision.to_string());
     }
     assert_eq!(store.outcome(&format!("request {revision}")).unwrap().is_some(), revision > 0);

@@ -91,17 +91,16 @@ impl Persistent {
     }
 
     /// As the server does: opened again, and read again.
-    fn recover(&self) -> StoreState {
+    fn recover(&self) -> Loaded {
         let mut store = self.store.borrow_mut();
-        until_done(|| store.reopen().and_then(|()| store.load()))
+        until_done(|| store.reopen().and_then(|()| load(&mut **store)))
     }
 }
 
 impl Store for Persistent {
     fn load_with(&mut self, sink: &mut dyn HostSink) -> Result<StoreState> {
-        let loaded = self.store.get_mut().load();
-        let mut state = loaded.or_else(|_| Result::Ok(self.recover()))?;
-        let (keys, hosts) = (std::mem::take(&mut state.enrolments.enrolled), std::mem::take(&mut state.hosts));
+        let loaded = load(&mut **self.store.get_mut());
+        let Loaded { state, keys, hosts, .. } = loaded.or_else(|_| Result::Ok(self.recover()))?;
         sink.expect(keys.len(), hosts.len());
         keys.into_iter().for_each(|key| sink.take_key(key));
         hosts.into_iter().for_each(|host| sink.take_host(host, state.arrivals));

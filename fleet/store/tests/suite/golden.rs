@@ -132,8 +132,8 @@ fn the_book_of_schema_1_is_read() {
 fn the_hosts_and_resources_of_schema_1_are_read() {
     let bed = sample_bed();
     let mut store = bed.open();
-    let state = store.load().unwrap();
-    let host = &state.hosts[0];
+    let Loaded { state, hosts, .. } = load(&mut *store).unwrap();
+    let host = &hosts[0];
     assert_eq!((host.id, host.update_id), (u128::MAX, u128::MAX));
     assert_eq!((host.declared.as_str(), host.assigned.as_str(), host.version.as_str()), ("prod", "special", "1.2.3"));
     assert!(host.labels.iter().any(|label| label == ("label-7", "value-7")));

@@ -90,11 +90,11 @@ fn a_backup_goes_into_an_empty_directory() {
 
 /// The restore fails with this kind of error, and the data stays as it is.
 fn assert_refused(bed: &Bed, backup: &std::path::Path, force: bool, is_right: impl Fn(&Error) -> bool) {
-    let before = OpenStore::at(&bed.data()).map(|mut store| store.load());
+    let before = OpenStore::at(&bed.data()).map(|mut store| load(&mut *store));
     let error = restore(backup, &bed.data(), force).unwrap_err();
     assert!(is_right(&error), "{error:?}");
     assert!(!error.message().contains("unfinished") && !error.message().contains('\n'), "{error}");
-    assert_eq!(OpenStore::at(&bed.data()).map(|mut store| store.load()), before);
+    assert_eq!(OpenStore::at(&bed.data()).map(|mut store| load(&mut *store)), before);
     let left = names(&bed.data());
     let own = ["fleet.db", "fleet.db.spare", "fleet.db.witness", "fleet.lock"];
     assert!(left.iter().all(|name| own.contains(&name.as_str())), "{left:?}");

@@ -9,7 +9,7 @@ use fleet_engine::policy::{Mode, Policy, RolloutTarget, Schedule};
 use fleet_engine::record::HostRecord;
 use fleet_engine::rollout::{Canary, Cursor, Rollout};
 use fleet_engine::rollout_state::RolloutState;
-use fleet_store::{Change, Result, Store, StorePlace, StoreReader};
+use fleet_store::{Change, EnrolledKey, HostSink, Result, Store, StorePlace, StoreReader, StoreState};
 use fleet_wire::api::AuditEntry;
 use fleet_wire::api::Verified;
 use jiff::Timestamp;
@@ -70,6 +70,38 @@ impl Bed {
     }
 }
 
+/// Everything that a store keeps.
+#[derive(Debug, Default, PartialEq)]
+pub struct Loaded {
+    pub state: StoreState,
+    pub expected: (usize, usize),
+    pub keys: Vec<EnrolledKey>,
+    pub hosts: Vec<HostRecord>,
+    pub arrivals: u64,
+}
+
+impl HostSink for Loaded {
+    fn expect(&mut self, keys: usize, hosts: usize) {
+        self.expected = (keys, hosts);
+    }
+
+    fn take_key(&mut self, key: EnrolledKey) {
+        self.keys.push(key);
+    }
+
+    fn take_host(&mut self, host: HostRecord, arrivals: u64) {
+        self.hosts.push(host);
+        self.arrivals = arrivals;
+    }
+}
+
+/// Everything that `store` keeps.
+pub fn load(store: &mut dyn Store) -> Result<Loaded> {
+    let mut all = Loaded::default();
+    all.state = store.load_with(&mut all)?;
+    Ok(all)
+}
+
 /// An open store, and what reads beside it.
 #[derive(Debug)]
 pub struct OpenStore {
@@ -85,6 +117,10 @@ impl OpenStore {
     /// Of SQLite.
     pub fn at(dir: &Path) -> Result<Self> {
         Self::open(&StorePlace::from(dir))
+    }
+
+    pub fn load(&mut self) -> Result<StoreState> {
+        load(&mut **self).map(|all| all.state)
     }
 
     pub fn reader(&self) -> Result<StoreReader> {

@@ -195,8 +195,8 @@ fn a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_space() {
     };
     assert!(matches!(&error, Error::Unavailable(line) if line.contains("no space left")), "{error:?}");
     let check = |store: &mut OpenStore| {
-        let state = store.load().unwrap();
-        assert_eq!((state.hosts.len() as u128, u128::from(state.arrivals)), (kept, kept));
+        let Loaded { state, hosts, .. } = load(&mut **store).unwrap();
+        assert_eq!((hosts.len() as u128, u128::from(state.arrivals)), (kept, kept));
         let verified = store.verify(None).unwrap();
         assert_eq!((u128::from(verified.records), verified.fault), (kept / 100, None));
     };
@@ -209,7 +209,7 @@ fn a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_space() {
     check(&mut store);
     disk.remount("size=64m");
     store.commit(&batch(kept)).unwrap();
-    assert_eq!(store.load().unwrap().hosts.len() as u128, kept + 100);
+    assert_eq!(load(&mut *store).unwrap().hosts.len() as u128, kept + 100);
 }
 
 #[test]

@@ -12,8 +12,7 @@ use std::sync::LazyLock;
 use fleet_engine::host::HostId;
 use fleet_engine::index::PlaceTable;
 use fleet_store::{
-    Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentProgress, Enrolments, Fixed, JoinTokenRecord,
-    News, OPEN,
+    Candidate, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentProgress, Fixed, JoinTokenRecord, News, OPEN,
 };
 use fleet_wire::api::{ApiError, Code};
 use jiff::Timestamp;
@@ -224,12 +223,12 @@ impl Members {
     }
 
     /// Those that the store has.
-    pub(super) fn set(&mut self, keys: EnrolledKeys, kept: Enrolments, epoch: u64) {
+    pub(super) fn set(&mut self, keys: EnrolledKeys, waiting: Vec<Candidate>, joins: Vec<JoinTokenRecord>, epoch: u64) {
         self.epoch = epoch;
         self.members = keys;
         self.full.clear();
-        self.waiting = kept.candidates.into_iter().map(|candidate| (candidate.host, candidate)).collect();
-        self.joins = kept.joins;
+        self.waiting = waiting.into_iter().map(|candidate| (candidate.host, candidate)).collect();
+        self.joins = joins;
         self.changed = Changed::default();
     }
 

@@ -8,7 +8,7 @@ const EPOCH: u64 = 7;
 
 fn members(mode: Enrolment) -> Members {
     let mut members = Members::new(mode);
-    members.set(EnrolledKeys::default(), Enrolments::default(), EPOCH);
+    members.set(EnrolledKeys::default(), Vec::new(), Vec::new(), EPOCH);
     members
 }
 

@@ -65,7 +65,7 @@ impl Bed {
     /// The version that `host` is told, and whether to update. The core does not hear of it yet.
     fn asks(&self, host: HostId) -> (String, bool) {
         let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
-        let told = self.core.snapshot.ask(&question, None, crate::clock::now()).unwrap();
+        let told = self.core.snapshot.ask(&question, None, Some(crate::clock::now())).unwrap();
         let answer = told.answer(self.core.snapshot.confirmed()).unwrap();
         (answer.version.to_string(), answer.update)
     }
@@ -73,7 +73,7 @@ impl Bed {
     /// Why `host` is told what it is told, and what an operator is told of that.
     fn why(&mut self, host: HostId) -> (Why, String) {
         let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
-        let told = self.core.snapshot.ask(&question, None, crate::clock::now()).unwrap();
+        let told = self.core.snapshot.ask(&question, None, Some(crate::clock::now())).unwrap();
         let answer = told.answer(self.core.snapshot.confirmed()).unwrap();
         let explained =
             json!(hosts::explain(&self.core.tx(), host).unwrap())["why"]["code"].as_str().unwrap().to_owned();
@@ -195,7 +195,7 @@ fn who_is_silent_soon_waits_until_it_is_heard_of_where_there_are_other_servers()
         bed.act(Command::Start { groups: vec!["dev".to_owned()], force: true, ignore_blackout: false });
         let is_told = |host: HostId, bed: &Bed| {
             let question = Question { host: Some(host), group: "dev".to_owned(), update_id: 0 };
-            let found = bed.core.snapshot.look(&question).unwrap();
+            let found = bed.core.snapshot.ask(&question, None, None).unwrap();
             found.answer(bed.core.snapshot.confirmed()).unwrap().update
         };
         let first = (1..=3).find(|host| is_told(*host, &bed)).unwrap();

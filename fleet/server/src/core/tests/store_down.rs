@@ -89,7 +89,7 @@ impl Bed {
 
     /// The version that `host` would be told, whether to update, and why.
     fn would_be_told(&self, host: HostId) -> Option<(String, bool, Why)> {
-        let told = self.core.snapshot.look(&Self::question(host))?;
+        let told = self.core.snapshot.ask(&Self::question(host), None, None)?;
         let answer = told.answer(self.core.snapshot.confirmed())?;
         Some((answer.version.to_string(), answer.update, answer.reason.why.clone()))
     }
@@ -97,14 +97,14 @@ impl Bed {
     /// The same of a host that declares the same group and was never heard of.
     fn stranger_would_be_told(&self, host: HostId) -> Option<(String, bool)> {
         let question = Question { host: Some(HostId::MAX), update_id: 0, ..Self::question(host) };
-        let told = self.core.snapshot.look(&question)?;
+        let told = self.core.snapshot.ask(&question, None, None)?;
         let answer = told.answer(self.core.snapshot.confirmed())?;
         Some((answer.version.to_string(), answer.update))
     }
 
     /// The version that `host` is told, and whether to update.
     fn ask(&mut self, host: HostId) -> Option<(String, bool)> {
-        let told = self.core.snapshot.ask(&Self::question(host), None, crate::clock::now())?;
+        let told = self.core.snapshot.ask(&Self::question(host), None, Some(crate::clock::now()))?;
         let answer = told.answer(self.core.snapshot.confirmed())?.into_owned();
         self.core.record_questions();
         Some((answer.version.to_string(), answer.update))

@@ -26,7 +26,7 @@ async fn requests_follow_each_other_on_one_connection() {
 async fn the_caller_is_the_other_end() {
     let (_server, address) = Server::plain(unlimited());
     let stream = TcpStream::connect(address).await.unwrap();
-    let expected = format!("Some(Caller {{ peer: Tcp({}) }})", stream.local_addr().unwrap());
+    let expected = format!("Some(Tcp({}))", stream.local_addr().unwrap());
     assert_eq!(Client::over(stream).get("/who").await.unwrap().body, expected);
 }
 
@@ -41,7 +41,7 @@ async fn an_ipv4_caller_of_an_ipv6_socket_is_given_as_ipv4() {
     assert_eq!(Client::connect(("::1", port)).await.get("/").await.unwrap().body, "hello");
     // Whether IPv4 callers reach it is the system's choice (net.ipv6.bindv6only).
     if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)).await {
-        let expected = format!("Some(Caller {{ peer: Tcp({}) }})", stream.local_addr().unwrap());
+        let expected = format!("Some(Tcp({}))", stream.local_addr().unwrap());
         assert_eq!(Client::over(stream).get("/who").await.unwrap().body, expected);
     }
 }

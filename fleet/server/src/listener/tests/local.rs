@@ -26,7 +26,7 @@ async fn the_caller_is_the_user_and_the_file_has_its_mode() {
         let mut server = Server::new(Listener::Local(local), unlimited());
         let who = connect(&path).await.get("/who").await.unwrap().body;
         let (uid, gid, pid) = (getuid().as_raw(), getgid().as_raw(), getpid().as_raw_nonzero());
-        assert_eq!(who, format!("Some(Caller {{ peer: Local {{ uid: {uid}, gid: {gid}, pid: Some({pid}) }} }})"));
+        assert_eq!(who, format!("Some(Local {{ uid: {uid}, gid: {gid}, pid: Some({pid}) }})"));
         server.stop();
         assert_eq!(server.ended().await, 0);
         assert!(!path.exists(), "the file was left");

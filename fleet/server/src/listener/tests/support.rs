@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::listener::{BodyError, Caller, Listener, ListenerLimits, Tcp, read_body, serve};
+use crate::listener::{BodyError, Listener, ListenerLimits, Peer, Tcp, read_body, serve};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -96,7 +96,7 @@ impl Server {
 fn router(shown: Arc<Shown>) -> Router {
     Router::new()
         .route("/", get(async || "hello"))
-        .route("/who", get(async |request: Request| format!("{:?}", request.extensions().get::<Caller>())))
+        .route("/who", get(async |request: Request| format!("{:?}", request.extensions().get::<Peer>())))
         .route("/wait", get(wait))
         .route("/echo", any(echo))
         .route("/refuse", any(async || (StatusCode::PAYLOAD_TOO_LARGE, "refused")))

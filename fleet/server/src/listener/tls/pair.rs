@@ -22,34 +22,21 @@ const MAX_FILE: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp([Option<FileStamp>; 2]);
 
-/// The change time is for a file that was unreadable: permissions leave the time of modification alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileStamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
+/// Device, inode, size, and when it was modified and changed. The change time is for a file that was unreadable: permissions leave the
+/// time of modification alone.
+type FileStamp = ([u64; 3], [i64; 4]);
 
 impl Stamp {
     /// The files now; links are followed.
     pub(super) fn of(cert: &Path, key: &Path) -> Self {
-        Self([cert, key].map(FileStamp::of))
+        Self([cert, key].map(stamp))
     }
 }
 
-impl FileStamp {
-    fn of(path: &Path) -> Option<Self> {
-        let found = fs::metadata(path).ok()?;
-        Some(Self {
-            device: found.dev(),
-            inode: found.ino(),
-            size: found.size(),
-            modified: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
-        })
-    }
+fn stamp(path: &Path) -> Option<FileStamp> {
+    let found = fs::metadata(path).ok()?;
+    let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+    Some(([found.dev(), found.ino(), found.size()], times))
 }
 
 /// A server's configuration from both files, and what they looked like.

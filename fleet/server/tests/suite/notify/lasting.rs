@@ -4,17 +4,22 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use fleet_engine::rollout_state::RolloutState;
-use fleet_store::{Change, PlaceInLog, StorePlace};
+use fleet_store::{Change, HostSink, PlaceInLog, StorePlace};
 use jiff::{SignedDuration, Timestamp};
 
 use super::receiver::{How, Receiver};
 use super::{GROUPS, server, until_kinds};
 use crate::support::dir;
 
+/// Hosts do not matter.
+struct NoHosts;
+
+impl HostSink for NoHosts {}
+
 /// Changes what was decided, as if it had been so.
 fn rewrite(dir: &Path, change: impl FnOnce(&mut RolloutState)) {
     let mut store = StorePlace::from(dir.join("data").as_path()).open().unwrap();
-    let state = store.load().unwrap();
+    let state = store.load_with(&mut NoHosts).unwrap();
     let mut book = state.book.unwrap();
     change(&mut book);
     let change = Change { expected: state.revision, book: Some(&book), arrivals: state.arrivals, ..Change::default() };
