@@ -198,6 +198,14 @@ impl RolloutState {
         if names.is_empty() {
             return refuse("already_exists", "no groups to rollback");
         }
+        let stays = |group: &&GroupStatus| names.contains(&group.policy.name) && !rollout.has_way_back(group);
+        if let Some(group) = rollout.groups.iter().find(stays) {
+            let name = &group.policy.name;
+            return refuse(
+                "conflict",
+                format!("{name} has no version to go back to: give its entry of the directive a start_version"),
+            );
+        }
         self.each(&names, |group, name, strategy| match (group.state, strategy) {
             (_, Strategy::TimeBased) => not_by_hand(),
             (State::RolledBack, _) => already(name, "rolled back"),

@@ -91,24 +91,24 @@ pub fn draft(
 }
 
 fn entry(builds: &[ReleaseBuild], basic: &BasicDirective) -> Option<Value> {
-    let mut newest: BTreeMap<u64, &Version> = BTreeMap::new();
-    for version in builds.iter().map(|build| &build.version) {
+    // Of each edition and architecture: not each version is built for all.
+    let mut newest: BTreeMap<(u64, Edition, Arch), &ReleaseBuild> = BTreeMap::new();
+    for build in builds {
+        let version = &build.version;
         // Of each pattern, or without one of each major.
         let places: Vec<u64> = match basic.versions.as_slice() {
             [] => (!version.is_prerelease()).then(|| version.major()).into_iter().collect(),
             patterns => (0..).zip(patterns).filter(|(_, pattern)| pattern.takes(version)).map(|(at, _)| at).collect(),
         };
         for place in places {
-            let known = newest.entry(place).or_insert(version);
-            if known.precedes(version) {
-                *known = version;
+            let known = newest.entry((place, build.edition, build.arch)).or_insert(build);
+            if known.version.precedes(version) {
+                *known = build;
             }
         }
     }
-    let versions: BTreeSet<&Version> = newest.into_values().collect();
-    let of_versions: BTreeSet<&ReleaseBuild> =
-        builds.iter().filter(|build| versions.contains(&build.version)).collect();
-    let mut targets: Vec<Value> = of_versions.into_iter().map(ReleaseBuild::target).collect();
+    let newest: BTreeSet<&ReleaseBuild> = newest.into_values().collect();
+    let mut targets: Vec<Value> = newest.into_iter().map(ReleaseBuild::target).collect();
     // What is too many is of the lowest majors.
     targets.drain(..targets.len().saturating_sub(GroupPolicy::MOST_TARGETS));
     if targets.is_empty() {

@@ -182,8 +182,8 @@ impl<'a> Inventory<'a> {
             HostState::Updated if self.is_recent(&look, host) => InstallState::RecentInstall,
             HostState::Updated => InstallState::VersionParity,
             HostState::Failed => InstallState::ExplicitInstallFault,
+            state if look.has_churned(host, state) => InstallState::ChurnedDuringInstall,
             HostState::TimedOut => InstallState::ImplicitInstallFault,
-            state @ HostState::Told if look.has_churned(host, state) => InstallState::ChurnedDuringInstall,
             HostState::Told => InstallState::InstallTriggered,
             HostState::LetGo | HostState::Pending => InstallState::NeedsInstall,
         };

@@ -325,6 +325,16 @@ impl Rollout {
         group.policy.start.as_ref().unwrap_or(&self.start)
     }
 
+    /// Whether `group` has a version to go back to: before a first directive was done only its entry can name one.
+    pub(crate) fn has_way_back(&self, group: &GroupStatus) -> bool {
+        let is_target = |version: &Version| {
+            group.policy.targets.iter().all(|target| target.version.precedes(version) || target.version == *version)
+        };
+        self.directive.is_none()
+            || group.policy.start.is_some()
+            || !(self.start == self.target || is_target(&self.start))
+    }
+
     /// Why nobody goes back to the start version of `group`, nor is given it anew.
     pub(crate) fn start_block_of(&self, group: &GroupStatus) -> Option<StartBlock> {
         let Some(start) = &group.policy.start else { return self.start_block.clone() };

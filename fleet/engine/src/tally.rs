@@ -246,7 +246,7 @@ impl TallyContext<'_> {
     pub fn has_churned(&self, host: &Host, state: HostState) -> bool {
         let since =
             |mark: Mark| self.listening.is_over(host.heard.max(mark.told), silent_after(self.listening.heard_every));
-        state == HostState::Told && self.mark(host).is_some_and(since)
+        matches!(state, HostState::Told | HostState::TimedOut) && self.mark(host).is_some_and(since)
     }
 
     /// It is silent soon, or is, and has a slot that it loses by that.

@@ -60,7 +60,10 @@ impl CriticalFloor {
     /// stay.
     pub fn must_reach(&self, version: &Version) -> Option<(Version, bool)> {
         let major = version.major();
-        let over = self.end_of_life.filter(|over| major <= *over).map(|over| (Version::first_of(over + 1), true));
+        let over = self
+            .end_of_life
+            .filter(|over| major <= *over)
+            .map(|over| (Version::first_of(over.saturating_add(1)), true));
         let lacks = |(patch, _): &&(Version, String)| patch.major() == major && version.precedes(patch);
         let patches = self.security_patches.iter().filter(lacks).map(|(patch, _)| patch);
         over.or_else(|| Some((patches.max()?.clone(), false)))

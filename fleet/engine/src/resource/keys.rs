@@ -20,6 +20,8 @@ pub const MOST_VERSIONS: usize = 20;
 const YEAR: u32 = 8760;
 /// Most hosts that a rate or a threshold can speak of.
 const HOSTS: u32 = 10_000_000;
+/// Largest nonce that may be written: from there the server has room to count on.
+const LARGEST_NONCE: u32 = 2_000_000_000;
 /// Most hosts of a count.
 const COUNT: u32 = i32::MAX.unsigned_abs();
 /// Most items of a list that has no limit of its own.
@@ -316,7 +318,7 @@ RATE = "A group: `rate`" {
 }
 DIRECTIVE = "`version-directive`: `spec`" {
     /// grows at each activation; not above the active one: refused
-    nonce: Whole(1, COUNT), "counted by the server";
+    nonce: Whole(1, LARGEST_NONCE), "counted by the server";
     /// disabled: nobody is told
     status: Words(&["enabled", "disabled"]), "`enabled`" => "next step";
     /// who made it. Shown

@@ -177,8 +177,9 @@ impl Chooser<'_> {
             if version.is_prerelease() && !self.permits_prerelease {
                 return Some(format!("{version} is a pre-release, and no selector has permit_prerelease"));
             }
-            if wanted != major && wanted != major + 1 {
-                return Some(format!("major {wanted} is neither {major} nor {}", major + 1));
+            let next = major.saturating_add(1);
+            if wanted != major && wanted != next {
+                return Some(format!("major {wanted} is neither {major} nor {next}"));
             }
             if wanted == major && to.precedes(&Version::first_of(major)) {
                 return Some(format!("it is below {major}.0.0"));

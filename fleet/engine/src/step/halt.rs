@@ -21,7 +21,7 @@ impl Rollout {
     pub(super) fn halt(&mut self, holds: &Holds, fleet: &Fleet, now: Timestamp) {
         for index in 0..self.groups.len() {
             let Some(group) = self.groups.get(index) else { continue };
-            let no_way_back = self.start_block_of(group).is_some();
+            let no_way_back = self.start_block_of(group).is_some() || !self.has_way_back(group);
             let stops = || self.canary_failed(index, fleet, now).or_else(|| group.exceeds());
             let Some((rule, count, of)) = stops().or_else(|| group.halted_by_failures(holds)) else { continue };
             let error = self.commonest_error(index, fleet, now);

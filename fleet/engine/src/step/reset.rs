@@ -36,12 +36,23 @@ impl RolloutState {
         }
         if let Some(rollout) = &mut self.rollout {
             if is_directive {
-                rollout.amend(target, policy, now);
+                rollout.amend(target, policy, &self.halted, now);
                 rollout.rules.clone_from(&self.rules);
             }
             rollout.follow(target, policy);
         }
     }
+}
+
+/// Whether `wanted` has a version for which a group of the policy `was` is stopped.
+fn shares_stopped(was: &GroupPolicy, wanted: &GroupPolicy, halted: &[Version]) -> bool {
+    // Another build of a version is the version.
+    let is = |one: &Version, other: &Version| !one.precedes(other) && !other.precedes(one);
+    let versions = || was.targets.iter().map(|target| &target.version);
+    let has_failed = |version: &Version| halted.iter().any(|halted| is(halted, version));
+    let some_failed = versions().any(has_failed);
+    let mut stopped = versions().filter(|version| !some_failed || has_failed(version));
+    stopped.any(|version| wanted.targets.iter().any(|target| is(&target.version, version)))
 }
 
 impl Rollout {
@@ -96,7 +107,8 @@ impl Rollout {
 
     /// Takes the entries of a directive: one that means the same keeps its state, halted or done, whoever writes the directive anew.
     /// Another one begins, as an attempt that hosts have not seen: the rollout's number stays, by which they disregard older words.
-    fn amend(&mut self, target: &RolloutTarget, policy: &Policy, now: Timestamp) {
+    /// `halted`: versions that failed here.
+    fn amend(&mut self, target: &RolloutTarget, policy: &Policy, halted: &[Version], now: Timestamp) {
         self.target.clone_from(&target.target);
         let (wanted, before) = (&policy.regular, &self.groups);
         let is_same = |group: &GroupStatus, wanted: &GroupPolicy| group.policy.is_as(wanted);
@@ -113,8 +125,8 @@ impl Rollout {
         let begin = |wanted: &GroupPolicy| {
             let mut group = GroupStatus { attempt, attempts_lost, ..GroupStatus::new(wanted.clone(), now) };
             group.try_again(now);
-            // A stop is of the versions: no other name or selector ends it.
-            let is_of_these = |was: &&GroupStatus| was.is_stopped() && was.policy.targets == wanted.targets;
+            // A stop is of the versions that failed, or of all where none did: no other name, selector or target ends it.
+            let is_of_these = |was: &&GroupStatus| was.is_stopped() && shares_stopped(&was.policy, wanted, halted);
             match before.iter().find(is_of_these).map(|was| (was, was.halt.as_ref())) {
                 Some((was, None)) => group.roll_back(&was.last_update_reason, was.at_once, now),
                 Some((_, Some(halt))) if !halt.rule.is_of_hold() => {
