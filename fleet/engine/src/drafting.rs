@@ -160,6 +160,8 @@ mod tests {
         assert_eq!(versions(&spec), ["16.5.0", "17.2.0", "17.2.0"]);
         let target = &spec["directives"][0]["targets"][2];
         assert_eq!((&target["edition"], &target["arch"]), (&json!("enterprise-fips"), &json!("arm64")));
+        let more = [&NAMES[..], &["teleport-v17.1.5-linux-arm64-bin.tar.gz"]].concat();
+        assert_eq!(versions(&drafted(&more, json!([]))), ["16.5.0", "17.1.5", "17.2.0", "17.2.0"], "of each build");
         let entry = |targets: &[&str]| {
             let targets: Vec<_> = targets.iter().map(|version| json!({ "version": version })).collect();
             json!([{ "name": "a", "target_selectors": targets, "server_selectors": [{ "group": "a" }], "installer": "tuf" }])

@@ -1,6 +1,5 @@
 //! `create-draft`, `drafts` and `version-control` (DIRECTIVES §3).
 
-use std::io::Write;
 use std::path::Path;
 
 use fleet_wire::api::{
@@ -86,7 +85,13 @@ pub(super) fn run(verb: &VersionControlVerb, client: &ApiClient, screen: &mut Sc
         }
     };
     let plan: Answer<PlanView> = client.ask(&question)?;
-    value::show(screen, &plan, |out, _| show(out, &plan))
+    let is_whole = matches!(verb, VersionControlVerb::Show { .. });
+    value::show(screen, &plan, |out, _| {
+        let says = plan.yaml.iter().filter(|_| is_whole).flat_map(|yaml| yaml.lines());
+        let mut lines = planned::lines(&plan);
+        lines.extend(says.map(str::to_owned));
+        lines.iter().try_for_each(|line| Ok(writeln!(out, "{}", text::clean(line))?))
+    })
 }
 
 fn pending(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
@@ -102,10 +107,6 @@ fn pending(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
         let (id, author, state) = (plan.id.clone(), plan.author.clone(), word(&plan.state));
         [id, draft, author, state, approvals, text::time(plan.expires), against.join(", ")]
     })
-}
-
-fn show(out: &mut dyn Write, plan: &PlanView) -> Result<(), Failure> {
-    planned::lines(plan).iter().try_for_each(|line| Ok(writeln!(out, "{}", text::clean(line))?))
 }
 
 /// `version-control status`.

@@ -211,10 +211,14 @@ impl Directive {
         Self { nonce: None, stale_after: None, ..self.clone() }
     }
 
+    /// Those of its targets.
+    pub fn versions(&self) -> impl Iterator<Item = &Version> {
+        self.groups.iter().flat_map(|group| &group.targets).map(|target| &target.version)
+    }
+
     /// The highest of its targets.
     pub fn newest(&self) -> Option<&Version> {
-        let versions = self.groups.iter().flat_map(|group| &group.targets).map(|target| &target.version);
-        versions.reduce(|one, other| if one.precedes(other) { other } else { one })
+        self.versions().reduce(|one, other| if one.precedes(other) { other } else { one })
     }
 
     /// Its entries as groups, each with the defaults of `rolling`.

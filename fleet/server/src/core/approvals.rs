@@ -1,6 +1,6 @@
 //! Where approvals of version directives are asked for: what is written without a plan (DIRECTIVES §3).
 
-use fleet_engine::resource::{Kind, Resource};
+use fleet_engine::resource::{Kind, Promotion, Resource, VersionControl};
 use fleet_wire::api::{ApiError, Code, Role};
 
 use super::{Actor, CoreState};
@@ -35,17 +35,32 @@ pub(super) fn may_write(
         );
         return Err(ApiError::new(Code::Forbidden, message));
     }
-    let asked = |resource: &Resource| match resource {
-        Resource::VersionControl(object) => Some(object.model.promotion.approvals),
-        _ => None,
+    // What a plan must pass, and what scripts are given, is no more for one operator to change than the directive.
+    let (control, role) = (state.resources.version_control(), actor.role);
+    if !(needed > 0 || control.promotion.needs_dry_run) || role >= Role::Admin {
+        return Ok(());
+    }
+    let is_as_strict = |wanted: &VersionControl| {
+        let approvals = wanted.promotion.approvals;
+        let wanted =
+            VersionControl { promotion: Promotion { approvals: needed, ..wanted.promotion.clone() }, ..wanted.clone() };
+        approvals >= needed && wanted == control
     };
-    let removed = gone.iter().any(|(kind, _)| *kind == Kind::VersionControl).then_some(0);
-    match written.iter().find_map(asked).or(removed).filter(|asked| *asked < needed && actor.role < Role::Admin) {
+    let weakens = |resource: &Resource| match resource {
+        Resource::VersionControl(object) => !is_as_strict(&object.model),
+        Resource::Installer(object) => {
+            state.resources.get(Kind::Installer, &object.metadata.name).and_then(Resource::model) != Some(&object.model)
+        }
+        _ => false,
+    };
+    let is_guarded = |kind: Kind| matches!(kind, Kind::VersionControl | Kind::Installer);
+    let written = written.iter().find(|resource| weakens(resource)).map(Resource::kind);
+    match written.or_else(|| gone.iter().map(|(kind, _)| *kind).find(|kind| is_guarded(*kind))) {
         None => Ok(()),
-        Some(asked) => {
-            let role = actor.role;
-            let message =
-                format!("to ask for {asked} approvals in place of {needed} needs the role admin; this is {role}");
+        Some(kind) => {
+            let message = format!(
+                "this fleet asks for approvals or a dry run of each plan: {kind} is changed by the role admin; this is {role}"
+            );
             Err(ApiError::new(Code::Forbidden, message))
         }
     }

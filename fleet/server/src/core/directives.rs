@@ -98,10 +98,12 @@ fn is_own(state: &CoreState, actor: &Actor, name: &str) -> Result<(), ApiError> 
         return Ok(());
     }
     let forbidden = |message| Err(ApiError::new(Code::Forbidden, message));
-    // What the server's own controller drafts is nobody else's, also before it did.
+    // What the server's own controller drafts is nobody else's, also before it did, and where somebody else did before it was there.
     let own = name.strip_prefix("tuf/").filter(|own| state.resources.get(Kind::Controller, own).is_some());
-    if let Some(own) = own.filter(|_| actor.who != format!("controller {name}")) {
-        return forbidden(format!("draft {name} is of the version-controller {own}"));
+    match own {
+        Some(_) if actor.who == format!("controller {name}") => return Ok(()),
+        Some(own) => return forbidden(format!("draft {name} is of the version-controller {own}")),
+        None => {}
     }
     for (draft, Draft { author, .. }) in known_drafts(state) {
         match (draft == name, *author == actor.who) {
@@ -216,6 +218,11 @@ pub(crate) fn begin_dry_run(
     let asked = RequestedAction { actor, action: "plan_dry_run", subject: &subject, is_dry: false };
     tx.once(&asked, &begin.id, &(id, "dry-run"), |tx| {
         let (state, now) = (tx.state(), tx.state().now());
+        if state.rollouts.rollout.is_none() {
+            let message = "no host asks for a dry run while nothing rules: apply a first directive without one, or write an \
+                           autoupdate_version";
+            return Err(ApiError::new(Code::Conflict, message));
+        }
         let (resource, plan) = found(state, id)?;
         let mut next = plan.clone();
         next.begin_dry_run(now).map_err(not_promoted)?;
@@ -302,10 +309,17 @@ fn promote(
     if !enabled || !promotion.is_automatic || promotion.from != name || is_known || is_asked() {
         return Ok((None, false));
     }
+    // What halted here before comes back by a person alone: while its entry is there, the stop itself lasts.
+    let active: Vec<_> = state.resources.directive().into_iter().flat_map(Directive::versions).collect();
+    let mut halted = directive.versions().filter(|version| state.rollouts.halted.contains(version));
+    let again = halted.find(|version| !active.contains(version));
+    let again = again.map(|version| {
+        ApiError::new(Code::Conflict, format!("{version} halted here before: a person has to apply the plan"))
+    });
     let id = uuid::Uuid::new_v4().to_string();
     let (plan, gone) = frozen(state, asked.actor, &id, name, draft)?;
     store(tx, &[&plan], &gone);
-    let wrong = match against(tx.state(), &plan, plan_of(&plan)?).into_iter().next() {
+    let wrong = match again.or(against(tx.state(), &plan, plan_of(&plan)?).into_iter().next()) {
         None => activate(tx, asked, &plan).err(),
         wrong => wrong,
     };
@@ -319,7 +333,8 @@ fn promote(
     Ok((Some(id), wrong.is_none()))
 }
 
-/// A plan of what `source` says, and the plan that gives way to it where there are too many: one that is over, else of the same draft.
+/// A plan of what `source` says, and those that give way to it: a controller's earlier ones of this draft that nobody approved; where there
+/// are too many, one that is over or outdated, else of the same draft.
 fn frozen(
     state: &CoreState,
     actor: &Actor,
@@ -330,14 +345,18 @@ fn frozen(
     let now = state.now();
     let mut plans: Vec<(&Resource, &DirectivePlan)> = state.resources.all().filter_map(as_plan).collect();
     plans.sort_by_key(|(_, plan)| plan.time);
-    let gone = if plans.len() < MOST {
-        Vec::new()
-    } else {
-        let over = plans.iter().find(|(_, plan)| !plan.is_open(now));
-        let gone = over.or_else(|| plans.iter().find(|(_, plan)| !draft.is_empty() && plan.draft == draft));
-        let full = || ApiError::new(Code::Conflict, format!("{MOST} plans are pending: apply, deny or remove one"));
-        vec![gone.ok_or_else(full)?.0.metadata().name.clone()]
+    let is_followed = |plan: &DirectivePlan| {
+        let is_its = actor.role == Role::Controller && plan.draft == draft && plan.author == actor.who;
+        is_its && plan.is_open(now) && plan.approved.is_empty()
     };
+    let mut gone: Vec<&(&Resource, &DirectivePlan)> = plans.iter().filter(|(_, plan)| is_followed(plan)).collect();
+    if gone.is_empty() && plans.len() >= MOST {
+        let over = plans.iter().find(|(_, plan)| !plan.is_open(now) || plan.for_nonce != nonce(state));
+        let over = over.or_else(|| plans.iter().find(|(_, plan)| !draft.is_empty() && plan.draft == draft));
+        let full = || ApiError::new(Code::Conflict, format!("{MOST} plans are pending: apply, deny or remove one"));
+        gone.push(over.ok_or_else(full)?);
+    }
+    let gone = gone.into_iter().map(|(resource, _)| resource.metadata().name.clone()).collect();
     let (directive, written) = source.directive().ok_or_else(|| missing(Kind::Draft, draft))?;
     let promotion = state.resources.version_control().promotion;
     let of = (state.rollouts.nonce, &promotion);
@@ -413,15 +432,17 @@ fn found<'a>(state: &'a CoreState, id: &str) -> Result<(&'a Resource, &'a Direct
     found.ok_or_else(|| missing(Kind::Plan, &id.to_string()))
 }
 
+/// The directive of a draft or plan.
+fn document(resource: &Resource) -> Option<String> {
+    let mut document = Kind::Directive.document();
+    document.set(&["spec"], resource.directive()?.1.clone());
+    Some(document.emit())
+}
+
 fn draft_view(resource: &Resource, whole: bool) -> Option<DraftView> {
     let Resource::Draft(object) = resource else { return None };
     let Draft { author, time, directive } = &object.model;
     let (_, written) = resource.directive()?;
-    let document = || {
-        let mut document = Kind::Directive.document();
-        document.set(&["spec"], written.clone());
-        document.emit()
-    };
     Some(DraftView {
         name: object.metadata.name.clone(),
         author: author.clone(),
@@ -429,7 +450,7 @@ fn draft_view(resource: &Resource, whole: bool) -> Option<DraftView> {
         revision: object.metadata.revision.clone().unwrap_or_default(),
         digest: digest(written),
         stale_after: directive.stale_after,
-        yaml: whole.then(document),
+        yaml: whole.then(|| document(resource)).flatten(),
         plan: None,
         applied: false,
     })
@@ -460,6 +481,7 @@ fn plan_view(state: &CoreState, resource: &Resource, with_effects: bool) -> Resu
         against,
         dry_run: dry_runs::results(state, resource, plan),
         effects,
+        yaml: with_effects.then(|| document(resource)).flatten(),
     })
 }
 

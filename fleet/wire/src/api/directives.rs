@@ -92,6 +92,9 @@ pub struct PlanView {
     pub dry_run: Option<DryRunResults>,
     /// What it would do, as of now; null in a list, where it was applied, and where something of `against` leaves that open.
     pub effects: Option<Planned>,
+    /// What it says; null in a list.
+    #[serde(default)]
+    pub yaml: Option<String>,
 }
 
 /// A voice on a plan.
