@@ -1,9 +1,10 @@
 //! `tuf`: asks the TUF repository whose root `enable --tuf-root` gave, and changes nothing but what is kept of it.
 
+use protocol::Digest;
+
 use crate::cli::Tuf as Args;
 use crate::command::version;
 use crate::context::Context;
-use crate::execute::digest_of;
 use crate::inspect;
 use crate::release::tuf::{Look, unlisted};
 use crate::report::{Code, Error, IoContext, Result};
@@ -39,7 +40,7 @@ pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
     if !found.is_file() {
         return Err(Error::new(Code::Usage, format!("{shown} is no regular file")));
     }
-    if found.len() != meant.length || Some(digest_of(file)?.0) != meant.sha256() {
+    if found.len() != meant.length || Some(Digest::of_file(file).at("cannot read", file)?.0.0) != meant.sha256() {
         return Err(Error::new(Code::TufMismatch, format!("{shown} is not {name} as its signers mean it"))
             .advise("do not install it"));
     }

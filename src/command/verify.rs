@@ -71,8 +71,7 @@ fn tell_unproven(context: &Context, updates: &Updates, facts: &Facts) -> Result<
 fn tell_no_way_back(context: &Context, facts: &Facts) {
     let is_refused = |previous: &&Revision| facts.refused.iter().any(|refused| refused.revision == **previous);
     let Some(previous) = facts.previous.as_ref().filter(|previous| !is_refused(previous)) else { return };
-    let target =
-        Target { revision: previous.clone(), url: String::new(), bytes: None, trust_snapshot: false, over: Over::Told };
+    let target = Target { revision: previous.clone(), url: String::new(), trust_snapshot: false, over: Over::Told };
     let is_about_backup = |code| matches!(code, Code::BackupMissing | Code::BackupExpired | Code::BackupInvalid);
     if let Some(error) = plan::move_to(facts, &target).err().filter(|error| is_about_backup(error.code)) {
         context.report.warn(&format!("`rollback` cannot go back to {previous}: {}", error.what));
@@ -188,7 +187,7 @@ fn differences(context: &Context, updates: &Updates, facts: &Facts) -> Result<Ve
         }
         Err(error) => found.push(error.what),
     }
-    let target = Target { revision: active, url: String::new(), bytes: None, trust_snapshot: false, over: Over::Newer };
+    let target = Target { revision: active, url: String::new(), trust_snapshot: false, over: Over::Newer };
     let plan = plan::move_to(facts, &target)?;
     for step in &plan.switch {
         if let Step::Place(place) | Step::LinkAgent { place, .. } = step {

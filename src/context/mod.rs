@@ -3,7 +3,7 @@
 pub(crate) mod awaited;
 pub(crate) mod heard;
 
-use crate::execute::{Site, recovery};
+use crate::execute::{Site, journal};
 use jiff::{SignedDuration, Timestamp};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -104,7 +104,7 @@ impl Context {
 
     /// Whether a run was interrupted and is to be undone or finished.
     pub(crate) fn is_interrupted(&self) -> bool {
-        recovery::is_pending(&self.layout.versions)
+        journal::is_open(&self.layout.versions)
     }
 
     /// What must not be in use when the agent is stopped.

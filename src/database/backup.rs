@@ -10,9 +10,9 @@ use yaml::scalar::time_text;
 use yaml::view::{View, read_document};
 
 use super::snapshot_id::{ABSENT, SnapshotId};
-use super::{digest, sqlite};
+use super::sqlite;
 use crate::host::{durable, ownership};
-use crate::report::{Code, Error, Result};
+use crate::report::{Code, Error, IoContext, Result};
 use protocol::{Digest, Edition, Version};
 
 /// The snapshot's database file.
@@ -238,7 +238,7 @@ pub(crate) fn check_bytes(snapshot_dir: &Path, backup: &Backup) -> Result<()> {
     if !durable::exists(&file)? {
         return Err(missing(&file));
     }
-    let (found, length) = digest::of_file(&file)?;
+    let (found, length) = Digest::of_file(&file).at("cannot read", &file)?;
     if size.is_some_and(|size| size != length) || sha256.is_some_and(|sha256| sha256 != found) {
         return Err(invalid("does not match the size or SHA-256 in backup.yaml").during(file.display()));
     }

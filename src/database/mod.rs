@@ -4,7 +4,6 @@
 //! version may be activated, starts or stops the agent, or moves links.
 
 pub(crate) mod backup;
-mod digest;
 pub(crate) mod directory;
 pub(crate) mod evidence;
 mod facts;

@@ -11,7 +11,7 @@ use super::backup::{Backup, Content, DATABASE_FILE, DESCRIPTION_FILE, invalid, m
 use super::snapshot::Owner;
 use super::snapshot_id::SnapshotId;
 use super::stat_data::StatData;
-use super::{digest, sqlite, stat_data};
+use super::{sqlite, stat_data};
 use crate::host::acting::Acting;
 use crate::host::process::FileId;
 use crate::host::{durable, selinux};
@@ -68,7 +68,7 @@ pub(crate) fn prepare_by_link(snapshot_dir: &Path, db: &Path, trusted: Option<Sn
         // What has no digest to compare need not be read: it may be what cannot be.
         let described = match trusted {
             Some(SnapshotId::Linked) => (None, std::fs::metadata(source).at("cannot look at", source)?.len()),
-            _ => digest::of_file(source).map(|(sha256, size)| (Some(sha256), size))?,
+            _ => Digest::of_file(source).map(|(sha256, size)| (Some(sha256), size)).at("cannot read", source)?,
         };
         link_out(source, target)?;
         Ok(described)
@@ -79,7 +79,7 @@ pub(crate) fn prepare_by_link(snapshot_dir: &Path, db: &Path, trusted: Option<Sn
 fn copy_out(source: &Path, target: &Path) -> Result<(Option<Digest>, u64)> {
     let mut from = open(source)?;
     let mut to = Acting::beside(target)?.create_new(target, 0o600)?;
-    let (sha256, size) = digest::copy(&mut from, &mut to).at("cannot write", target)?;
+    let (sha256, size) = Digest::of_copy(&mut from, &mut to).at("cannot write", target)?;
     to.sync_all().at("cannot sync", target)?;
     Ok((Some(sha256), size))
 }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::backup::{Backup, Content, DATABASE_FILE};
-use super::{digest, sqlite};
+use super::sqlite;
 use crate::host::acting::Acting;
 use crate::host::durable;
 use crate::host::signal::Cancelled;
 use crate::report::{Code, Error, IoContext, Result};
-use protocol::Revision;
+use protocol::{Digest, Revision};
 
 /// Most passes while others write, count (SPEC §6 "Rows").
 pub(super) const MAX_PASSES: u32 = 3;
@@ -123,7 +123,8 @@ impl Owner {
 
 /// Describes the copy that lies durably in `dir`; its name is synced with the description's.
 pub(super) fn describe(dir: &Path, subject: &Subject<'_>, failed: bool) -> Result<Backup> {
-    let (sha256, size) = digest::of_file(&dir.join(DATABASE_FILE))?;
+    let file = dir.join(DATABASE_FILE);
+    let (sha256, size) = Digest::of_file(&file).at("cannot read", &file)?;
     let content = Content::Database { size: Some(size), sha256: Some(sha256) };
     // The description's presence says that the copy is complete, so the copy's name is durable before it.
     durable::sync_dir(dir)?;

@@ -17,7 +17,7 @@ use super::file_lock::FileLock;
 use super::snapshot::{Clock, LOCK_WAIT, Owner, Pace, Subject, absent, describe};
 use super::snapshot_id::SnapshotId;
 use super::stat_data::{self, StatData};
-use super::{digest, directory, sqlite};
+use super::{directory, sqlite};
 use crate::host::acting::Acting;
 use crate::host::durable;
 use crate::host::process::FileId;
@@ -246,7 +246,7 @@ pub(super) fn place(from: &Path, to: &Path, link: bool, owner: Owner) -> Result<
         return Err(Error::new(Code::DatabaseInvalid, format!("{} is not a file", from.display())));
     }
     let mut target = durable::create_new(to, 0o600).at("cannot make", to)?;
-    let (sha256, _) = digest::copy(&mut source, &mut target).at("cannot write", to)?;
+    let (sha256, _) = Digest::of_copy(&mut source, &mut target).at("cannot write", to)?;
     owner.give(to)?;
     target.sync_all().at("cannot sync", to)?;
     Ok(Some(sha256))

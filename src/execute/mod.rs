@@ -366,12 +366,6 @@ fn stat_data(path: &Path) -> Option<(u64, u64, i64, i64)> {
 
 /// Who opens the journal. The running program is hashed, not its name: a package upgrade may have replaced that.
 fn writer(host: &Host) -> Result<Writer> {
-    let sha256 = digest_of(Path::new(OWN_PROGRAM))?;
+    let (sha256, _) = Digest::of_file(Path::new(OWN_PROGRAM)).at("cannot read", OWN_PROGRAM)?;
     Ok(Writer { path: host.exe.clone(), sha256, version: env!("CARGO_PKG_VERSION").to_owned() })
-}
-
-/// SHA-256 of a file.
-pub(crate) fn digest_of(path: &Path) -> Result<Digest> {
-    let file = std::fs::File::open(path).at("cannot read", path)?;
-    Digest::of_reader(file).at("cannot read", path)
 }

@@ -1,6 +1,6 @@
 //! Finishing or undoing an interrupted run from its journal alone (SPEC §8).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::journal::{self, Journal, Record};
 use super::{Site, steps};
@@ -18,11 +18,6 @@ pub(crate) enum Recovered {
     Finished,
     /// The run was undone.
     Undone,
-}
-
-/// Whether a run was interrupted.
-pub(crate) fn is_pending(versions: &Path) -> bool {
-    journal::is_open(versions)
 }
 
 /// Makes sure that the run in `journal` is the last one that changed this host: one that came back with a backup would put an

@@ -56,7 +56,7 @@ impl<'a> RunRequest<'a> {
 
 /// An operator's target.
 pub(super) fn target(revision: Revision, trust_snapshot: bool) -> Target {
-    Target { revision, url: "https://cdn/archive".into(), bytes: None, trust_snapshot, over: plan::Over::Foreign }
+    Target { revision, url: "https://cdn/archive".into(), trust_snapshot, over: plan::Over::Foreign }
 }
 
 impl Host {

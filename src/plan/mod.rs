@@ -104,8 +104,6 @@ pub(crate) struct Target {
     pub revision: Revision,
     /// URL of its archive.
     pub url: String,
-    /// Size of its archive where known, bytes.
-    pub bytes: Option<u64>,
     /// An earlier run is undone because its version failed: its snapshot is asked for its digest alone, and what the
     /// failed version leaves is never restored by itself.
     pub trust_snapshot: bool,

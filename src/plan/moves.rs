@@ -95,8 +95,9 @@ impl<'a> Move<'a> {
         let dir = self.to_dir.clone();
         match self.installed {
             None => {
-                let (url, bytes) = (self.target.url.clone(), self.target.bytes);
-                vec![Step::Fetch { revision: self.target.revision.clone(), dir, url, bytes }]
+                // Its size is asked only for a plan that is shown.
+                let url = self.target.url.clone();
+                vec![Step::Fetch { revision: self.target.revision.clone(), dir, url, bytes: None }]
             }
             Some(_) if self.direction != Direction::Same => vec![Step::Verify { dir }],
             Some(_) => Vec::new(),

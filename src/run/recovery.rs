@@ -5,12 +5,14 @@ use crate::run::environment::{GUARD, LOCKED};
 use std::path::Path;
 use std::time::Duration;
 
+use protocol::Digest;
+
 use crate::config::Updates;
 use crate::context::Context;
 use crate::database::{directory, restore};
 use crate::execute::journal::{self, Journal};
 use crate::execute::recovery::{self, Recovered};
-use crate::execute::{NEXT_CONFIG, OWN_PROGRAM, digest_of, unmanaged};
+use crate::execute::{NEXT_CONFIG, OWN_PROGRAM, unmanaged};
 use crate::host::command::Command;
 use crate::host::lock::Lock;
 use crate::host::{durable, trust};
@@ -171,7 +173,7 @@ fn is_finished_by_writer(context: &Context, boot: bool) -> Result<bool> {
         Some(writer) if writer.path != context.host.exe => writer,
         _ => return Ok(false),
     };
-    let is_same = |path: &Path| digest_of(path).is_ok_and(|digest| digest == writer.sha256);
+    let is_same = |path: &Path| Digest::of_file(path).is_ok_and(|(digest, _)| digest == writer.sha256);
     // What others may exchange could be another program when it has been looked at.
     let is_ours = trust::check_way(&context.layout, &writer.path).is_ok();
     if is_same(Path::new(OWN_PROGRAM)) || !is_ours || !is_same(&writer.path) {

@@ -12,12 +12,11 @@ use std::time::Duration;
 use crate::cli::{Cli, Command};
 use crate::config::Updates;
 use crate::context::Context;
-use crate::execute::digest_of;
 use crate::host::command::{Command as Program, Output};
 use crate::host::process::FileId;
 use crate::host::trust;
 use crate::inspect;
-use crate::report::Result;
+use crate::report::{IoContext, Result};
 use crate::store::VersionDir;
 use crate::store::manifest::Manifest;
 
@@ -89,7 +88,7 @@ fn take_over(cli: &Cli, context: &mut Context, failed: Option<&Path>) -> Result<
         recovery::pending(context, false)?;
     }
     let counted = failed.filter(|_| !context.is_interrupted()).map(|updater| {
-        let sha256 = digest_of(updater)?;
+        let sha256 = Digest::of_file(updater).at("cannot read", updater)?.0;
         let mut updates = Updates::read(&context.layout.config_file())?;
         record::updater_failed(&mut updates, sha256);
         updates.write()
@@ -157,7 +156,7 @@ fn active_updater(cli: &Cli, context: &Context) -> Option<PathBuf> {
     }
     let failed = updates.status().failed_updaters.iter().filter(|failed| failed.count >= MAX_FAILURES);
     let digests: Vec<Digest> = failed.map(|failed| failed.sha256).collect();
-    if !digests.is_empty() && digest_of(&path).is_ok_and(|digest| digests.contains(&digest)) {
+    if !digests.is_empty() && Digest::of_file(&path).is_ok_and(|(digest, _)| digests.contains(&digest)) {
         let (path, own) = (path.display(), context.host.exe.display());
         context
             .report

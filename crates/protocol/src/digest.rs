@@ -1,7 +1,9 @@
 //! SHA-256 digests, as archives announce them and manifests keep them.
 
 use std::fmt;
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
 use std::str::FromStr;
 
 use sha2::Digest as _;
@@ -22,19 +24,30 @@ impl Digest {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
-    /// The digest of all that `from` gives.
+    /// Digest and size in bytes of what is in the file at `path`.
     ///
-    /// Errors: those of `from`, but for an interruption.
-    pub fn of_reader(mut from: impl Read) -> io::Result<Self> {
+    /// Errors: those of opening and reading it, but for an interruption.
+    pub fn of_file(path: &Path) -> io::Result<(Self, u64)> {
+        File::open(path).and_then(|file| Self::of_copy(file, io::sink()))
+    }
+
+    /// Copies all of `from` and tells digest and size in bytes of what passed.
+    ///
+    /// Errors: those of `from` and `to`, but for an interruption.
+    pub fn of_copy(mut from: impl Read, mut to: impl Write) -> io::Result<(Self, u64)> {
         let mut hasher = sha2::Sha256::new();
         let mut buffer = vec![0; BUFFER];
+        let mut size = 0;
         loop {
-            match from.read(&mut buffer) {
-                Ok(0) => return Ok(Self(hasher.finalize().into())),
-                Ok(count) => hasher.update(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            let count = match from.read(&mut buffer) {
+                Ok(0) => return Ok((Self(hasher.finalize().into()), size)),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
-            }
+            };
+            hasher.update(&buffer[..count]);
+            to.write_all(&buffer[..count])?;
+            size += count as u64;
         }
     }
 
@@ -89,5 +102,35 @@ mod tests {
         for bad in ["", "\n", "abc", &text[1..], &format!("{text}0"), &text.replace('e', "g"), "<html>"] {
             assert_eq!(Digest::first_token(bad.as_bytes()).unwrap_err().kind, Kind::Digest, "{bad:?}");
         }
+    }
+
+    /// Gives its bytes one at a time, each after an interruption, and then an error.
+    struct Halting(Vec<u8>, bool);
+
+    impl Read for Halting {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            match self.0.pop() {
+                None => Err(io::ErrorKind::BrokenPipe.into()),
+                Some(byte) if self.1 => {
+                    self.0.push(byte);
+                    Err(io::ErrorKind::Interrupted.into())
+                }
+                Some(byte) => {
+                    buffer[0] = byte;
+                    Ok(1)
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_interrupted_copy_goes_on_and_a_broken_one_is_an_error() {
+        let mut to = Vec::new();
+        let copied = Digest::of_copy(Halting(b"cba".to_vec(), false), &mut to);
+        assert_eq!((copied.unwrap_err().kind(), to.as_slice()), (io::ErrorKind::BrokenPipe, &b"abc"[..]));
+        let (digest, size) = Digest::of_copy(&b"abc"[..], io::sink()).unwrap();
+        let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!((digest.to_string().as_str(), size), (known, 3));
     }
 }

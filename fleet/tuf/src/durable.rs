@@ -50,7 +50,7 @@ pub(crate) fn read(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
 pub(crate) fn digest(path: &Path) -> Result<Option<(u64, Digest)>> {
     let Some(file) = open(path)? else { return Ok(None) };
     let length = file.metadata().at("cannot read", path)?.len();
-    Ok(Some((length, Digest::of_reader(file).at("cannot read", path)?)))
+    Ok(Some((length, Digest::of_copy(file, std::io::sink()).at("cannot read", path)?.0)))
 }
 
 /// Writes `bytes` to `path` by a new file beside it, synced before it takes the name. Errors: those of writing.

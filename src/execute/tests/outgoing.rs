@@ -42,7 +42,7 @@ impl Bed {
             let bytes = std::fs::read(&file).unwrap();
             durable::write(&file, &bytes, 0o600).unwrap();
         }
-        let snapshot = Some(SnapshotId::Sha256(digest_of(&self.taken()).unwrap()));
+        let snapshot = Some(SnapshotId::Sha256(Digest::of_file(&self.taken()).unwrap().0));
         let note = Note { snapshot, file: site.downtime.borrow().left, ..Note::default() };
         journal.append(Record::Done { step: 4, note }).unwrap();
     }
@@ -204,7 +204,7 @@ fn a_live_file_that_was_never_replaced_stays_although_the_snapshot_is_a_copy() {
         let bytes = std::fs::read(bed.taken()).unwrap();
         durable::remove_file(&bed.taken()).unwrap();
         durable::write(&bed.taken(), &bytes, 0o600).unwrap();
-        let note = Note { snapshot: Some(SnapshotId::Sha256(digest_of(&bed.taken()).unwrap())), ..linked };
+        let note = Note { snapshot: Some(SnapshotId::Sha256(Digest::of_file(&bed.taken()).unwrap().0)), ..linked };
         journal.append(Record::Done { step: 4, note }).unwrap();
         journal.append_all(vec![Record::Intent { step: RESTORE }, Record::Intent { step: SWITCH }]).unwrap();
         drop((journal, site));

@@ -131,7 +131,7 @@ fn each_kind_of_name_is_put_in_place_of_each_other_and_undone_or_recovered_to_wh
     assert_eq!(inodes(), same_files);
 
     let journal = bed.kill(&steps, || ());
-    assert!(recovery::is_pending(&bed.layout.versions));
+    assert!(journal::is_open(&bed.layout.versions));
     // What the kill left half made.
     let temp = durable::temp_beside(&places[1].path);
     durable::write_synced(&temp, b"half", durable::FILE_MODE).unwrap();
@@ -141,7 +141,7 @@ fn each_kind_of_name_is_put_in_place_of_each_other_and_undone_or_recovered_to_wh
         regretted.set(regretted.get() + 1);
     });
     assert_eq!((recovered.unwrap(), regretted.get()), (Recovered::Undone, 1));
-    assert!(!recovery::is_pending(&bed.layout.versions));
+    assert!(!journal::is_open(&bed.layout.versions));
     assert_eq!(bed.tree(), before);
     assert_eq!(inodes(), same_files);
 
@@ -315,10 +315,10 @@ fn a_committed_run_is_finished_at_the_boot_as_far_as_it_can_be() {
     assert_eq!(recovery::run(&at_boot, journal, &mut |_| panic!("undone")).unwrap(), Recovered::Finished);
     assert_eq!(std::fs::read(bed.layout.config_file()).unwrap(), b"next");
     assert_eq!(mode(&bed.layout.link_dir), 0o701);
-    assert!(bed.version("1.0.0").exists() && recovery::is_pending(&bed.layout.versions));
+    assert!(bed.version("1.0.0").exists() && journal::is_open(&bed.layout.versions));
     let journal = bed.reopen().unwrap();
     assert_eq!(recovery::run(&bed.site(), journal, &mut |_| panic!("undone")).unwrap(), Recovered::Finished);
-    assert!(!bed.version("1.0.0").exists() && !recovery::is_pending(&bed.layout.versions));
+    assert!(!bed.version("1.0.0").exists() && !journal::is_open(&bed.layout.versions));
     assert_eq!(std::fs::read_link(bed.agent()).unwrap(), bed.target("2.0.0"));
 }
 

@@ -75,7 +75,6 @@ fn target(version: &str) -> Target {
     Target {
         revision: revision(version),
         url: "https://cdn/archive".into(),
-        bytes: None,
         trust_snapshot: false,
         over: Over::Foreign,
     }

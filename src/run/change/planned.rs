@@ -153,7 +153,6 @@ pub(super) fn replan(context: &Context, updates: &Updates, request: &RunRequest<
     let target = Target {
         revision: request.target.clone(),
         url,
-        bytes: None,
         trust_snapshot: request.trusted_snapshot.is_some(),
         over: request.over,
     };

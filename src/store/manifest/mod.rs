@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -100,7 +99,8 @@ impl FileEntry {
             let is_same = meta.len() == self.size && meta.mode() & 0o7777 == self.mode;
             meta.is_file() && is_same && ownership::is_closed(path, &meta)
         };
-        std::fs::symlink_metadata(path).is_ok_and(is_like_it) && hash(path).is_ok_and(|found| found == self.sha256)
+        std::fs::symlink_metadata(path).is_ok_and(is_like_it)
+            && Digest::of_file(path).is_ok_and(|(found, _)| found == self.sha256)
     }
 }
 
@@ -222,7 +222,7 @@ impl Manifest {
             }
             if meta.len() != file.size {
                 differs(DifferenceKind::Size { expected: file.size, found: meta.len() });
-            } else if with_content && hash(&path)? != file.sha256 {
+            } else if with_content && Digest::of_file(&path).at("cannot read", &path)?.0 != file.sha256 {
                 differs(DifferenceKind::Content);
             }
         }
@@ -388,11 +388,6 @@ pub(crate) fn read_marker(version_dir: &Path) -> Result<Option<Digest>> {
 /// Writes the marker, durably. Only after everything else in the directory, and the directory itself, is durable.
 pub(crate) fn write_marker(version_dir: &Path, archive: Digest) -> Result<()> {
     durable::write(&version_dir.join(MARKER), format!("{archive}\n").as_bytes(), FILE_MODE)
-}
-
-fn hash(path: &Path) -> Result<Digest> {
-    let file = File::open(path).at("cannot read", path)?;
-    Digest::of_reader(file).at("cannot read", path)
 }
 
 fn unexpected(top: &Path, folder: &str, known: &BTreeSet<&str>, found: &mut Vec<Difference>) -> Result<()> {
