@@ -421,17 +421,9 @@ impl Rollout {
         if self.schedule == Schedule::Immediate {
             return has(State::Halted).then_some(State::Halted);
         }
-        Some(if has(State::RolledBack) {
-            State::RolledBack
-        } else if has(State::Halted) {
-            State::Halted
-        } else if all(State::Done) {
-            State::Done
-        } else if all(State::Unstarted) {
-            State::Unstarted
-        } else {
-            State::Active
-        })
+        let of_one = [State::RolledBack, State::Halted].into_iter().find(|state| has(*state));
+        let of_all = || [State::Done, State::Unstarted].into_iter().find(|state| all(*state));
+        Some(of_one.or_else(of_all).unwrap_or(State::Active))
     }
 
     /// The index of the group called `name`. An immediate rollout has none.
