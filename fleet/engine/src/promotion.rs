@@ -55,9 +55,14 @@ impl DirectivePlan {
         match self {
             _ if self.applied => PlanState::Applied,
             _ if !self.denied.is_empty() => PlanState::Denied,
-            _ if self.is_open(now) => PlanState::Pending,
+            _ if now < self.expires => PlanState::Pending,
             _ => PlanState::Expired,
         }
+    }
+
+    /// Whether people can still decide on it.
+    pub fn is_open(&self, now: Timestamp) -> bool {
+        self.state(now) == PlanState::Pending
     }
 
     /// Takes a voice: one a person, none its author's. A denial ends it.

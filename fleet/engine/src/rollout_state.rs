@@ -313,9 +313,7 @@ impl RolloutState {
             (None, false, _) => None,
         }
     }
-}
 
-impl RolloutState {
     /// Since when most of the fleet is not seen, all at once, as of the last step; `None`: it is.
     pub fn silent_since(&self) -> Option<Timestamp> {
         self.clock.silent_since(self.last_step?)

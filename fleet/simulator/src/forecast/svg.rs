@@ -49,11 +49,14 @@ text{font-size:12px}.h1{font-size:20px;font-weight:650}.h2{font-size:13px;font-w
 .halt{stroke:#ff7b72}.alarm{fill:#ff8f87}.fine{fill:#4cc79a}.gap{fill:#9ba6b7;fill-opacity:.08}\
 .down{fill:#e5a53a;fill-opacity:.18}.warn{fill:#f0bf6a}.cdn{fill:#a58cf5}}";
 
-pub(super) fn write(forecast: &Forecast) -> String {
-    let mut picture = Picture::new(forecast);
-    // Writing to a String cannot fail.
-    let _ = picture.draw();
-    picture.out
+impl Forecast {
+    /// A picture: one file that needs nothing else, for light and dark pages.
+    pub fn svg(&self) -> String {
+        let mut picture = Picture::new(self);
+        // Writing to a String cannot fail.
+        let _ = picture.draw();
+        picture.out
+    }
 }
 
 struct Picture<'a> {
