@@ -137,7 +137,7 @@ impl DirectivePlan {
             let reason = resources.block_of(&target.version)?;
             Some(format!("{} is blocked by its fleet_release: {reason}", target.version))
         });
-        wrong.extend(blocked.map(|message| Refusal::conflict(message)));
+        wrong.extend(blocked.map(Refusal::conflict));
         let rules = resources.target_rules();
         let lacking = groups.iter().find_map(|group| Some((group, group.lacks(&rules).into_iter().next()?)));
         let lacking = lacking.map(|(group, lacks)| format!("{}: target {lacks}", group.name));

@@ -343,9 +343,7 @@ impl Rollout {
 
     /// The versions of groups that have their own.
     pub(crate) fn versions_of_groups(&self) -> impl Iterator<Item = &Version> {
-        self.groups
-            .iter()
-            .flat_map(|group| group.policy.targets.iter().map(|target| &target.version).chain(&group.policy.start))
+        self.groups.iter().flat_map(|group| group.policy.versions())
     }
 
     /// What nobody may be told at all for, whatever groups say; and until when.

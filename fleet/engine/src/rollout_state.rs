@@ -249,10 +249,7 @@ impl RolloutState {
 
     /// Whether a directive has `version` already.
     pub(crate) fn has_target(&self, version: &Version) -> bool {
-        let groups = self.policy.iter().flat_map(Policy::all_groups);
-        groups
-            .flat_map(|group| group.targets.iter().map(|target| &target.version).chain(&group.start))
-            .any(|known| known == version)
+        self.policy.iter().flat_map(Policy::all_groups).flat_map(GroupPolicy::versions).any(|known| known == version)
     }
 
     /// The highest number of a rollout that may have been given.

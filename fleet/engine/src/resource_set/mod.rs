@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use protocol::Version;
 
 use crate::fleet::{Fleet, ReportedCounts};
-use crate::policy::{Mode, Policy, RolloutTarget, Schedule};
+use crate::policy::{GroupPolicy, Mode, Policy, RolloutTarget, Schedule};
 use crate::refusal::Refusal;
 use crate::resource::{
     AgentReport, AgentVersions, Config, Directive, Draft, InstallerSpec, Kind, Maintenance, Model, PolicyDialect,
@@ -199,12 +199,6 @@ impl ResourceSet {
         self.only().cloned().unwrap_or_default()
     }
 
-    /// Whether somebody controls versions by directives.
-    pub fn has_control(&self) -> bool {
-        let is_of_it = |kind: Kind| matches!(kind, Kind::Directive | Kind::VersionControl | Kind::Draft | Kind::Plan);
-        self.all().any(|resource| is_of_it(resource.kind()))
-    }
-
     fn draft(&self, name: &str) -> Option<&Directive> {
         Some(&self.get(Kind::Draft, name)?.model::<Draft>()?.directive)
     }
@@ -252,10 +246,7 @@ impl ResourceSet {
     /// Policy and target as the directive has them.
     fn direct(&self, directive: &Directive, state: &mut RolloutState) -> Result<(), Refusal> {
         let Some(newest) = directive.newest().cloned() else { return Ok(()) };
-        let blocked = directive
-            .groups
-            .iter()
-            .flat_map(|group| group.targets.iter().map(|target| &target.version).chain(&group.start));
+        let blocked = directive.groups.iter().flat_map(GroupPolicy::versions);
         // One that was good when it was written is passed over since, by whoever does not run it.
         let is_known = state.target.is_some() && state.policy.as_ref().is_some_and(|policy| policy.directive.is_some());
         let is_news = |version: &&Version| !is_known || !state.has_target(version);

@@ -144,7 +144,7 @@ impl<'a> Picture<'a> {
             let y = if area.is_empty() { 97.0 } else { 92.0 };
             self.line(class, (x, y), (x + 26.0, y))?;
             self.text(x + 33.0, 101.0, "soft", name)?;
-            x += 56.0 + 7.0 * number(name.len());
+            x += 56.0 + 7.0 * name.len() as f64;
         }
         if self.axis.gaps().next().is_some() {
             self.rect("gap", (x, 91.0), (26.0, 12.0))?;
@@ -208,7 +208,7 @@ impl<'a> Picture<'a> {
         };
         let name = text::shown(group);
         self.text(LEFT, y, "ink h2", &name)?;
-        let x = LEFT + 14.0 + 8.2 * number(name.chars().count());
+        let x = LEFT + 14.0 + 8.2 * name.chars().count() as f64;
         self.text(x, y, class, &facts(group))
     }
 
@@ -353,11 +353,6 @@ fn path(points: &[(f64, f64)]) -> String {
 fn ratio(part: u64, whole: u64) -> f64 {
     // Counts of hosts are far below 2^52.
     part as f64 / whole.max(1) as f64
-}
-
-fn number(count: usize) -> f64 {
-    // The same.
-    count as f64
 }
 
 /// A text for XML, without characters that it does not have.
