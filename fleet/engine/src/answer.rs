@@ -81,6 +81,17 @@ impl HostAnswer {
         };
         at.map(Moment::time)
     }
+
+    /// With the version that hosts of `rollout` have before their turn. Where that is blocked, whoever `is_new` gets the last good
+    /// one, where there is one, and is told why: who updates by the version alone must not go down to it.
+    fn with_start(self, (start, target): (&Version, &Version), block: Option<&StartBlock>, is_new: bool) -> Self {
+        let block = block.filter(|_| is_new);
+        let version = block.and_then(|block| block.instead.as_ref()).unwrap_or(start).clone();
+        let target = Some(target.clone()).filter(|target| *target != version);
+        let Some(block) = block else { return Self { version, target, ..self } };
+        let why = Why::VersionBlocked { reason: block.reason.clone() };
+        Self { version, target, update: false, reason: WaitReason { why, until: None, ..self.reason }, ..self }
+    }
 }
 
 /// Who asks.
@@ -142,9 +153,7 @@ impl RolloutState {
         }
         Some(answer)
     }
-}
 
-impl RolloutState {
     /// What each host of the fleet would be answered at `now`, as [`RolloutState::answer`] does with its id: every different answer is
     /// made once. Nothing where no rollout ever named a version. Two looks at a host, and no allocation for it.
     pub fn verdicts(&self, fleet: &Fleet, now: Timestamp, mut each: impl FnMut(&Host, &HostAnswer)) {
@@ -206,130 +215,7 @@ impl<'a> GroupView<'a> {
         }
         self.verdict(Some(&heard), Some(state))
     }
-}
 
-impl Rollout {
-    /// What somebody unknown is answered whose group is held, and is none of this rollout: as a host that an operator holds.
-    fn answer_held(&self, fleet: &Fleet, place: GroupPlace, now: Timestamp) -> HostAnswer {
-        let answer = self.answer(fleet, None, place, Some(&Why::Held), now);
-        if !answer.update {
-            return answer;
-        }
-        let reason = WaitReason { why: Why::Held, ..answer.reason };
-        let group = self.group(place);
-        let start = group.map_or(&self.start, |group| self.start_of(group));
-        let target = group.and_then(|group| self.target_of(group, Choice::default())).unwrap_or(&self.target);
-        let block = group.map_or_else(|| self.start_block.clone(), |group| self.start_block_of(group));
-        HostAnswer { update: false, reason, ..answer }.with_start((start, target), block.as_ref(), true)
-    }
-
-    fn answer(
-        &self,
-        fleet: &Fleet,
-        host: Option<&Host>,
-        place: GroupPlace,
-        stop: Option<&Why>,
-        now: Timestamp,
-    ) -> HostAnswer {
-        let Some(group) = self.group(place) else {
-            return self.answer_without_group(host, place, stop, now);
-        };
-        let view = GroupView::new(self, group, fleet, now);
-        view.answer(&host.map_or_else(|| view.verdict(None, None), |host| view.verdict_of(host)))
-    }
-
-    /// RFD 0169's schedule without groups; hosts that belong nowhere stay.
-    fn answer_without_group(
-        &self,
-        host: Option<&Host>,
-        place: GroupPlace,
-        stop: Option<&Why>,
-        now: Timestamp,
-    ) -> HostAnswer {
-        let window = self.ungrouped.as_ref().and_then(|ungrouped| match self.schedule {
-            Schedule::Critical => ungrouped.critical.as_ref().or(ungrouped.regular.as_ref()),
-            Schedule::Regular | Schedule::Immediate => ungrouped.regular.as_ref(),
-        });
-        let lifts_window = self.schedule == Schedule::Critical
-            && self.ungrouped.as_ref().is_some_and(|ungrouped| ungrouped.critical.is_none());
-        let is_open = window.is_some_and(|window| {
-            lifts_window
-                || (window.opening.is_open(now, gate::WINDOW)
-                    && !gate::began_in_window(&window.opening, self.start_time, now, gate::WINDOW))
-        });
-        let halted = self.groups.iter().find_map(|group| group.halt.as_ref());
-        let held = host.is_some_and(|host| host.flags.is_held());
-        let (why, until) = match (self.stop(now), window) {
-            (Some(stop), _) => stop,
-            _ if held => (Why::Held, None),
-            _ if stop.is_some() => (stop.cloned().unwrap_or(Why::Held), None),
-            (_, None) => (Why::Unassigned, None),
-            _ if place == GroupPlace::Nowhere => (Why::Unassigned, None),
-            _ if halted.is_some() => (halted.map_or(Why::Held, Halt::why), None),
-            (_, Some(window)) if !is_open => (Why::OutsideWindow, window.opening.next(now)),
-            _ => (Why::LetGo, None),
-        };
-        let update = why == Why::LetGo;
-        let answer = HostAnswer {
-            update,
-            jitter: window.map_or(0, |window| window.jitter),
-            rollout: self.number,
-            attempt: 1,
-            ..HostAnswer::of(self.target.clone(), WaitReason { why, since: self.start_time, until })
-        };
-        let block = self.start_block.as_ref();
-        if update || self.mode == Mode::Disabled {
-            answer
-        } else {
-            answer.with_start((&self.start, &self.target), block, is_new(host))
-        }
-    }
-}
-
-/// Whether a host may have nothing yet: it would install what it is told.
-fn is_new(host: Option<&Host>) -> bool {
-    host.is_none_or(|host| host.version.is_none())
-}
-
-impl HostAnswer {
-    /// With the version that hosts of `rollout` have before their turn. Where that is blocked, whoever `is_new` gets the last good
-    /// one, where there is one, and is told why: who updates by the version alone must not go down to it.
-    fn with_start(self, (start, target): (&Version, &Version), block: Option<&StartBlock>, is_new: bool) -> Self {
-        let block = block.filter(|_| is_new);
-        let version = block.and_then(|block| block.instead.as_ref()).unwrap_or(start).clone();
-        let target = Some(target.clone()).filter(|target| *target != version);
-        let Some(block) = block else { return Self { version, target, ..self } };
-        let why = Why::VersionBlocked { reason: block.reason.clone() };
-        Self { version, target, update: false, reason: WaitReason { why, until: None, ..self.reason }, ..self }
-    }
-}
-
-/// What a member of a group is told, without the words.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct MemberAnswer {
-    is_target: bool,
-    update: bool,
-    is_new: bool,
-    choice: Choice,
-    cause: Cause,
-}
-
-/// Why.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Cause {
-    /// One without texts of its own: it is made for each host.
-    Plain(Why),
-    /// This version failed here, with this error.
-    FailedHere(Name),
-    /// A freeze, or the clock.
-    Paused,
-    /// What stops the whole rollout.
-    Stop,
-    /// What holds for its group.
-    Group,
-}
-
-impl GroupView<'_> {
     fn verdict(&self, host: Option<&Host>, state: Option<HostState>) -> MemberAnswer {
         let (rollout, group, look) = (self.rollout, self.look.group, &self.look);
         let was_told = host.is_some_and(|host| look.mark(host).is_some());
@@ -416,6 +302,114 @@ impl GroupView<'_> {
         let versions = (rollout.start_of(group), target);
         if verdict.is_target { answer } else { answer.with_start(versions, block.as_ref(), verdict.is_new) }
     }
+}
+
+impl Rollout {
+    /// What somebody unknown is answered whose group is held, and is none of this rollout: as a host that an operator holds.
+    fn answer_held(&self, fleet: &Fleet, place: GroupPlace, now: Timestamp) -> HostAnswer {
+        let answer = self.answer(fleet, None, place, Some(&Why::Held), now);
+        if !answer.update {
+            return answer;
+        }
+        let reason = WaitReason { why: Why::Held, ..answer.reason };
+        let group = self.group(place);
+        let start = group.map_or(&self.start, |group| self.start_of(group));
+        let target = group.and_then(|group| self.target_of(group, Choice::default())).unwrap_or(&self.target);
+        let block = group.map_or_else(|| self.start_block.clone(), |group| self.start_block_of(group));
+        HostAnswer { update: false, reason, ..answer }.with_start((start, target), block.as_ref(), true)
+    }
+
+    fn answer(
+        &self,
+        fleet: &Fleet,
+        host: Option<&Host>,
+        place: GroupPlace,
+        stop: Option<&Why>,
+        now: Timestamp,
+    ) -> HostAnswer {
+        let Some(group) = self.group(place) else {
+            return self.answer_without_group(host, place, stop, now);
+        };
+        let view = GroupView::new(self, group, fleet, now);
+        view.answer(&host.map_or_else(|| view.verdict(None, None), |host| view.verdict_of(host)))
+    }
+
+    /// RFD 0169's schedule without groups; hosts that belong nowhere stay.
+    fn answer_without_group(
+        &self,
+        host: Option<&Host>,
+        place: GroupPlace,
+        stop: Option<&Why>,
+        now: Timestamp,
+    ) -> HostAnswer {
+        let window = self.ungrouped.as_ref().and_then(|ungrouped| match self.schedule {
+            Schedule::Critical => ungrouped.critical.as_ref().or(ungrouped.regular.as_ref()),
+            Schedule::Regular | Schedule::Immediate => ungrouped.regular.as_ref(),
+        });
+        let lifts_window = self.schedule == Schedule::Critical
+            && self.ungrouped.as_ref().is_some_and(|ungrouped| ungrouped.critical.is_none());
+        let is_open = window.is_some_and(|window| {
+            lifts_window
+                || (window.opening.is_open(now, gate::WINDOW)
+                    && !gate::began_in_window(&window.opening, self.start_time, now, gate::WINDOW))
+        });
+        let halted = self.groups.iter().find_map(|group| group.halt.as_ref());
+        let held = host.is_some_and(|host| host.flags.is_held());
+        let (why, until) = match (self.stop(now), window) {
+            (Some(stop), _) => stop,
+            _ if held => (Why::Held, None),
+            _ if stop.is_some() => (stop.cloned().unwrap_or(Why::Held), None),
+            (_, None) => (Why::Unassigned, None),
+            _ if place == GroupPlace::Nowhere => (Why::Unassigned, None),
+            _ if halted.is_some() => (halted.map_or(Why::Held, Halt::why), None),
+            (_, Some(window)) if !is_open => (Why::OutsideWindow, window.opening.next(now)),
+            _ => (Why::LetGo, None),
+        };
+        let update = why == Why::LetGo;
+        let answer = HostAnswer {
+            update,
+            jitter: window.map_or(0, |window| window.jitter),
+            rollout: self.number,
+            attempt: 1,
+            ..HostAnswer::of(self.target.clone(), WaitReason { why, since: self.start_time, until })
+        };
+        let block = self.start_block.as_ref();
+        if update || self.mode == Mode::Disabled {
+            answer
+        } else {
+            answer.with_start((&self.start, &self.target), block, is_new(host))
+        }
+    }
+}
+
+/// Whether a host may have nothing yet: it would install what it is told.
+fn is_new(host: Option<&Host>) -> bool {
+    host.is_none_or(|host| host.version.is_none())
+}
+
+/// What a member of a group is told, without the words.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct MemberAnswer {
+    is_target: bool,
+    update: bool,
+    is_new: bool,
+    choice: Choice,
+    cause: Cause,
+}
+
+/// Why.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Cause {
+    /// One without texts of its own: it is made for each host.
+    Plain(Why),
+    /// This version failed here, with this error.
+    FailedHere(Name),
+    /// A freeze, or the clock.
+    Paused,
+    /// What stops the whole rollout.
+    Stop,
+    /// What holds for its group.
+    Group,
 }
 
 impl GroupStatus {

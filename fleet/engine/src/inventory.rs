@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::fleet::Fleet;
 use crate::host::Host;
 use crate::names::Name;
-use crate::resource::{CriticalFloor, Resource};
+use crate::resource::{CriticalFloor, Kind, Resource};
 use crate::resource_set::ResourceSet;
 use crate::rollout::Rollout;
 use crate::rollout_state::RolloutState;
@@ -274,7 +274,9 @@ impl<'a> Inventory<'a> {
 
     /// What people are warned of.
     pub fn alerts(&self, resources: &ResourceSet) -> Vec<VersionAlert> {
-        if self.floor == CriticalFloor::default() && !resources.has_control() {
+        // Where nobody controls versions by directives.
+        let is_of_it = |kind: Kind| matches!(kind, Kind::Directive | Kind::VersionControl | Kind::Draft | Kind::Plan);
+        if self.floor == CriticalFloor::default() && !resources.all().any(|resource| is_of_it(resource.kind())) {
             return Vec::new();
         }
         let mut alerts = self.below_floor();

@@ -65,9 +65,7 @@ impl<'a> MembershipFacts<'a> {
     pub(crate) fn of_name(group: &'a str, names: &'a NameTable) -> Self {
         Self { group, labels: None, hostname: "", names }
     }
-}
 
-impl MembershipFacts<'_> {
     /// By labels where the group has expressions, else by name. Of whom no labels are known no expression holds that asks
     /// for them.
     pub(crate) fn is_member(&self, name: &str, members: Option<&Members>) -> bool {
@@ -84,9 +82,7 @@ impl MembershipFacts<'_> {
         }
         expressions.all(|expression| (self.labels.is_some() || !expression.asks_for_labels()) && expression.holds(self))
     }
-}
 
-impl<'a> MembershipFacts<'a> {
     /// Whether all of a selector holds. Of whom no labels are known only a group is, and that it is one of all hosts.
     fn is_selected(&self, selector: &Selector) -> bool {
         let Selector { labels, services, group, expression, permit_prerelease: _ } = selector;

@@ -126,6 +126,11 @@ impl GroupPolicy {
     /// Most selectors.
     pub const MOST_SELECTORS: usize = 50;
 
+    /// The versions of its own that its hosts may run: its targets, and what they run before.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = &Version> {
+        self.targets.iter().map(|target| &target.version).chain(&self.start)
+    }
+
     /// What of it acts only with the next rollout; pace, proof and freezes are those of `neutral`.
     fn of_next_rollout(&self, neutral: &Self) -> Self {
         let mut shape = self.clone();

@@ -55,9 +55,14 @@ impl DirectivePlan {
         match self {
             _ if self.applied => PlanState::Applied,
             _ if !self.denied.is_empty() => PlanState::Denied,
-            _ if self.is_open(now) => PlanState::Pending,
+            _ if now < self.expires => PlanState::Pending,
             _ => PlanState::Expired,
         }
+    }
+
+    /// Whether people can still decide on it.
+    pub fn is_open(&self, now: Timestamp) -> bool {
+        self.state(now) == PlanState::Pending
     }
 
     /// Takes a voice: one a person, none its author's. A denial ends it.
@@ -132,7 +137,7 @@ impl DirectivePlan {
             let reason = resources.block_of(&target.version)?;
             Some(format!("{} is blocked by its fleet_release: {reason}", target.version))
         });
-        wrong.extend(blocked.map(|message| Refusal::conflict(message)));
+        wrong.extend(blocked.map(Refusal::conflict));
         let rules = resources.target_rules();
         let lacking = groups.iter().find_map(|group| Some((group, group.lacks(&rules).into_iter().next()?)));
         let lacking = lacking.map(|(group, lacks)| format!("{}: target {lacks}", group.name));

@@ -353,9 +353,7 @@ impl Rollout {
 
     /// The versions of groups that have their own.
     pub(crate) fn versions_of_groups(&self) -> impl Iterator<Item = &Version> {
-        self.groups
-            .iter()
-            .flat_map(|group| group.policy.targets.iter().map(|target| &target.version).chain(&group.policy.start))
+        self.groups.iter().flat_map(|group| group.policy.versions())
     }
 
     /// What nobody may be told at all for, whatever groups say; and until when.
@@ -431,17 +429,9 @@ impl Rollout {
         if self.schedule == Schedule::Immediate {
             return has(State::Halted).then_some(State::Halted);
         }
-        Some(if has(State::RolledBack) {
-            State::RolledBack
-        } else if has(State::Halted) {
-            State::Halted
-        } else if all(State::Done) {
-            State::Done
-        } else if all(State::Unstarted) {
-            State::Unstarted
-        } else {
-            State::Active
-        })
+        let of_one = [State::RolledBack, State::Halted].into_iter().find(|state| has(*state));
+        let of_all = || [State::Done, State::Unstarted].into_iter().find(|state| all(*state));
+        Some(of_one.or_else(of_all).unwrap_or(State::Active))
     }
 
     /// The index of the group called `name`. An immediate rollout has none.

@@ -249,10 +249,7 @@ impl RolloutState {
 
     /// Whether a directive has `version` already.
     pub(crate) fn has_target(&self, version: &Version) -> bool {
-        let groups = self.policy.iter().flat_map(Policy::all_groups);
-        groups
-            .flat_map(|group| group.targets.iter().map(|target| &target.version).chain(&group.start))
-            .any(|known| known == version)
+        self.policy.iter().flat_map(Policy::all_groups).flat_map(GroupPolicy::versions).any(|known| known == version)
     }
 
     /// The highest number of a rollout that may have been given.
@@ -313,9 +310,7 @@ impl RolloutState {
             (None, false, _) => None,
         }
     }
-}
 
-impl RolloutState {
     /// Since when most of the fleet is not seen, all at once, as of the last step; `None`: it is.
     pub fn silent_since(&self) -> Option<Timestamp> {
         self.clock.silent_since(self.last_step?)

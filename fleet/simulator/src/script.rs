@@ -377,11 +377,7 @@ impl Played {
         let state = known.zip(self.book.rollout.as_ref()).and_then(|(host, rollout)| {
             Some(TallyContext::new(rollout, rollout.group(host.place)?, &self.fleet, now).shown_state(host))
         });
-        let state = match (known, state) {
-            (None, _) => "unknown",
-            (Some(_), None) => "unassigned",
-            (Some(_), Some(state)) => state,
-        };
+        let state = known.map_or("unknown", |_| state.unwrap_or("unassigned"));
         let advice = self.book.host_advice(&self.shelf, &self.fleet, known, &answer, now);
         let explained = ToldHost::of(host, state, &answer, answer.since(known), advice.as_ref());
         Ok(json!({ "at": text::second(now), "explain": explained }))

@@ -43,7 +43,7 @@ pub(crate) struct ScriptHosts {
     named: Option<(Version, Arc<str>)>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct ScriptHost {
     id: HostId,
     /// The place of its kind.
@@ -73,10 +73,7 @@ impl ScriptHosts {
             id: crowd::id(self.seed, *who),
             kind: place,
             version: Arc::clone(&version),
-            is_broken: false,
-            is_known: false,
-            refuses: None,
-            changes_to: None,
+            ..ScriptHost::default()
         }));
         for who in drawn(self.seed, Draw::BAD, &all, kind.breaks.of(all.len())) {
             self.crowd.change(who, |host| host.is_broken = true);

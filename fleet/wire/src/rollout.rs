@@ -394,6 +394,10 @@ impl RolloutGroup {
     fn of(group: &GroupStatus, rollout: u128, is_catch_all: bool) -> Self {
         let (tally, gate) = (&group.tally, &group.policy.gate);
         let has_canaries = group.policy.pace.canaries > 0;
+        let canary = |canary: &Canary| {
+            let (updater_id, host_id) = (ids::text(canary.updater_id), ids::text(canary.host_id));
+            RolloutCanary { updater_id, host_id, hostname: String::new(), success: canary.success }
+        };
         Self {
             name: group.policy.name.clone(),
             state: group.state.name().to_owned(),
@@ -423,7 +427,7 @@ impl RolloutGroup {
             approval_digest: gate.approval.is_some().then(|| group.shown_digest(rollout)),
             approved: gate.approval.is_some().then(|| group.is_approved()),
             canary_count: has_canaries.then(|| group.policy.pace.canaries.into()),
-            canaries: has_canaries.then(|| group.canaries.iter().map(RolloutCanary::of).collect()),
+            canaries: has_canaries.then(|| group.canaries.iter().map(canary).collect()),
         }
     }
 
@@ -449,13 +453,6 @@ impl RolloutGroup {
             return format!("{word} ({}/{})", self.canary_success_count(), self.canary_count.unwrap_or_default());
         }
         word
-    }
-}
-
-impl RolloutCanary {
-    fn of(canary: &Canary) -> Self {
-        let (updater_id, host_id) = (ids::text(canary.updater_id), ids::text(canary.host_id));
-        Self { updater_id, host_id, hostname: String::new(), success: canary.success }
     }
 }
 

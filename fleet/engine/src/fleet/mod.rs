@@ -498,22 +498,14 @@ impl Fleet {
                 used.mark(name);
             }
         }
-        for (_, name) in self.stays.values() {
-            used.mark(*name);
-        }
-        for (_, code) in self.dry_runs.values() {
-            used.mark(*code);
-        }
-        for name in self.hosts.iter().flat_map(Host::names) {
+        let stays = self.stays.values().map(|(_, group)| *group);
+        let codes = self.dry_runs.values().map(|(_, code)| *code);
+        let (asking, others) = (|host: &&Host| host.only_asks(), |host: &&Host| !host.only_asks());
+        let declared = self.hosts.iter().filter(others).map(|host| host.declared);
+        for name in stays.chain(codes).chain(self.hosts.iter().flat_map(Host::names)).chain(declared) {
             used.mark(name);
         }
-        for host in self.hosts.iter().filter(|host| !host.only_asks()) {
-            used.mark(host.declared);
-        }
-        let mut of_questions = 0;
-        for host in self.hosts.iter().filter(|host| host.only_asks()) {
-            of_questions += usize::from(used.mark(host.declared));
-        }
+        let of_questions = self.hosts.iter().filter(asking).filter(|host| used.mark(host.declared)).count();
         self.names.keep_only(&used);
         (self.used_names, self.names_of_questions) = (self.names.len(), of_questions);
     }

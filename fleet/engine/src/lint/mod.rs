@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::fleet::Fleet;
 use crate::host::GroupPlace;
-use crate::resource::Resource;
+use crate::resource::{Config, Maintenance, Object, Resource, VersionSpec};
 
 use place::DocumentPlace;
 
@@ -70,31 +70,25 @@ pub fn of_resource(resource: &Resource, known: &Known) -> Vec<Advice> {
     let mut found = Found { kind: resource.kind().as_str(), advice: Vec::new() };
     let root = DocumentPlace::root(resource.written());
     root.ignored(&mut found);
+    let spec = root.key("spec");
     match resource {
-        Resource::Config(object) => {
-            if let Some(policy) = &object.model.policy {
-                let agents = root.key("spec").key("agents");
-                release::mode(&agents.key("mode"), policy.mode, &mut found);
-                groups::lists(&agents.key("schedules"), policy, known, &mut found);
+        Resource::Config(Object { model: Config { policy: Some(policy), .. }, .. }) => {
+            let agents = spec.key("agents");
+            release::mode(&agents.key("mode"), policy.mode, &mut found);
+            groups::lists(&agents.key("schedules"), policy, known, &mut found);
+        }
+        Resource::Maintenance(Object { model: Maintenance { policy: Some(policy), window }, .. }) => {
+            release::mode(&spec.key("agent_auto_update"), policy.mode, &mut found);
+            groups::lists(&spec.key("agent_auto_update_groups"), policy, known, &mut found);
+            if window.is_some() && !policy.regular.is_empty() {
+                let what = "does not count beside groups, which have hours of their own";
+                found.add(&spec.key("agent_upgrades"), "ignored_field", what, "leave it out");
             }
         }
-        Resource::Maintenance(object) => {
-            if let Some(policy) = &object.model.policy {
-                let spec = root.key("spec");
-                release::mode(&spec.key("agent_auto_update"), policy.mode, &mut found);
-                groups::lists(&spec.key("agent_auto_update_groups"), policy, known, &mut found);
-                if object.model.window.is_some() && !policy.regular.is_empty() {
-                    let what = "does not count beside groups, which have hours of their own";
-                    found.add(&spec.key("agent_upgrades"), "ignored_field", what, "leave it out");
-                }
-            }
+        Resource::Version(Object { model: VersionSpec { agents: Some(wanted), .. }, .. }) => {
+            release::version(&spec, wanted, &mut found);
         }
-        Resource::Version(object) => {
-            if let Some(wanted) = &object.model.agents {
-                release::version(&root.key("spec"), wanted, &mut found);
-            }
-        }
-        Resource::Release(object) => release::release(&root.key("spec"), &object.model, known, &mut found),
+        Resource::Release(object) => release::release(&spec, &object.model, known, &mut found),
         _ => {}
     }
     found.advice.sort_by_key(|advice| advice.line);

@@ -4,11 +4,6 @@ use yaml::Node;
 
 use super::Found;
 
-/// Keys of `metadata`, and of the document, that are kept for those who write them and mean nothing here.
-const IGNORED: [&str; 1] = ["nonce"];
-/// The same within `metadata`.
-const IGNORED_METADATA: [&str; 3] = ["expires", "description", "labels"];
-
 /// A place in a document, written or not.
 #[derive(Debug, Clone)]
 pub(super) struct DocumentPlace<'a> {
@@ -44,11 +39,10 @@ impl<'a> DocumentPlace<'a> {
         self.node.is_some_and(|node| !node.is_null())
     }
 
-    /// What is written and means nothing.
+    /// What is written, kept for those who write it, and means nothing.
     pub(super) fn ignored(&self, found: &mut Found) {
-        let metadata = self.key("metadata");
-        let ignored = IGNORED.map(|key| self.key(key));
-        for at in ignored.into_iter().chain(IGNORED_METADATA.map(|key| metadata.key(key))).filter(Self::is_written) {
+        let of_metadata = ["expires", "description", "labels"].map(|key| self.key("metadata").key(key));
+        for at in [self.key("nonce")].into_iter().chain(of_metadata).filter(Self::is_written) {
             found.add(&at, "ignored_field", "is kept, and means nothing to this server", "leave it out");
         }
     }

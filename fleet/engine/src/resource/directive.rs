@@ -1,6 +1,6 @@
 //! `version-directive`: what runs where (DIRECTIVES §2).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use protocol::Version;
@@ -133,11 +133,7 @@ fn target(item: &ResourceReader<'_>) -> Option<Target> {
     item.mapping()?;
     let version = item.at("version").needed("its version").read(&KeyKind::Version);
     let mut attributes = BTreeMap::new();
-    let mut seen = BTreeSet::new();
     for (name, place) in item.pairs_up_to(LONGEST_ATTRIBUTE + 1, "attributes") {
-        if !seen.insert(name) {
-            place.refuse("is there twice");
-        }
         if name == "version" {
             continue;
         }

@@ -105,9 +105,7 @@ impl Kind {
             _ => None,
         }
     }
-}
 
-impl Kind {
     /// The only resource of this kind, as a document that says nothing yet.
     pub fn document(self) -> Node {
         let name = self.only_name().unwrap_or_default();

@@ -81,10 +81,3 @@ pub(super) fn plan(fields: &ResourceFields<'_>) -> Option<DirectivePlan> {
         directive: directive(&fields.fields("directive")?),
     })
 }
-
-impl DirectivePlan {
-    /// Whether people can still decide on it.
-    pub fn is_open(&self, now: Timestamp) -> bool {
-        !self.applied && self.denied.is_empty() && now < self.expires
-    }
-}

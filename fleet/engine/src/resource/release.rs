@@ -49,6 +49,13 @@ pub struct Phased {
 /// Reads `spec`.
 pub(super) fn read(fields: &ResourceFields<'_>) -> Option<Release> {
     let version: Option<Version> = fields.get("version");
+    let archive = |key: &str| {
+        let (edition, arch) = key.split_once('/')?;
+        Some((edition.parse().ok()?, arch.parse().ok()?))
+    };
+    let image = |name: &str| is_repository_name(name).then(|| name.to_owned());
+    let no_archive = "is not an edition and an architecture such as oss/amd64";
+    let no_image = "is not the last part of a repository's name, such as teleport-distroless";
     let release = Release {
         channels: channels(fields),
         critical: fields.value("critical"),
@@ -57,8 +64,8 @@ pub(super) fn read(fields: &ResourceFields<'_>) -> Option<Release> {
         blocked: fields.fields("blocked").and_then(|blocked| blocked.get("reason")),
         requires_from: requires_from(fields, version.as_ref()),
         rollout: fields.fields("rollout").and_then(|rollout| phased(&rollout)),
-        digests: digests(fields),
-        image_digests: image_digests(fields),
+        digests: digests(fields, "digests", (no_archive, "the archive's SHA-256"), archive),
+        image_digests: digests(fields, "image_digests", (no_image, "the image's SHA-256"), image),
         version: version?,
     };
     Some(release)
@@ -94,37 +101,20 @@ fn phased(fields: &ResourceFields<'_>) -> Option<Phased> {
     Some(Phased { start: start?, start_value, duration_minutes })
 }
 
-fn digests(fields: &ResourceFields<'_>) -> Vec<((Edition, Arch), Digest)> {
-    let mut digests: Vec<((Edition, Arch), Digest)> = Vec::new();
-    for (key, place) in fields.pairs("digests") {
-        let archive: Option<(Edition, Arch)> =
-            key.split_once('/').and_then(|(edition, arch)| Some((edition.parse().ok()?, arch.parse().ok()?)));
-        let Some(archive) = archive else {
-            place.refuse(format!("{} is not an edition and an architecture such as oss/amd64", escaped(key)));
-            continue;
-        };
-        // Editions have other names as well.
-        if digests.iter().any(|(known, _)| *known == archive) {
-            place.refuse("is in the list twice");
-            continue;
-        }
-        if let Some(digest) = place.needed("the archive's SHA-256").read(&KeyKind::Sha256) {
-            digests.push((archive, digest));
-        }
-    }
-    digests
-}
-
-fn image_digests(fields: &ResourceFields<'_>) -> Vec<(String, Digest)> {
-    let mut digests = Vec::new();
-    for (name, place) in fields.pairs("image_digests") {
-        if !is_repository_name(name) {
-            let what = "is not the last part of a repository's name, such as teleport-distroless";
-            place.refuse(format!("{} {what}", escaped(name)));
-            continue;
-        }
-        if let Some(digest) = place.needed("the image's SHA-256").read(&KeyKind::Sha256) {
-            digests.push((name.to_owned(), digest));
+/// SHA-256 of what `read` finds in each key, in the order written; what no key is, and what to give there.
+fn digests<T: PartialEq>(
+    fields: &ResourceFields<'_>,
+    name: &str,
+    (what, needed): (&str, &str),
+    read: impl Fn(&str) -> Option<T>,
+) -> Vec<(T, Digest)> {
+    let mut digests: Vec<(T, Digest)> = Vec::new();
+    for (key, place) in fields.pairs(name) {
+        match read(key) {
+            None => place.refuse(format!("{} {what}", escaped(key))),
+            // Editions have other names as well.
+            Some(of) if digests.iter().any(|(known, _)| *known == of) => place.refuse("is in the list twice"),
+            Some(of) => digests.extend(place.needed(needed).read(&KeyKind::Sha256).map(|digest| (of, digest))),
         }
     }
     digests

@@ -12,11 +12,11 @@ use jiff::Timestamp;
 use protocol::Version;
 
 use crate::fleet::{Fleet, ReportedCounts};
-use crate::policy::{Mode, Policy, RolloutTarget, Schedule};
+use crate::policy::{GroupPolicy, Mode, Policy, RolloutTarget, Schedule};
 use crate::refusal::Refusal;
 use crate::resource::{
     AgentReport, AgentVersions, Config, Directive, Draft, InstallerSpec, Kind, Maintenance, Model, PolicyDialect,
-    Release, Resource, VersionControl, VersionSpec, counts_are_good, default_group, read_json, ruling,
+    Release, Resource, VersionControl, VersionSpec, counts_are_good, default_group, read_json,
 };
 use crate::rollout_state::RolloutState;
 use crate::selection::TargetRules;
@@ -199,12 +199,6 @@ impl ResourceSet {
         self.only().cloned().unwrap_or_default()
     }
 
-    /// Whether somebody controls versions by directives.
-    pub fn has_control(&self) -> bool {
-        let is_of_it = |kind: Kind| matches!(kind, Kind::Directive | Kind::VersionControl | Kind::Draft | Kind::Plan);
-        self.all().any(|resource| is_of_it(resource.kind()))
-    }
-
     fn draft(&self, name: &str) -> Option<&Directive> {
         Some(&self.get(Kind::Draft, name)?.model::<Draft>()?.directive)
     }
@@ -252,10 +246,7 @@ impl ResourceSet {
     /// Policy and target as the directive has them.
     fn direct(&self, directive: &Directive, state: &mut RolloutState) -> Result<(), Refusal> {
         let Some(newest) = directive.newest().cloned() else { return Ok(()) };
-        let blocked = directive
-            .groups
-            .iter()
-            .flat_map(|group| group.targets.iter().map(|target| &target.version).chain(&group.start));
+        let blocked = directive.groups.iter().flat_map(GroupPolicy::versions);
         // One that was good when it was written is passed over since, by whoever does not run it.
         let is_known = state.target.is_some() && state.policy.as_ref().is_some_and(|policy| policy.directive.is_some());
         let is_news = |version: &&Version| !is_known || !state.has_target(version);
@@ -353,4 +344,33 @@ impl ResourceSet {
     pub fn block_of(&self, version: &Version) -> Option<&str> {
         self.releases().find(|release| release.version == *version)?.blocked.as_deref()
     }
+}
+
+/// The policy of a rollout whose version was written in `dialect`: its own dialect's, or the other one's where that alone has
+/// groups. The lower of both modes counts. `None` where there is neither; an error where both have groups.
+pub(crate) fn ruling(
+    dialect: PolicyDialect,
+    v2: Option<&Policy>,
+    rfd0169: Option<&Policy>,
+) -> Result<Option<Policy>, String> {
+    let (own, other) = match dialect {
+        PolicyDialect::V2 => (v2, rfd0169),
+        PolicyDialect::Rfd0169 | PolicyDialect::Directive => (rfd0169, v2),
+    };
+    let (own, other) = match (own, other) {
+        (None, None) => return Ok(None),
+        (Some(only), None) | (None, Some(only)) => return Ok(Some(only.clone())),
+        (Some(own), Some(other)) => (own, other),
+    };
+    let has_groups = |policy: &Policy| policy.all_groups().next().is_some();
+    let ruling = match (has_groups(own), has_groups(other)) {
+        (true, true) => {
+            return Err(
+                "autoupdate_config and cluster_maintenance_config both have groups: only one of them may".to_owned()
+            );
+        }
+        (false, true) => other,
+        _ => own,
+    };
+    Ok(Some(Policy { mode: own.mode.min(other.mode), ..ruling.clone() }))
 }

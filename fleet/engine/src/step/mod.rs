@@ -68,9 +68,7 @@ impl RolloutState {
         self.remember(&rollout, fleet, now);
         self.rollout = Some(rollout);
     }
-}
 
-impl RolloutState {
     /// Counts the hosts of each group at `now`, without a step.
     pub fn count(&mut self, fleet: &Fleet, now: Timestamp) {
         if let Some(rollout) = &mut self.rollout {

@@ -5,7 +5,7 @@ use protocol::Version;
 
 use crate::listening::ListeningClock;
 use crate::order;
-use crate::policy::{GroupPolicy, Mode, Policy, RolloutTarget, Schedule, Strategy};
+use crate::policy::{GroupPolicy, Mode, Policy, RolloutPace, RolloutTarget, Schedule, Strategy};
 use crate::rollout::{GroupStatus, Halt, Rollout, State};
 use crate::rollout_state::RolloutState;
 use crate::selection::TargetRules;
@@ -169,9 +169,7 @@ impl Rollout {
         let (groups, _) = policy.groups(target.schedule);
         for wanted in groups {
             let Some(group) = self.groups.iter_mut().find(|group| group.policy.name == wanted.name) else { continue };
-            let canaries = group.policy.pace.canaries;
-            group.policy.pace = wanted.pace;
-            group.policy.pace.canaries = canaries;
+            group.policy.pace = RolloutPace { canaries: group.policy.pace.canaries, ..wanted.pace };
             group.policy.proof = wanted.proof;
             group.policy.gate.blackout = wanted.gate.blackout;
         }

@@ -11,8 +11,8 @@ use axum::routing::get;
 use fleet_engine::answer::{HostAnswer, Question};
 use fleet_engine::names::NameTable;
 use fleet_engine::reason::Why;
-use fleet_engine::resource::{Channel, Kind, Resource};
-use fleet_wire::answers::channel::{self, Origin, Style, Verb};
+use fleet_engine::resource::ChannelSource;
+use fleet_wire::answers::channel::{self, Style, Verb};
 use fleet_wire::answers::find::{self, FindQuestion, Form};
 use fleet_wire::answers::graph::{self, Catalogue};
 use fleet_wire::answers::{Reply, schedule};
@@ -152,37 +152,35 @@ async fn webapi_channel(State(app): State<App>, OriginalUri(uri): OriginalUri) -
 async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<HttpReply, ApiFailure> {
     let Some((name, verb)) = path.and_then(channel::path) else { return Ok(HttpReply(not_found())) };
     let public = app.core.snapshot().public();
-    let defined = |name: &str| -> Option<&Channel> {
-        match public.resources.get(Kind::Channel, name)? {
-            Resource::Channel(object) => Some(&object.model),
-            _ => None,
-        }
-    };
+    let defined = |name: &str| channel::defined(&public.resources, name);
     let servers = public.cluster.server_version.as_ref();
     let is_answering = app.core.snapshot().table().is_some();
-    let (origin, is_critical) = channel::origin(&name, defined, is_answering);
+    let Some(found) = channel::named(&name, defined, is_answering) else {
+        return Ok(HttpReply(channel::unknown(&name)));
+    };
+    let is_critical = found.critical;
     // A group answers as `find` does: one that is rolled back under `halt --all` sends its hosts back.
     let nothing = || match verb {
         Verb::Version => channel::version(style, None, servers),
         Verb::Critical => channel::critical(false),
     };
-    if app.is_stopped() && !matches!(origin, Origin::Unknown | Origin::Group(_)) {
+    if app.is_stopped() && !matches!(found.source, ChannelSource::Group(_)) {
         return Ok(HttpReply(nothing()));
     }
-    Ok(HttpReply(match (origin, verb) {
+    Ok(HttpReply(match (&found.source, verb) {
         // Nobody new gets it.
-        (Origin::Static(Some(version)), _) if public.resources.block_of(version).is_some() => nothing(),
-        (Origin::Static(version), Verb::Version) => channel::version(style, version, servers),
-        (Origin::Static(version), Verb::Critical) => channel::critical(is_critical && version.is_some()),
-        (Origin::Forward(url), Verb::Version) => match app.forwards.version(url, &app.load).await? {
+        (ChannelSource::Static(Some(version)), _) if public.resources.block_of(version).is_some() => nothing(),
+        (ChannelSource::Static(version), Verb::Version) => channel::version(style, version.as_ref(), servers),
+        (ChannelSource::Static(version), Verb::Critical) => channel::critical(is_critical && version.is_some()),
+        (ChannelSource::Forward(url), Verb::Version) => match app.forwards.version(url, &app.load).await? {
             Some(version) => channel::version(style, version.as_ref(), servers),
             None => channel::unreachable(&name),
         },
-        (Origin::Forward(url), Verb::Critical) => {
+        (ChannelSource::Forward(url), Verb::Critical) => {
             channel::critical(is_critical || app.forwards.is_critical(url, &app.load).await?)
         }
-        (Origin::Group(group), verb) => {
-            let question = Question { group: group.to_owned(), ..Question::default() };
+        (ChannelSource::Group(group), verb) => {
+            let question = Question { group: group.clone(), ..Question::default() };
             let told = app.core.snapshot().ask(&question, None, Some(clock::now()));
             let answer = told.as_ref().and_then(|told| told.answer(app.core.snapshot().confirmed()));
             let answer = answer.as_deref();
@@ -192,6 +190,5 @@ async fn of_channel(app: &App, style: Style, path: Option<&str>) -> Result<HttpR
             }
             channel::group(style, verb, answer, is_critical, servers)
         }
-        (Origin::Unknown, _) => channel::unknown(&name),
     }))
 }

@@ -4,45 +4,47 @@ use serde_json::{Value, json};
 
 use super::{Forecast, Group};
 
-/// The forecast as JSON. Times are RFC 3339, lengths seconds, counts hosts.
-///
-/// `outcome` (`done`, `halted`, `rolled_back`, `stuck`, `unfinished`), `from` and `to` (versions), `begin`, `decided` (done or
-/// first halted, else null), `end`, `seconds` (from begin to decided, else to the end), `hosts`, `at_risk` (hosts on which the
-/// release is bad or that would never come back), `blast_radius` (those of them that were allowed to update, whatever the time),
-/// `hit_before_halt`, `seed`, `notes`; `load` (`downloads`, `bytes`, `peak_bits_per_second`, `peak_downloads_per_minute`,
-/// `peak_at`, `peak_reports_per_minute`, `questions_per_second`); `groups`, in order: `name`, `hosts`, `state` (as in
-/// `autoupdate_agent_rollout`, and `halted`), `start`, `end` (null: not done), `halt` (null, or `at`, `rule`, `count`, `of`,
-/// `hit_before`, `rolls_back`), `why`, `canaries`, `cap` (null: all at once), `most_in_flight`, `told`, `updated`, `broken`,
-/// `lost`, `hit` (broken and lost: the group's blast radius), `timed_out`, and `curve`: `[second, let_go, updated, failed]` for
-/// each time at which something changed.
-pub(super) fn write(forecast: &Forecast) -> Value {
-    let load = &forecast.load;
-    let (_, downloads) = load.busiest();
-    json!({
-        "outcome": forecast.outcome,
-        "from": forecast.versions.0,
-        "to": forecast.versions.1,
-        "begin": forecast.begin,
-        "decided": forecast.decided,
-        "end": forecast.end,
-        "seconds": forecast.took().as_secs(),
-        "hosts": forecast.hosts,
-        "at_risk": forecast.at_risk,
-        "blast_radius": forecast.hit(),
-        "hit_before_halt": forecast.hit_before_halt(),
-        "load": {
-            "downloads": load.downloads(),
-            "bytes": load.downloads().saturating_mul(load.size),
-            "peak_bits_per_second": load.bits_per_second(),
-            "peak_downloads_per_minute": downloads,
-            "peak_at": (downloads > 0).then(|| forecast.busiest()),
-            "peak_reports_per_minute": load.most_reports(),
-            "questions_per_second": exact(load.questions()),
-        },
-        "groups": forecast.groups.iter().map(group).collect::<Vec<_>>(),
-        "seed": forecast.seed,
-        "notes": forecast.notes,
-    })
+impl Forecast {
+    /// The forecast as JSON. Times are RFC 3339, lengths seconds, counts hosts.
+    ///
+    /// `outcome` (`done`, `halted`, `rolled_back`, `stuck`, `unfinished`), `from` and `to` (versions), `begin`, `decided` (done or
+    /// first halted, else null), `end`, `seconds` (from begin to decided, else to the end), `hosts`, `at_risk` (hosts on which the
+    /// release is bad or that would never come back), `blast_radius` (those of them that were allowed to update, whatever the time),
+    /// `hit_before_halt`, `seed`, `notes`; `load` (`downloads`, `bytes`, `peak_bits_per_second`, `peak_downloads_per_minute`,
+    /// `peak_at`, `peak_reports_per_minute`, `questions_per_second`); `groups`, in order: `name`, `hosts`, `state` (as in
+    /// `autoupdate_agent_rollout`, and `halted`), `start`, `end` (null: not done), `halt` (null, or `at`, `rule`, `count`, `of`,
+    /// `hit_before`, `rolls_back`), `why`, `canaries`, `cap` (null: all at once), `most_in_flight`, `told`, `updated`, `broken`,
+    /// `lost`, `hit` (broken and lost: the group's blast radius), `timed_out`, and `curve`: `[second, let_go, updated, failed]` for
+    /// each time at which something changed.
+    pub fn json(&self) -> Value {
+        let load = &self.load;
+        let (_, downloads) = load.busiest();
+        json!({
+            "outcome": self.outcome,
+            "from": self.versions.0,
+            "to": self.versions.1,
+            "begin": self.begin,
+            "decided": self.decided,
+            "end": self.end,
+            "seconds": self.took().as_secs(),
+            "hosts": self.hosts,
+            "at_risk": self.at_risk,
+            "blast_radius": self.hit(),
+            "hit_before_halt": self.hit_before_halt(),
+            "load": {
+                "downloads": load.downloads(),
+                "bytes": load.downloads().saturating_mul(load.size),
+                "peak_bits_per_second": load.bits_per_second(),
+                "peak_downloads_per_minute": downloads,
+                "peak_at": (downloads > 0).then(|| self.busiest()),
+                "peak_reports_per_minute": load.most_reports(),
+                "questions_per_second": exact(load.questions()),
+            },
+            "groups": self.groups.iter().map(group).collect::<Vec<_>>(),
+            "seed": self.seed,
+            "notes": self.notes,
+        })
+    }
 }
 
 fn group(group: &Group) -> Value {

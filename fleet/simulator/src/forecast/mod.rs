@@ -156,21 +156,6 @@ impl Forecast {
     fn busiest(&self) -> Timestamp {
         later(self.begin, self.load.busiest().0.saturating_mul(60))
     }
-
-    /// For people: a table, a sparkline a group.
-    pub fn text(&self) -> String {
-        text::write(self)
-    }
-
-    /// For programs: the keys are documented where they are written.
-    pub fn json(&self) -> serde_json::Value {
-        json::write(self)
-    }
-
-    /// A picture: one file that needs nothing else, for light and dark pages.
-    pub fn svg(&self) -> String {
-        svg::write(self)
-    }
 }
 
 /// Seconds from `begin` to `at`; 0 if that is before it.

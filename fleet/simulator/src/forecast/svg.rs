@@ -49,11 +49,14 @@ text{font-size:12px}.h1{font-size:20px;font-weight:650}.h2{font-size:13px;font-w
 .halt{stroke:#ff7b72}.alarm{fill:#ff8f87}.fine{fill:#4cc79a}.gap{fill:#9ba6b7;fill-opacity:.08}\
 .down{fill:#e5a53a;fill-opacity:.18}.warn{fill:#f0bf6a}.cdn{fill:#a58cf5}}";
 
-pub(super) fn write(forecast: &Forecast) -> String {
-    let mut picture = Picture::new(forecast);
-    // Writing to a String cannot fail.
-    let _ = picture.draw();
-    picture.out
+impl Forecast {
+    /// A picture: one file that needs nothing else, for light and dark pages.
+    pub fn svg(&self) -> String {
+        let mut picture = Picture::new(self);
+        // Writing to a String cannot fail.
+        let _ = picture.draw();
+        picture.out
+    }
 }
 
 struct Picture<'a> {
@@ -141,7 +144,7 @@ impl<'a> Picture<'a> {
             let y = if area.is_empty() { 97.0 } else { 92.0 };
             self.line(class, (x, y), (x + 26.0, y))?;
             self.text(x + 33.0, 101.0, "soft", name)?;
-            x += 56.0 + 7.0 * number(name.len());
+            x += 56.0 + 7.0 * name.len() as f64;
         }
         if self.axis.gaps().next().is_some() {
             self.rect("gap", (x, 91.0), (26.0, 12.0))?;
@@ -205,7 +208,7 @@ impl<'a> Picture<'a> {
         };
         let name = text::shown(group);
         self.text(LEFT, y, "ink h2", &name)?;
-        let x = LEFT + 14.0 + 8.2 * number(name.chars().count());
+        let x = LEFT + 14.0 + 8.2 * name.chars().count() as f64;
         self.text(x, y, class, &facts(group))
     }
 
@@ -350,11 +353,6 @@ fn path(points: &[(f64, f64)]) -> String {
 fn ratio(part: u64, whole: u64) -> f64 {
     // Counts of hosts are far below 2^52.
     part as f64 / whole.max(1) as f64
-}
-
-fn number(count: usize) -> f64 {
-    // The same.
-    count as f64
 }
 
 /// A text for XML, without characters that it does not have.

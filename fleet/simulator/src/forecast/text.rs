@@ -13,11 +13,14 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 /// Most characters of a group's name.
 const NAME: usize = 32;
 
-pub(super) fn write(forecast: &Forecast) -> String {
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = sections(forecast, &mut text);
-    text
+impl Forecast {
+    /// For people: a table, a sparkline a group.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = sections(self, &mut text);
+        text
+    }
 }
 
 fn sections(forecast: &Forecast, out: &mut String) -> std::fmt::Result {

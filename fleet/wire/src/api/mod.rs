@@ -10,7 +10,6 @@ mod refused;
 mod resources;
 mod rollout;
 mod tokens;
-mod version_control;
 
 /// Entries of a page of a list, where the caller names no limit.
 pub const PAGE: u32 = 100;
@@ -19,7 +18,10 @@ pub const MAX_PAGE: u32 = 1000;
 
 pub use crate::rollout::HoldsView;
 pub use audit::{AuditEntry, AuditHead, AuditRange, KnownHead, Page as AuditPage, Verified};
-pub use directives::{ApplyPlan, BeginDryRun, DraftView, NewDraft, NewPlan, PlanView, Review};
+pub use directives::{
+    ApplyPlan, BeginDryRun, DirectiveStatus, DraftView, InstallerStatus, InventoryRow, NewDraft, NewPlan, PlanView,
+    Review, VersionControlStatus,
+};
 pub use fleet_engine::promotion::PlanState;
 pub use fleet_engine::rollout_state::HaltCause;
 pub use hosts::{
@@ -30,4 +32,3 @@ pub use refused::{ApiError, Code, ErrorAnswer};
 pub use resources::{Changed, Effects, How, KeptResource, Removal, Takes, Unwise, Write, WriteResult};
 pub use rollout::{Act, Acted, CountOf, Omission, RolloutsQuery, StateCounts};
 pub use tokens::{JoinToken, MadeToken, NewJoinToken, NewToken, Role, Token, TokenRemoval};
-pub use version_control::{DirectiveStatus, InstallerStatus, InventoryRow, VersionControlStatus};

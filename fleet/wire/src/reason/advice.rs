@@ -6,11 +6,19 @@ use fleet_engine::reason::Why;
 use fleet_engine::resource::Kind;
 use fleet_engine::tally::BY_HAND;
 
-use crate::reason::subject::ReasonSubject;
 use crate::text::shell;
 
 /// Hex digits of a key that name it: nobody makes another that begins so.
 const NAMED: usize = 16;
+
+/// Of what a reason speaks.
+#[derive(Debug, Clone, Copy)]
+pub enum ReasonSubject<'a> {
+    /// The group of this name; empty: everybody, in a rollout without groups.
+    Group(&'a str),
+    /// The host of this UUID.
+    Host(&'a str),
+}
 
 /// What it is good for, and the command.
 pub fn text(advice: &Advice, why: &Why, subject: ReasonSubject<'_>) -> String {

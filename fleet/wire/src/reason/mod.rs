@@ -16,10 +16,9 @@ use crate::text::{self, clean, hosts, second};
 
 pub mod advice;
 mod progress;
-mod subject;
 
+pub use advice::ReasonSubject;
 pub use progress::{AwaitedHost, Obstacle, ReasonProgress};
-pub use subject::ReasonSubject;
 
 /// A reason with its times, as the server says it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]

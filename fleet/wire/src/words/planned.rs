@@ -73,16 +73,16 @@ pub fn warnings(planned: &Planned) -> Vec<String> {
         lines.push(format!("{} in no sub-directive: told nothing", hosts(planned.elsewhere)));
     }
     if planned.goes_down > 0 {
-        lines.push(format!("WARNING: {} downgraded", many(planned.goes_down)));
+        lines.push(format!(
+            "WARNING: {} {} downgraded",
+            hosts(planned.goes_down),
+            if planned.goes_down == 1 { "is" } else { "are" }
+        ));
     }
     if !planned.halted.is_empty() {
         lines.push(format!("WARNING: halted here before: {}", planned.halted.join(", ")));
     }
     lines
-}
-
-fn many(count: u64) -> String {
-    format!("{} {}", hosts(count), if count == 1 { "is" } else { "are" })
 }
 
 fn entry(entry: &PlannedEntry) -> Vec<String> {

@@ -2,7 +2,8 @@
 
 use fleet_engine::answer::Question;
 use fleet_engine::names::NameTable;
-use fleet_wire::answers::channel::{self, Origin, Style, Verb};
+use fleet_engine::resource::ChannelSource;
+use fleet_wire::answers::channel::{self, Style, Verb};
 use fleet_wire::answers::find::{self, Cluster, Form};
 use fleet_wire::answers::graph::{self, Catalogue};
 use fleet_wire::answers::install_script::InstallScript;
@@ -86,16 +87,18 @@ fn of_channel(world: &World, style: Style, path: &str) -> Reply {
     let Some((name, verb)) = channel::path(path) else {
         return Reply::error(fleet_wire::api::Code::NotFound, "nothing");
     };
-    let (origin, is_critical) = channel::origin(&name, |name| channel::defined(&world.shelf, name), true);
-    match (origin, verb) {
-        (Origin::Static(version), Verb::Version) => channel::version(style, version, None),
-        (Origin::Static(_) | Origin::Forward(_), Verb::Critical) => channel::critical(is_critical),
-        (Origin::Forward(_), Verb::Version) => channel::unreachable(&name),
-        (Origin::Group(group), verb) => {
-            let question = Question { group: group.to_owned(), ..Question::default() };
+    let Some(found) = channel::named(&name, |name| channel::defined(&world.shelf, name), true) else {
+        return channel::unknown(&name);
+    };
+    let is_critical = found.critical;
+    match (&found.source, verb) {
+        (ChannelSource::Static(version), Verb::Version) => channel::version(style, version.as_ref(), None),
+        (ChannelSource::Static(_) | ChannelSource::Forward(_), Verb::Critical) => channel::critical(is_critical),
+        (ChannelSource::Forward(_), Verb::Version) => channel::unreachable(&name),
+        (ChannelSource::Group(group), verb) => {
+            let question = Question { group: group.clone(), ..Question::default() };
             let answer = world.book.answer(&world.fleet, &question, now());
             channel::group(style, verb, answer.as_ref(), is_critical, None)
         }
-        (Origin::Unknown, _) => channel::unknown(&name),
     }
 }

@@ -1,9 +1,10 @@
 use jiff::SignedDuration;
 
-use super::super::{PolicyDialect, default_group, ruling};
+use super::super::{PolicyDialect, default_group};
 use super::{config, maintenance, policy, v2_text};
 use crate::calendar::Days;
 use crate::policy::{Mode, Policy, Strategy, Unassigned};
+use crate::resource_set::ruling;
 
 #[test]
 fn a_configuration_that_says_nothing_of_agents_is_as_none() {

@@ -60,43 +60,19 @@ pub fn defined<'a>(shelf: &'a ResourceSet, name: &str) -> Option<&'a Channel> {
     shelf.get(Kind::Channel, name)?.model()
 }
 
-/// Where the answer of a channel comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin<'a> {
-    /// Its own version; `None`: it is frozen.
-    Static(Option<&'a Version>),
-    /// The channel at this address.
-    Forward(&'a str),
-    /// The answer of `find` to an unknown host of this group.
-    Group(&'a str),
-    /// There is no such channel.
-    Unknown,
-}
-
-/// Where the answer of the channel called `name` comes from. `defined` finds the `fleet_channel` of a name; `is_answering`:
-/// a question of `find` has an answer. Beside it: whether the channel is always critical.
-pub fn origin<'a>(
-    name: &'a str,
+/// The channel called `name`; `None`: there is none. `defined` finds the `fleet_channel` of a name; `is_answering`: a question of
+/// `find` has an answer.
+pub fn named<'a>(
+    name: &str,
     defined: impl Fn(&str) -> Option<&'a Channel>,
     is_answering: bool,
-) -> (Origin<'a>, bool) {
+) -> Option<Cow<'a, Channel>> {
+    let of_group = || Cow::Owned(Channel { source: ChannelSource::Group(name.to_owned()), critical: false });
     match defined(name) {
-        Some(channel) => (of(channel), channel.critical),
+        Some(channel) => Some(Cow::Borrowed(channel)),
         // A server with a rollout answers from it; the name is that of a group.
-        None if is_answering => (Origin::Group(name), false),
-        None => match defined("default") {
-            Some(channel) => (of(channel), channel.critical),
-            None if PREDEFINED.contains(&name) => (Origin::Group(name), false),
-            None => (Origin::Unknown, false),
-        },
-    }
-}
-
-fn of(channel: &Channel) -> Origin<'_> {
-    match &channel.source {
-        ChannelSource::Static(version) => Origin::Static(version.as_ref()),
-        ChannelSource::Forward(url) => Origin::Forward(url),
-        ChannelSource::Group(name) => Origin::Group(name),
+        None if is_answering => Some(of_group()),
+        None => defined("default").map(Cow::Borrowed).or_else(|| PREDEFINED.contains(&name).then(of_group)),
     }
 }
 

@@ -112,7 +112,7 @@ fn channels_are_found_by_their_names() {
     let frozen = serde_json::json!({ "kind": "fleet_channel", "version": "v1", "metadata": { "name": "frozen" },
         "spec": { "static_version": "none" } });
     shelf.put_json(&frozen, 2, &mut book).unwrap();
-    assert_eq!(origin("frozen", |name| defined(&shelf, name), true), (Origin::Static(None), false));
+    assert_eq!(origin("frozen", |name| defined(&shelf, name), true), Some((ChannelSource::Static(None), false)));
     assert_eq!(text(&version(Style::V1, None, None)), "none\n");
 }
 
@@ -120,6 +120,19 @@ fn channels_are_found_by_their_names() {
 fn without_a_rollout_a_group_s_channel_has_no_version() {
     assert_eq!(text(&group(Style::V1, Verb::Version, None, false, None)), "none\n");
     assert_eq!(text(&group(Style::V1, Verb::Critical, None, false, None)), "no");
+}
+
+/// Where the answer of a channel comes from, and whether it is always critical.
+fn origin<'a>(
+    name: &str,
+    defined: impl Fn(&str) -> Option<&'a Channel>,
+    is_answering: bool,
+) -> Option<(ChannelSource, bool)> {
+    named(name, defined, is_answering).map(|found| (found.source.clone(), found.critical))
+}
+
+fn of_group(name: &str) -> Option<(ChannelSource, bool)> {
+    Some((ChannelSource::Group(name.to_owned()), false))
 }
 
 fn channels() -> BTreeMap<&'static str, Channel> {
@@ -136,13 +149,16 @@ fn a_defined_channel_has_its_source_and_another_is_the_group_of_its_name() {
     let channels = channels();
     let defined = |name: &str| channels.get(name);
     for is_answering in [true, false] {
-        assert_eq!(origin("old", defined, is_answering), (Origin::Static(Some(&version_of("16.0.0"))), true));
-        let forward = Origin::Forward("https://example.com/v1/stable/cloud");
-        assert_eq!(origin("stable/cloud", defined, is_answering), (forward, false));
-        assert_eq!(origin("first", defined, is_answering), (Origin::Group("canaries"), false));
+        assert_eq!(
+            origin("old", defined, is_answering),
+            Some((ChannelSource::Static(Some(version_of("16.0.0"))), true))
+        );
+        let forward = ChannelSource::Forward("https://example.com/v1/stable/cloud".to_owned());
+        assert_eq!(origin("stable/cloud", defined, is_answering), Some((forward, false)));
+        assert_eq!(origin("first", defined, is_answering), of_group("canaries"));
     }
-    assert_eq!(origin("prod", defined, true), (Origin::Group("prod"), false));
-    assert_eq!(origin("prod", defined, false), (Origin::Unknown, false));
+    assert_eq!(origin("prod", defined, true), of_group("prod"));
+    assert_eq!(origin("prod", defined, false), None);
 }
 
 #[test]
@@ -150,16 +166,16 @@ fn without_a_rollout_an_unknown_channel_is_the_default_one_if_that_is_defined() 
     let mut channels = channels();
     channels.insert("default", Channel { source: ChannelSource::Static(Some(version_of("15.0.0"))), critical: false });
     let defined = |name: &str| channels.get(name);
-    assert_eq!(origin("prod", defined, false), (Origin::Static(Some(&version_of("15.0.0"))), false));
-    assert_eq!(origin("prod", defined, true), (Origin::Group("prod"), false));
+    assert_eq!(origin("prod", defined, false), Some((ChannelSource::Static(Some(version_of("15.0.0"))), false)));
+    assert_eq!(origin("prod", defined, true), of_group("prod"));
 }
 
 #[test]
 fn the_predefined_channels_exist_though_nobody_defined_them() {
     for name in ["default", "stable/cloud"] {
-        assert_eq!(origin(name, |_| None, false), (Origin::Group(name), false));
+        assert_eq!(origin(name, |_| None, false), of_group(name));
     }
-    assert_eq!(origin("stable", |_| None, false), (Origin::Unknown, false));
+    assert_eq!(origin("stable", |_| None, false), None);
 }
 
 #[test]

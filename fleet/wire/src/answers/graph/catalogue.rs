@@ -32,18 +32,10 @@ impl Catalogue {
     pub fn new(releases: impl IntoIterator<Item = Release>) -> Self {
         let mut by_version: BTreeMap<Version, Release> = BTreeMap::new();
         for release in releases {
-            match by_version.get_mut(&release.version) {
-                None => {
-                    by_version.insert(release.version.clone(), release);
-                }
-                Some(known) => {
-                    known.barrier |= release.barrier;
-                    known.deadend |= release.deadend;
-                    if known.blocked.is_none() {
-                        known.blocked = release.blocked;
-                    }
-                }
-            }
+            let known = by_version.entry(release.version.clone()).or_insert_with(|| release.clone());
+            known.barrier |= release.barrier;
+            known.deadend |= release.deadend;
+            known.blocked = known.blocked.take().or(release.blocked);
         }
         Self { releases: by_version.into_values().collect(), cache: Cache::default() }
     }

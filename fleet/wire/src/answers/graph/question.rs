@@ -80,10 +80,7 @@ impl GraphFault {
 
     /// The HTTP status.
     pub fn status(&self) -> u16 {
-        match self {
-            Self::MissingParams(_) | Self::InvalidParams(_) => 400,
-            Self::NotAcceptable => 406,
-        }
+        if *self == Self::NotAcceptable { 406 } else { 400 }
     }
 }
 

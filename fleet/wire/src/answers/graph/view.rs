@@ -127,10 +127,14 @@ fn open_shift(release: &Release) -> BTreeMap<String, String> {
     let mut channels = release.channels.clone();
     channels.sort_unstable();
     let mut metadata = BTreeMap::from([(CHANNELS.to_owned(), channels.join(","))]);
-    for (name, is_set) in flags(release) {
-        if is_set {
-            metadata.insert(format!("fleet.{name}"), "true".to_owned());
-        }
+    let flags = [
+        ("critical", release.critical),
+        ("barrier", release.barrier),
+        ("deadend", release.deadend),
+        ("blocked", release.blocked.is_some()),
+    ];
+    for (name, _) in flags.into_iter().filter(|(_, is_set)| *is_set) {
+        metadata.insert(format!("fleet.{name}"), "true".to_owned());
     }
     for ((edition, arch), digest) in &release.digests {
         metadata.insert(format!("fleet.digest.{edition}/{arch}"), digest.to_string());
@@ -139,15 +143,6 @@ fn open_shift(release: &Release) -> BTreeMap<String, String> {
         metadata.insert(format!("fleet.digest.{IMAGE}{repository}"), digest.to_string());
     }
     metadata
-}
-
-fn flags(release: &Release) -> [(&'static str, bool); 4] {
-    [
-        ("critical", release.critical),
-        ("barrier", release.barrier),
-        ("deadend", release.deadend),
-        ("blocked", release.blocked.is_some()),
-    ]
 }
 
 fn core_os(release: &Release, index: usize) -> BTreeMap<String, String> {
