@@ -94,7 +94,7 @@ pub(crate) fn fleet(server: &Server) -> Vec<Vec<Host>> {
 /// Writes a page as `token` sees it to `docs/pictures`.
 fn shoot(server: &Server, token: &str, (name, look, page, highest): (&str, Look, &str, u32)) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
-    let browser = Browser::start(look).expect("Chromium");
+    let Some(browser) = Browser::start(look) else { panic!("pictures need Chromium") };
     browser.open(&format!("http://{}/login", server.addr));
     browser.fill("#token", token);
     browser.click("main button", "Log out");

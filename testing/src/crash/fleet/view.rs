@@ -37,6 +37,10 @@ pub(super) fn view(server: &Server) -> Result<Value, String> {
     if let Some(metadata) = shown["rollout"]["metadata"].as_object_mut() {
         metadata.remove("revision");
     }
+    // Its line ends with the time since the host last asked.
+    for host in shown["hosts?limit=1000"]["hosts"].as_array_mut().into_iter().flatten() {
+        host.as_object_mut().and_then(|host| host.remove("status"));
+    }
     for kind in KINDS {
         shown[kind] = look(Request::get(&format!("/v1/fleet/resources/{kind}")))?;
     }
