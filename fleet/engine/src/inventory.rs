@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::names::Name;
 use crate::resource::{CriticalFloor, Kind, Resource};
 use crate::resource_set::ResourceSet;
-use crate::rollout::Rollout;
+use crate::rollout::{Rollout, State};
 use crate::rollout_state::RolloutState;
 use crate::selection::Choice;
 use crate::tally::{HostState, TallyContext};
@@ -129,6 +129,8 @@ pub struct Inventory<'a> {
     floor: CriticalFloor,
     /// The draft whose versions are recommended, as a rollout that nobody carries out.
     recommended: Option<Rollout>,
+    /// The active directive's.
+    nonce: u64,
     now: Timestamp,
 }
 
@@ -140,7 +142,14 @@ impl<'a> Inventory<'a> {
             let policy = directive.policy(&resources.version_control().rolling_install);
             Rollout::imagined(directive.newest(), &policy, resources.target_rules(), now)
         });
-        Self { rollout: state.rollout.as_ref(), fleet, floor, recommended: recommended.flatten(), now }
+        Self {
+            rollout: state.rollout.as_ref(),
+            fleet,
+            floor,
+            recommended: recommended.flatten(),
+            nonce: state.nonce,
+            now,
+        }
     }
 
     /// A host.
@@ -172,12 +181,16 @@ impl<'a> Inventory<'a> {
         let found = self.rollout.and_then(|rollout| Some((rollout, rollout.group(host.place)?)));
         let Some((rollout, group)) = found else { return Default::default() };
         let look = TallyContext::new(rollout, group, self.fleet, self.now);
+        let state = look.state(host);
+        // Who is sent back goes to the start; who is pinned, disabled or held goes nowhere.
         let target = match host.choice {
             Choice::NO_TARGET | Choice::NO_INSTALLER => None,
+            _ if host.flags.pinned || host.flags.disabled || host.flags.is_held() => None,
+            _ if group.state == State::RolledBack => Some(rollout.start_of(group).clone()),
             choice => rollout.target_of(group, choice).cloned(),
         };
         let installer = group.policy.installer_of(host.choice).as_ref().map_or_else(String::new, Installer::to_string);
-        let state = match look.state(host) {
+        let state = match state {
             HostState::Excluded | HostState::Silent => InstallState::VersionParity,
             HostState::Updated if self.is_recent(&look, host) => InstallState::RecentInstall,
             HostState::Updated => InstallState::VersionParity,
@@ -293,7 +306,7 @@ impl<'a> Inventory<'a> {
                     let name = &draft.metadata.name;
                     add("draft_stale", name, format!("the draft {name} is stale: nobody renewed it in time"));
                 }
-                Resource::Plan(plan) if plan.model.is_open(self.now) => {
+                Resource::Plan(plan) if plan.model.waits(self.nonce, self.now) => {
                     let name = &plan.metadata.name;
                     let what = format!("the plan {name} waits: teleport-fleet version-control show {name}");
                     add("plan_waiting", name, what);
@@ -305,6 +318,18 @@ impl<'a> Inventory<'a> {
             let what = format!("version {newest} is available: draft {draft}");
             add("new_version_available", &newest.to_string(), what);
         }
+        let wanted = resources.version_control().alert_on;
+        let is_wanted = |alert: &VersionAlert| {
+            let word = match alert.kind.as_str() {
+                "new_version_available" => "new-version",
+                "security_patch" => "security-patch",
+                "end_of_life" => "end-of-life",
+                "plan_waiting" => return true,
+                _ => "stale",
+            };
+            wanted.is_empty() || wanted.iter().any(|named| named == word)
+        };
+        alerts.retain(is_wanted);
         alerts
     }
 }

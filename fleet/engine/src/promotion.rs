@@ -65,6 +65,11 @@ impl DirectivePlan {
         self.state(now) == PlanState::Pending
     }
 
+    /// Whether people can decide on it, and it can be applied while `nonce` is active.
+    pub fn waits(&self, nonce: u64, now: Timestamp) -> bool {
+        self.is_open(now) && u64::from(self.for_nonce) == nonce
+    }
+
     /// Takes a voice: one a person, none its author's. A denial ends it.
     ///
     /// # Errors

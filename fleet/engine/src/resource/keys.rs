@@ -20,6 +20,8 @@ pub const MOST_VERSIONS: usize = 20;
 const YEAR: u32 = 8760;
 /// Most hosts that a rate or a threshold can speak of.
 const HOSTS: u32 = 10_000_000;
+/// Of what people are told, where they choose.
+pub(super) const ALERTS: [&str; 4] = ["new-version", "security-patch", "end-of-life", "stale"];
 /// Largest nonce that may be written: from there the server has room to count on.
 const LARGEST_NONCE: u32 = 2_000_000_000;
 /// Most hosts of a count.
@@ -387,8 +389,8 @@ PROMOTION = "`version-control-config`: `spec.promotion`" {
 NOTIFICATION = "`version-control-config`: `spec.notification`" {
     /// the draft whose versions are recommended, `KIND/NAME`
     from: Text("KIND/NAME"), "none";
-    /// of what people are told
-    alert_on: List("events", ITEMS, &Words(&["new-version", "security-patch", "end-of-life", "stale"])), "`[]`";
+    /// of what people are told; of all of it where none is named
+    alert_on: List("events", ITEMS, &Words(&ALERTS)), "`[]`";
 }
 BASIC = "`version-control-config`: `spec.basic_directives[]`" {
     /// the entry's name
@@ -435,7 +437,7 @@ INSTALLER = "`installer`: `spec`" {
     sha256: Sha256, "none";
     /// how long it may run
     timeout: Minutes(1, 60), "`15m`";
-    /// the script, for configuration management: `installer export NAME`. No host gets it from here
+    /// the script, for configuration management: `get installer/NAME`. No host gets it from here
     install_sh as "install.sh": Kept, "none";
 }
 DRAFT = "`version-directive-draft`: `spec`" {

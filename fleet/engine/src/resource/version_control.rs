@@ -9,6 +9,7 @@ use protocol::installer::Installer;
 use super::fault::FaultList;
 use super::fields::ResourceFields;
 use super::keys;
+use super::plan::is_draft_name;
 use super::reader::ResourceReader;
 use super::selector::{selector_at, words};
 use crate::percent::Percent;
@@ -133,14 +134,28 @@ pub struct Controller {
 /// Reads `spec` of a `version-control-config`.
 pub(super) fn control(fields: &ResourceFields<'_>) -> VersionControl {
     let notification = fields.section("notification");
+    for item in notification.items("alert_on") {
+        if item.clone().name().is_some_and(|word| !keys::ALERTS.contains(&word)) {
+            item.wrong(&keys::ALERTS.join(", "));
+        }
+    }
     VersionControl {
         enabled: fields.value("enabled"),
         rolling_install: rolling_install(&fields.section("rolling_install")),
         promotion: promotion(&fields.section("promotion")),
-        notify_from: notification.get("from"),
+        notify_from: draft_at(&notification),
         alert_on: words(&notification, "alert_on", "an event"),
         basic: basic(fields, "basic_directives", false),
     }
+}
+
+/// The draft that `from` names.
+fn draft_at(fields: &ResourceFields<'_>) -> Option<String> {
+    let name: Option<String> = fields.get("from");
+    if name.as_deref().is_some_and(|name| !name.is_empty() && !is_draft_name(name)) {
+        fields.place("from").wrong("a draft's name, KIND/NAME");
+    }
+    name
 }
 
 fn rolling_install(fields: &ResourceFields<'_>) -> RollingInstall {
@@ -182,7 +197,7 @@ fn promotion(fields: &ResourceFields<'_>) -> Promotion {
     let word = |name: &str| fields.value::<String>(name);
     let promotion = Promotion {
         is_automatic: word("strategy") == "automatic",
-        from: word("from"),
+        from: draft_at(fields).unwrap_or_default(),
         approvals: fields.value("approvals"),
         role: word("role"),
         plan_ttl: fields.value("plan_ttl"),

@@ -220,8 +220,10 @@ impl ResourceSet {
     fn ruling_directive(&self) -> Result<Option<&Directive>, Refusal> {
         let (directive, is_other) = (self.directive(), self.wanted().is_some());
         match directive {
-            Some(directive) if directive.enabled && is_other => Err(Refusal::new("directive_rules", 
-                "an enabled version-directive and the versions for agents of autoupdate_version cannot both rule: take one away with                  `delete version-directive` or `delete autoupdate_version`, or set the directive's status to disabled"
+            Some(directive) if directive.enabled && is_other => Err(Refusal::new(
+                "directive_rules",
+                "an enabled version-directive and the versions for agents of autoupdate_version cannot both rule: take one \
+                 away with `rm version-directive` or `rm autoupdate_version`, or set the directive's status to disabled"
                     .to_owned(),
             )),
             Some(directive) => Ok(Some(directive).filter(|_| !is_other)),

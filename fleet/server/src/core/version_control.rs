@@ -32,9 +32,7 @@ pub(crate) fn status(tx: &Tx<'_>) -> VersionControlStatus {
         is_stale: directive.stale_after.is_some_and(|stale| stale <= now),
     });
     let pending = resources.all().filter_map(|resource| match resource {
-        Resource::Plan(plan) if plan.model.is_open(now) && u64::from(plan.model.for_nonce) == rollouts.nonce => {
-            Some(plan.metadata.name.clone())
-        }
+        Resource::Plan(plan) if plan.model.waits(rollouts.nonce, now) => Some(plan.metadata.name.clone()),
         _ => None,
     });
     let of_installer = |(text, counts): (String, _)| {
