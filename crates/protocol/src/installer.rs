@@ -21,9 +21,9 @@ const MAX_VARIABLE: usize = 32;
 /// Longest value of a variable, bytes.
 const MAX_VALUE: usize = 256;
 /// Variables that decide what a shell runs, but those that begin with [`RESERVED_PREFIXES`].
-const RESERVED: [&str; 6] = ["PATH", "HOME", "SHELL", "IFS", "ENV", "PS4"];
-/// How such variables begin.
-const RESERVED_PREFIXES: [&str; 2] = ["LD_", "BASH_"];
+const RESERVED: [&str; 7] = ["PATH", "HOME", "SHELL", "SHELLOPTS", "IFS", "ENV", "PS4"];
+/// How those begin that decide what a shell, the linker, libc or an interpreter loads.
+const RESERVED_PREFIXES: [&str; 9] = ["LD_", "BASH", "GLIBC_", "GCONV_", "PERL", "PYTHON", "RUBY", "NODE_", "JAVA_"];
 
 /// What installs a version on a host, as settings, directives and reports name it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
