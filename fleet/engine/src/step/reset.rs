@@ -118,6 +118,7 @@ impl Rollout {
         let attempt = before.iter().map(|group| group.attempt).max().unwrap_or_default();
         let attempts_lost = before.iter().any(|group| group.attempts_lost);
         let mut before = std::mem::take(&mut self.groups);
+        let stopped: Vec<GroupStatus> = before.iter().filter(|group| group.is_stopped()).cloned().collect();
         let kept: Vec<Option<GroupStatus>> = wanted
             .iter()
             .map(|wanted| before.iter().position(|group| is_same(group, wanted)).map(|at| before.remove(at)))
@@ -126,8 +127,8 @@ impl Rollout {
             let mut group = GroupStatus { attempt, attempts_lost, ..GroupStatus::new(wanted.clone(), now) };
             group.try_again(now);
             // A stop is of the versions that failed, or of all where none did: no other name, selector or target ends it.
-            let is_of_these = |was: &&GroupStatus| was.is_stopped() && shares_stopped(&was.policy, wanted, halted);
-            match before.iter().find(is_of_these).map(|was| (was, was.halt.as_ref())) {
+            let is_of_these = |was: &&GroupStatus| shares_stopped(&was.policy, wanted, halted);
+            match stopped.iter().find(is_of_these).map(|was| (was, was.halt.as_ref())) {
                 Some((was, None)) => group.roll_back(&was.last_update_reason, was.at_once, now),
                 Some((_, Some(halt))) if !halt.rule.is_of_hold() => {
                     group.stop(Halt { from: group.state, ..halt.clone() });
