@@ -116,6 +116,48 @@ fn a_host_is_heard_by_a_server_that_it_never_reported_to() {
     });
 }
 
+/// A directive that one server was given as a draft, another planned, and a third applied; a halt of it outlasts a rewrite elsewhere.
+#[test]
+fn a_directive_goes_from_draft_to_rollout_over_any_of_the_servers_and_its_stop_is_known_to_all() {
+    let Some(fleet) = Fleet::start(3, &[]) else { return };
+    let (first, second, third) = (fleet.node(0), fleet.node(1), fleet.node(2));
+    first.rolls(&["dev"]);
+    let (epoch, host) = (epoch(first), Host::new(1, "dev"));
+    assert_eq!(host.sends(second.addr, &host.says(epoch, "1.0.0", None)).0, 200);
+    first.ok(&["rm", "autoupdate_version"]);
+    let directive = |more: &str| {
+        format!(
+            "kind: version-directive\nspec: {{{more}directives: [{{name: all, selectors: [{{labels: {{'*': '*'}}}}], targets: \
+             [{{version: 1.1.0}}]}}]}}"
+        )
+    };
+    let written = |server: &Server, more: &str| {
+        let ran = server.cli_with(&["create-draft", "-", "--name", "ci/x"], &directive(more));
+        assert!(ran.status.success(), "{ran:?}");
+    };
+    written(first, "");
+    second.until("the draft", || second.ok(&["drafts"]).contains("ci/x"));
+    let plan = |server: &Server| {
+        let told = server.ok(&["version-control", "plan", "ci/x"]);
+        told.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    let id = plan(second);
+    third.until("the plan", || third.ok(&["version-control", "pending"]).contains(&id));
+    third.ok(&["version-control", "apply", &id]);
+    fleet.until_all("the directive", |server| server.ok(&["version-control", "status"]).contains("Status: active"));
+    fleet.until_all("its turn has come", |server| host.asks(server, Some(epoch)).1);
+    second.agents(&["halt", "all"]);
+    fleet.until_all("the stop", |server| !host.asks(server, Some(epoch)).1);
+    written(third, "config_id: again, ");
+    let id = plan(third);
+    first.until("the plan", || first.ok(&["version-control", "pending"]).contains(&id));
+    first.ok(&["version-control", "apply", &id]);
+    fleet.until_all("the directive", |server| server.ok(&["version-control", "status"]).contains("Source: again"));
+    fleet
+        .all()
+        .for_each(|server| assert!(!host.asks(server, Some(epoch)).1 && server.group("all")["state"] == "halted"));
+}
+
 #[test]
 fn the_record_of_who_is_forgotten_has_the_key_that_another_server_took() {
     let Some(fleet) = Fleet::start(2, &[]) else { return };
