@@ -58,13 +58,15 @@ fn noted(context: &Context, error: Error) -> Error {
 fn ask(context: &Context, updates: &Updates, args: &Update) -> Result<Option<Wanted>> {
     let asked = network::client(context, updates.spec())
         .and_then(|client| Wanted::ask(context, updates, &client, Purpose::Act, args.now));
-    match asked.map_err(|error| noted(context, error.of_settings()))? {
-        Ok(wanted) => Ok(Some(wanted)),
-        Err(why) => {
-            context.report.info(&format!("nothing to do: {why}"));
-            Ok(None)
-        }
-    }
+    let why = match asked.map_err(|error| noted(context, error.of_settings()))? {
+        Ok(wanted) => match fleet::outdated(context) {
+            None => return Ok(Some(wanted)),
+            Some(why) => why,
+        },
+        Err(why) => format!("nothing to do: {why}"),
+    };
+    context.report.info(&why);
+    Ok(None)
 }
 
 /// Tells what is to be installed, and installs nothing.
@@ -117,10 +119,6 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
         return notify(context, &updates);
     }
     let Some(wanted) = ask(context, &updates, args)? else { return Ok(Some(0)) };
-    if let Some(why) = fleet::outdated(context) {
-        context.report.info(&why);
-        return Ok(Some(0));
-    }
     let updates = with_new_attempt(context, updates, &wanted.revision)?;
     if is_current(context, &updates, &wanted.revision) {
         context.report.info(&match wanted.terms.held() {
@@ -301,10 +299,6 @@ fn wait_for_turn(
         return Ok(None);
     }
     let Some(wanted) = ask(context, &updates, args)? else { return Ok(None) };
-    if let Some(why) = fleet::outdated(context) {
-        context.report.info(&why);
-        return Ok(None);
-    }
     if !wanted.in_window {
         context.report.info("the cluster's update window closed while this host was waiting");
     }

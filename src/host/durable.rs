@@ -338,10 +338,7 @@ fn copy_attributes(from: &Path, meta: &std::fs::Metadata, to: &Path) -> Result<(
         last_modification: time(meta.mtime(), meta.mtime_nsec()),
     };
     rustix::fs::utimensat(CWD, to, &times, AtFlags::SYMLINK_NOFOLLOW).at("cannot set the times of", to)?;
-    if meta.is_symlink() {
-        return Ok(());
-    }
-    File::open(to).and_then(|file| file.sync_all()).at("cannot sync", to)
+    if meta.is_symlink() { Ok(()) } else { sync_file(to) }
 }
 
 /// The names of a file's extended attributes, but those that the kernel makes of the file itself.
@@ -396,14 +393,7 @@ pub(crate) fn set_mode(path: &Path, mode: u32) -> Result<()> {
 
 /// Gives `path` (not followed) to `uid` and `gid`.
 pub(crate) fn chown(path: &Path, uid: u32, gid: u32) -> Result<()> {
-    rustix::fs::chownat(
-        CWD,
-        path,
-        Some(rustix::fs::Uid::from_raw(uid)),
-        Some(rustix::fs::Gid::from_raw(gid)),
-        AtFlags::SYMLINK_NOFOLLOW,
-    )
-    .at("cannot set the owner of", path)
+    std::os::unix::fs::lchown(path, Some(uid), Some(gid)).at("cannot set the owner of", path)
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

@@ -113,7 +113,7 @@ pub(crate) fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, mut 
         PackageTool::Rpm => Kept::default(),
     };
     // dpkg has no --nopostrm: a script that is not there is not run.
-    scripts.remove_originals()?;
+    scripts.files.iter().try_for_each(|file| durable::remove_file(&file.path))?;
     let tool = match package.tool {
         PackageTool::Dpkg => tool,
         PackageTool::Rpm => tool.args(rpm::dangerous_sections(package, keep, root)?),

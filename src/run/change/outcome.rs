@@ -65,17 +65,11 @@ pub(super) fn note_failure(context: &Context, request: &RunRequest<'_>, error: &
         return;
     }
     let written = Updates::read(&context.layout.config_file()).and_then(|mut updates| {
-        record::failed(&mut updates, error, Some(&request.target), context.host.now());
+        let (target, now) = (&request.target, context.host.now());
+        record::failed(&mut updates, error, Some(target), now);
         if let Some(digest) = cost.or(request.terms.urgent.then_some(None)) {
             let mut status = updates.status().clone();
-            record::add_delay(
-                &mut status,
-                &request.target,
-                &error.what,
-                error.code.as_str(),
-                digest,
-                context.host.now(),
-            );
+            record::add_delay(&mut status, target, &error.what, error.code.as_str(), digest, now);
             updates.set_status(&status);
         }
         updates.write()

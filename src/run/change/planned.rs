@@ -140,8 +140,7 @@ pub(super) fn prove(context: &Context, request: &RunRequest<'_>, unproven: &Unpr
 /// The facts under the settings that the commit will write: `keep` or a proxy given now counts now.
 pub(super) fn facts(context: &Context, updates: &Updates, request: &RunRequest<'_>) -> Result<Facts> {
     let mut updates = updates.clone();
-    let spec = request.settings(&updates);
-    updates.set_spec(&spec);
+    updates.set_spec(&request.settings(&updates));
     inspect::facts(context, &updates, request.facts_for, request.trusted_snapshot)
 }
 
