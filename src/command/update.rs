@@ -42,7 +42,7 @@ pub(crate) fn run(context: &mut Context, args: &Update) -> Result<u8> {
 fn is_of_settings(context: &Context, error: &Error) -> bool {
     let file = context.layout.config_file();
     matches!(error.code, Code::ConfigInvalid | Code::PathTaken | Code::OtherDataDir)
-        && !error.is_recorded()
+        && !error.recorded
         && file.exists()
         && Updates::read(&file).is_ok()
 }
@@ -127,8 +127,10 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
         });
         return Ok(Some(0));
     }
+    let is_refused = updates.status().refused.iter().any(|refused| refused.revision == wanted.revision);
+    let is_move = updates.spec().active().as_ref() != Some(&wanted.revision) && !is_refused;
     let open = wanted.in_window || args.now;
-    let waits = open && !args.now && wanted.jitter_seconds > 0 && is_move(&updates, &wanted.revision) && !*has_waited;
+    let waits = open && !args.now && wanted.jitter_seconds > 0 && is_move && !*has_waited;
     let (wanted, updates) = if waits {
         *has_waited = true;
         match wait_for_turn(context, updates, wanted, args)? {
@@ -270,11 +272,6 @@ fn is_too_much_linked(context: &Context, components: &[String], manifest: &Manif
         std::fs::read_link(context.layout.link_dir.join(name)).is_ok_and(|target| target.starts_with(&versions))
     };
     others.any(is_ours)
-}
-
-fn is_move(updates: &Updates, target: &Revision) -> bool {
-    updates.spec().active().as_ref() != Some(target)
-        && !updates.status().refused.iter().any(|refused| refused.revision == *target)
 }
 
 /// Waits this host's share of the jitter, without the lock: the target then, and the settings that name it. `None`: after the

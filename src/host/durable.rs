@@ -329,9 +329,7 @@ fn copy_attributes(from: &Path, meta: &std::fs::Metadata, to: &Path) -> Result<(
     if !meta.is_symlink() {
         set_mode(to, meta.mode() & 0o7777)?;
     }
-    for name in attributes(from)? {
-        copy_attribute(from, to, &name)?;
-    }
+    attributes(from)?.iter().try_for_each(|name| copy_attribute(from, to, name))?;
     let time = |tv_sec, tv_nsec| rustix::fs::Timespec { tv_sec, tv_nsec };
     let times = rustix::fs::Timestamps {
         last_access: time(meta.atime(), meta.atime_nsec()),

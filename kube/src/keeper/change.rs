@@ -1,7 +1,7 @@
 //! A change of the image: begun, written, watched, ended (KUBE §4, §5).
 
 use super::*;
-use crate::plan::nothing;
+use crate::plan::{nothing, who};
 use sources::Said;
 
 /// The code of an image that is being looked up.
@@ -169,7 +169,7 @@ impl Keeper {
             fault => return Err(fault.into()),
         };
         if look.state.attempt.as_ref().is_some_and(|attempt| attempt.phase == ChangePhase::Back) {
-            return self.told(look, &nothing(code, what, OWNER)).await.map(|()| false);
+            return self.told(look, &nothing(code, what, who::OWNER)).await.map(|()| false);
         }
         self.give_up(look, code, &what).await
     }
@@ -241,7 +241,7 @@ impl Keeper {
         }
         self.swap(&look.state).await?;
         self.outcome("failed");
-        self.told(look, &nothing(code, what, OWNER)).await.map(|()| false)
+        self.told(look, &nothing(code, what, who::OWNER)).await.map(|()| false)
     }
 
     /// Goes on with the change that is open.
@@ -308,7 +308,7 @@ impl Keeper {
                 return self.give_up(look, "superseded", &what).await.map(|_| true);
             }
             let why = format!("{image} is in the ConfigMap {}-wanted; who delivers it has not yet", look.agent.name);
-            return self.told(look, &nothing("published", why, OWNER)).await.map(|()| true);
+            return self.told(look, &nothing("published", why, who::OWNER)).await.map(|()| true);
         }
         // Somebody else's image: what he did is noted at the next look.
         let what = format!("somebody replaced {image} by {present}");
@@ -348,7 +348,7 @@ impl Keeper {
         match course {
             Course::Waits { code, why } => {
                 let code = if code == "progressing" && !is_forward { "going_back" } else { code };
-                self.told(look, &nothing(code, why, "time")).await?;
+                self.told(look, &nothing(code, why, who::TIME)).await?;
             }
             Course::Frees(pod) => {
                 let (level, what) = match self.shared.api.delete_pod(&pod).await {

@@ -52,8 +52,6 @@ const ASK_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 const REGISTRY_REST: SignedDuration = SignedDuration::from_mins(1);
 /// How long the sentence of an unchanged state may be old.
 const TELL_AGAIN: SignedDuration = SignedDuration::from_mins(5);
-/// Who manages the workload, as one who can change something.
-const OWNER: &str = "who manages the workload";
 /// Tries of one look, where others swap the state at the same time.
 const TRIES: u32 = 4;
 /// Codes of an agent that has an open change and does not go on with it: it keeps no other agent waiting.

@@ -129,13 +129,13 @@ pub struct AgentPlan {
 }
 
 /// Who can change how something is.
-mod who {
-    pub(super) const NOBODY: &str = "nobody needs to";
-    pub(super) const TIME: &str = "time";
-    pub(super) const OWNER: &str = "who manages the workload";
-    pub(super) const OPERATOR: &str = "an operator: teleport-kube-update release";
-    pub(super) const SOURCE: &str = "who runs the source of versions";
-    pub(super) const SETTINGS: &str = "who writes kube.yaml";
+pub(crate) mod who {
+    pub(crate) const NOBODY: &str = "nobody needs to";
+    pub(crate) const TIME: &str = "time";
+    pub(crate) const OWNER: &str = "who manages the workload";
+    pub(crate) const OPERATOR: &str = "an operator: teleport-kube-update release";
+    pub(crate) const SOURCE: &str = "who runs the source of versions";
+    pub(crate) const SETTINGS: &str = "who writes kube.yaml";
 }
 
 pub(crate) fn nothing(code: &'static str, why: impl Into<String>, who: &'static str) -> AgentPlan {

@@ -57,10 +57,7 @@ pub(super) fn say_done(context: &Context, plan: &Plan) {
 pub(super) fn note_failure(context: &Context, request: &RunRequest<'_>, error: &Error, cost: Option<Option<String>>) {
     // After an `uninstall` there is no status to write to.
     let is_gone = request.basis.as_ref().is_some_and(|basis| basis.is_gone(context).unwrap_or(true));
-    if error.is_recorded()
-        || is_gone
-        || context.is_interrupted()
-        || matches!(error.code, Code::Interrupted | Code::LockHeld)
+    if error.recorded || is_gone || context.is_interrupted() || matches!(error.code, Code::Interrupted | Code::LockHeld)
     {
         return;
     }
