@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use protocol::find::Question;
 use protocol::report::{Rollout, SignedQuestion, question_message};
 use protocol::{Arch, Edition, Revision, Version, turn};
-use sources::{Choice, HostKey, Source, Way, Window, Word as SourceWord};
+use sources::{Choice, HostKey, Said, Source, Way, Window, Word as SourceWord};
 use yaml::view::LONGEST_FILE;
 
 use crate::config::{KubeAgent, zone};
@@ -80,7 +80,7 @@ pub fn ask(client: &Client, asking: &SourceQuestion, now: Timestamp) -> SourceAn
     let way = Way { client, end: Some(Instant::now() + LONGEST), cancelled: &never };
     let heard = heard(asking, &way, now);
     let (word, fleet) = heard.unwrap_or_else(|error| (SourceSays::Silent(error.to_string()), None));
-    let version = word.target().map(|target| target.version.clone());
+    let version = word.target().map(|target| target.said.version.clone());
     let named = version.map(|version| (version.clone(), asking.since(&version, now)));
     SourceAnswer { word, fleet, named }
 }
@@ -101,8 +101,8 @@ fn find(asking: &SourceQuestion, origin: &str, way: &Way<'_>, now: Timestamp) ->
     let seconds = turn::seconds(&asking.update_id, &revision, directive.jitter_seconds);
     let since = asking.since(&directive.version, now);
     let told = found.told.as_ref();
+    let (edition, digests) = (directive.edition, found.digests);
     let mut target = WantedVersion {
-        edition: directive.edition,
         may_go: directive.in_window,
         reason: told.map_or_else(|| "the cluster decides".to_owned(), protocol::reason::Told::sentence),
         until: told.and_then(|told| told.until.as_deref()?.parse().ok()),
@@ -110,8 +110,7 @@ fn find(asking: &SourceQuestion, origin: &str, way: &Way<'_>, now: Timestamp) ->
         waits_for: told.and_then(|told| told.target.clone()),
         turn: since.checked_add(SignedDuration::from_secs(seconds.into())).ok(),
         told: found.fleet.map(|fleet| (fleet.rollout, fleet.attempt)),
-        digests: found.digests,
-        ..WantedVersion::plain(directive.version)
+        ..WantedVersion::of(Said { edition, digests, ..Said::version(directive.version) })
     };
     if let Some(window) = window.as_ref().filter(|window| target.may_go && !window.is_open(now)) {
         narrow(&mut target, window, now);
@@ -160,17 +159,14 @@ fn heard(asking: &SourceQuestion, way: &Way<'_>, now: Timestamp) -> Result<(Sour
     if let Some(why) = said.out_of_time(now) {
         return Ok((SourceSays::Nothing(why), None));
     }
+    let window = said.window.clone().or_else(|| asking.agent.window.clone());
     let mut target = WantedVersion {
-        edition: said.edition,
-        critical: said.critical,
-        floor: said.floor.clone(),
         keeps_major: matches!(source, Source::Channel(_)),
-        digests: said.digests.clone(),
         reason: "there is no maintenance window".to_owned(),
-        ..WantedVersion::plain(said.version.clone())
+        ..WantedVersion::of(said)
     };
-    match said.window.as_ref().or(asking.agent.window.as_ref()) {
-        Some(window) => narrow(&mut target, window, now),
+    match window {
+        Some(window) => narrow(&mut target, &window, now),
         None => exported(&mut target, asking, way, now)?,
     }
     Ok((SourceSays::Target(Box::new(target)), None))
@@ -201,22 +197,18 @@ fn exported(target: &mut WantedVersion, asking: &SourceQuestion, way: &Way<'_>, 
 }
 
 impl WantedVersion {
-    /// A version that may be installed now, and nothing beside it.
-    pub fn plain(version: Version) -> Self {
+    /// A version that may be installed now.
+    pub fn of(said: Said) -> Self {
         Self {
-            version,
-            edition: None,
-            critical: false,
+            said,
             may_go: true,
             reason: String::new(),
             until: None,
-            floor: None,
             keeps_major: false,
             is_find: false,
             waits_for: None,
             turn: None,
             told: None,
-            digests: Default::default(),
         }
     }
 }

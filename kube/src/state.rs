@@ -351,10 +351,23 @@ fn condition(code: &str) -> &'static str {
         "progressing" | "watching" | "published" | "unschedulable" | "pod_stuck" | "going_back" | "resolving" => {
             "Progressing"
         }
-        "absent" | "unhealthy" | "both_unhealthy" | "contested" | "image_absent" | "signature" | "version_mismatch"
-        | "source_unreachable" | "registry_denied" | "registry_answer" | "admission_denied" | "refused"
-        | "config_invalid" | "state_invalid" | "edition" | "downgrade" => "Degraded",
-        "registry_unreachable" => "Degraded",
+        "absent"
+        | "unhealthy"
+        | "both_unhealthy"
+        | "contested"
+        | "image_absent"
+        | "signature"
+        | "version_mismatch"
+        | "source_unreachable"
+        | "registry_denied"
+        | "registry_answer"
+        | "admission_denied"
+        | "refused"
+        | "config_invalid"
+        | "state_invalid"
+        | "edition"
+        | "downgrade"
+        | "registry_unreachable" => "Degraded",
         "held" | "set_back_by_hand" | "paused" | "on_delete" | "scaled_to_zero" | "other_updater" => "Held",
         _ => "",
     }

@@ -51,8 +51,7 @@ impl StateMap {
     }
 
     fn take(&mut self, found: &Value) {
-        let pairs = found["data"].as_object().into_iter().flatten();
-        self.texts = pairs.filter_map(|(key, text)| Some((key.clone(), text.as_str()?.to_owned()))).collect();
+        self.texts = protocol::installer::attributes(&found["data"]);
         self.version = found["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
         self.read_at = Some(Instant::now());
     }

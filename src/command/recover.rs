@@ -23,9 +23,8 @@ pub(crate) fn run(context: &mut Context, args: &Recover) -> Result<u8> {
         return Ok(0);
     }
     // A child that finishes its own journal works under its parent's lock.
-    let is_parents = |pid: &str| lock::is_held_by_parent(&context.lock_path(), pid);
     let _lock = match context.host.var(LOCKED) {
-        Some(pid) if is_parents(pid) => None,
+        Some(pid) if lock::is_held_by_parent(&context.lock_path(), pid) => None,
         _ => Some(context.lock("recover")?),
     };
     pending(context, args.boot)?;

@@ -48,10 +48,7 @@ pub(crate) fn run(context: &mut Context, args: &Uninstall) -> Result<u8> {
     let plan = plan::uninstall(&facts, &set_back(context, &facts, &taken)?);
     let site = context.site(&updates, false)?;
     execute::run(&site, &plan, "uninstall", &mut |_| Ok(execute::Next::default()), &mut |_| {})
-        .map_err(|undone| match undone.recovery {
-            Some(recovery) => undone.error.advise(format!("the rollback failed as well: {recovery}")),
-            None => undone.error,
-        })?
+        .map_err(execute::Undone::told)?
         .map_or(Ok(()), Err)?;
     let config = context.layout.path_inside(&context.layout.agent_config);
     context.report.notice(&format!("uninstalled; {} and the agent's data are still there", config.display()));

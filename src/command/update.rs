@@ -42,7 +42,7 @@ pub(crate) fn run(context: &mut Context, args: &Update) -> Result<u8> {
 fn is_of_settings(context: &Context, error: &Error) -> bool {
     let file = context.layout.config_file();
     matches!(error.code, Code::ConfigInvalid | Code::PathTaken | Code::OtherDataDir)
-        && !error.is_recorded()
+        && !error.recorded
         && file.exists()
         && Updates::read(&file).is_ok()
 }
@@ -58,13 +58,15 @@ fn noted(context: &Context, error: Error) -> Error {
 fn ask(context: &Context, updates: &Updates, args: &Update) -> Result<Option<Wanted>> {
     let asked = network::client(context, updates.spec())
         .and_then(|client| Wanted::ask(context, updates, &client, Purpose::Act, args.now));
-    match asked.map_err(|error| noted(context, error.of_settings()))? {
-        Ok(wanted) => Ok(Some(wanted)),
-        Err(why) => {
-            context.report.info(&format!("nothing to do: {why}"));
-            Ok(None)
-        }
-    }
+    let why = match asked.map_err(|error| noted(context, error.of_settings()))? {
+        Ok(wanted) => match fleet::outdated(context) {
+            None => return Ok(Some(wanted)),
+            Some(why) => why,
+        },
+        Err(why) => format!("nothing to do: {why}"),
+    };
+    context.report.info(&why);
+    Ok(None)
 }
 
 /// Tells what is to be installed, and installs nothing.
@@ -117,10 +119,6 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
         return notify(context, &updates);
     }
     let Some(wanted) = ask(context, &updates, args)? else { return Ok(Some(0)) };
-    if let Some(why) = fleet::outdated(context) {
-        context.report.info(&why);
-        return Ok(Some(0));
-    }
     let updates = with_new_attempt(context, updates, &wanted.revision)?;
     if is_current(context, &updates, &wanted.revision) {
         context.report.info(&match wanted.terms.held() {
@@ -129,8 +127,10 @@ fn once(context: &mut Context, args: &Update, has_waited: &mut bool, fetched: &m
         });
         return Ok(Some(0));
     }
+    let is_refused = updates.status().refused.iter().any(|refused| refused.revision == wanted.revision);
+    let is_move = updates.spec().active().as_ref() != Some(&wanted.revision) && !is_refused;
     let open = wanted.in_window || args.now;
-    let waits = open && !args.now && wanted.jitter_seconds > 0 && is_move(&updates, &wanted.revision) && !*has_waited;
+    let waits = open && !args.now && wanted.jitter_seconds > 0 && is_move && !*has_waited;
     let (wanted, updates) = if waits {
         *has_waited = true;
         match wait_for_turn(context, updates, wanted, args)? {
@@ -274,11 +274,6 @@ fn is_too_much_linked(context: &Context, components: &[String], manifest: &Manif
     others.any(is_ours)
 }
 
-fn is_move(updates: &Updates, target: &Revision) -> bool {
-    updates.spec().active().as_ref() != Some(target)
-        && !updates.status().refused.iter().any(|refused| refused.revision == *target)
-}
-
 /// Waits this host's share of the jitter, without the lock: the target then, and the settings that name it. `None`: after the
 /// wait there is nothing to do.
 fn wait_for_turn(
@@ -301,10 +296,6 @@ fn wait_for_turn(
         return Ok(None);
     }
     let Some(wanted) = ask(context, &updates, args)? else { return Ok(None) };
-    if let Some(why) = fleet::outdated(context) {
-        context.report.info(&why);
-        return Ok(None);
-    }
     if !wanted.in_window {
         context.report.info("the cluster's update window closed while this host was waiting");
     }

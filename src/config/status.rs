@@ -2,7 +2,7 @@
 
 use crate::database::SnapshotId;
 use protocol::installer::Installer;
-use protocol::{Digest, Revision};
+use protocol::{Digest, Revision, serde_as_text};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -53,7 +53,6 @@ pub struct LastResult {
     /// When it ended.
     pub time: Timestamp,
     /// How.
-    #[serde(serialize_with = "as_text")]
     pub outcome: Outcome,
     /// The stable code of its error.
     pub error_code: Option<String>,
@@ -117,7 +116,7 @@ pub struct Left {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KeptDatabase {
     /// The version.
-    #[serde(rename = "version", serialize_with = "version_alone")]
+    #[serde(rename = "version", serialize_with = "version_of")]
     pub revision: Revision,
     /// The snapshot's directory.
     pub path: String,
@@ -154,13 +153,8 @@ impl FromStr for Outcome {
     type Err = std::convert::Infallible;
 
     fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
-        Ok(match text {
-            "updated" => Self::Updated,
-            "rolled_back" => Self::RolledBack,
-            "failed" => Self::Failed,
-            "nothing" => Self::Nothing,
-            other => Self::Other(other.to_owned()),
-        })
+        let mut known = [Self::Updated, Self::RolledBack, Self::Failed, Self::Nothing].into_iter();
+        Ok(known.find(|known| known.to_string() == text).unwrap_or_else(|| Self::Other(text.to_owned())))
     }
 }
 
@@ -190,16 +184,10 @@ record!(KeptDatabase, of revision; path);
 record!(Attempt, of revision; count = 1);
 record!(Busy; since, count = 1);
 
-fn as_text<S: Serializer>(value: &Outcome, to: S) -> std::result::Result<S::Ok, S::Error> {
-    to.collect_str(value)
-}
+serde_as_text!(Outcome);
 
-fn version_alone<S: Serializer>(revision: &Revision, to: S) -> std::result::Result<S::Ok, S::Error> {
-    revision.version.serialize(to)
-}
-
-fn version_of<S: Serializer>(revision: &Option<Revision>, to: S) -> std::result::Result<S::Ok, S::Error> {
-    revision.as_ref().map(|revision| &revision.version).serialize(to)
+fn version_of<'a, S: Serializer>(revision: impl Into<Option<&'a Revision>>, to: S) -> Result<S::Ok, S::Error> {
+    revision.into().map(|revision| &revision.version).serialize(to)
 }
 
 scalars! {

@@ -171,14 +171,9 @@ impl Context {
     pub fn lock(&self, command: &str) -> Result<Lock> {
         self.make_versions()?;
         trust::check_installed(&self.layout)?;
-        match Lock::acquire(&self.lock_path(), lock::wait_of(command), command, &|| self.signals.cancelled()) {
-            Ok(lock) => {
-                awaited::over(self);
-                Ok(lock)
-            }
-            Err(error) if error.code == Code::LockHeld => Err(awaited::note(self, error)),
-            Err(error) => Err(error),
-        }
+        let lock = Lock::acquire(&self.lock_path(), lock::wait_of(command), command, &|| self.signals.cancelled());
+        let told = |error: Error| if error.code == Code::LockHeld { awaited::note(self, error) } else { error };
+        lock.inspect(|_| awaited::over(self)).map_err(told)
     }
 
     /// Where the lock is.

@@ -105,9 +105,7 @@ pub(super) fn take_locked(
 
 /// The copy is one file again.
 fn alone(copy: &Path) -> Result<()> {
-    for suffix in sqlite::SIDECARS {
-        durable::remove_file(&sqlite::beside(copy, suffix))?;
-    }
+    sqlite::SIDECARS.iter().try_for_each(|suffix| durable::remove_file(&sqlite::beside(copy, suffix)))?;
     sqlite::check_at_rest(copy)
 }
 

@@ -126,10 +126,8 @@ pub(crate) fn commit(prepared: &Prepared, look: &dyn Fn() -> Result<()>) -> Resu
         return Err(missing(&prepared.file));
     }
     replace(&prepared.db, &prepared.file, look)?;
-    for (log, suffix) in logs_of(&prepared.file)? {
-        rename(&log, &sqlite::beside(&prepared.db, suffix))?;
-    }
-    Ok(())
+    let mut logs = logs_of(&prepared.file)?.into_iter();
+    logs.try_for_each(|(log, suffix)| rename(&log, &sqlite::beside(&prepared.db, suffix)))
 }
 
 /// Swaps in what [`prepare`] left beside `db` for a restore; true if there was something. Of no database that is an empty
@@ -229,9 +227,7 @@ pub(crate) fn is_undo_prepared(db: &Path) -> Result<bool> {
 pub(crate) fn discard(db: &Path) -> Result<()> {
     let db = sqlite::live_path(db)?;
     let undo = undo_path(&db);
-    for log in sqlite::LOGS {
-        remove(&sqlite::beside(&undo, log))?;
-    }
+    sqlite::LOGS.iter().try_for_each(|log| remove(&sqlite::beside(&undo, log)))?;
     remove(&undo)?;
     remove(&prepared_path(&db))
 }

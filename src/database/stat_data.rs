@@ -13,7 +13,7 @@ use crate::report::{Code, Error, IoContext, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatData {
     /// Inode.
-    ino: u64,
+    pub(crate) ino: u64,
     /// Bytes.
     size: u64,
     /// Time of the last write, seconds since 1970.
@@ -23,11 +23,6 @@ pub struct StatData {
 }
 
 impl StatData {
-    /// Whether both are the same file, whatever has been written to it since.
-    pub fn is_same_file(&self, other: &Self) -> bool {
-        self.ino == other.ino
-    }
-
     /// Of `path`, links followed; `None` if it is not there. Errors: `permission`, `io`.
     pub fn of(path: &Path) -> Result<Option<Self>> {
         match sqlite::look(path) {

@@ -64,6 +64,16 @@ pub(crate) struct Undone {
     pub recovery: Option<Error>,
 }
 
+impl Undone {
+    /// What failed, with what the undo left to be done.
+    pub(crate) fn told(self) -> Error {
+        match self.recovery {
+            Some(recovery) => self.error.advise(format!("the rollback failed as well: {recovery}")),
+            None => self.error,
+        }
+    }
+}
+
 /// Executes `plan`: `commit_settings` writes the configuration of the new state (called once, before the commit), `on_undone`
 /// that of a failure (called after the undo, while the journal is still open).
 ///

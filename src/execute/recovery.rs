@@ -1,5 +1,6 @@
 //! Finishing or undoing an interrupted run from its journal alone (SPEC §8).
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::journal::{self, Journal, Record};
@@ -104,8 +105,6 @@ pub(crate) fn run(site: &Site<'_>, mut journal: Journal, on_undone: &mut dyn FnM
 fn sweep_temps(plan: &Plan) -> Result<()> {
     let steps = plan.switch.iter().chain(&plan.after);
     let dirs = steps.flat_map(Step::placements).map(|place| durable::parent(&place.path).to_owned());
-    let mut dirs: Vec<PathBuf> = dirs.collect();
-    dirs.sort();
-    dirs.dedup();
+    let dirs: BTreeSet<PathBuf> = dirs.collect();
     dirs.iter().try_for_each(|dir| durable::sweep_temps(dir))
 }

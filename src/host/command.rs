@@ -43,7 +43,8 @@ pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 const TOOLS: [&str; 6] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
 
 /// A program to be run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
+#[must_use]
 pub(crate) struct Command {
     program: PathBuf,
     args: Vec<OsString>,
@@ -69,25 +70,16 @@ pub(crate) struct Output {
 impl Command {
     /// `program` is a path, or a name looked for in the system's directories; 60 s unless told otherwise.
     pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
-        Self {
-            program: PathBuf::from(program.as_ref()),
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            timeout: DEFAULT_TIMEOUT,
-            unprivileged: false,
-            detached: false,
-        }
+        Self { program: PathBuf::from(program.as_ref()), timeout: DEFAULT_TIMEOUT, ..Self::default() }
     }
 
     /// Adds one argument.
-    #[must_use]
     pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.args.push(arg.as_ref().to_owned());
         self
     }
 
     /// Adds one argument, `name` and `value` in one word: `--root=/srv/image`.
-    #[must_use]
     pub(crate) fn flag(self, name: &str, value: impl AsRef<OsStr>) -> Self {
         let mut flag = OsString::from(name);
         flag.push(value);
@@ -95,21 +87,18 @@ impl Command {
     }
 
     /// Adds arguments.
-    #[must_use]
     pub(crate) fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
     }
 
     /// Sets a variable beside PATH, LANG and LC_ALL, which are all that the program gets otherwise.
-    #[must_use]
     pub(crate) fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.env.insert(name.as_ref().to_owned(), value.as_ref().to_owned());
         self
     }
 
     /// How long the program may run before it and its group are ended.
-    #[must_use]
     pub(crate) fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -118,14 +107,12 @@ impl Command {
     /// Runs it as `nobody`, without groups, new privileges or network, and by descriptor: the directories above it
     /// may be closed to `nobody`, only the file itself must be executable. Without root, or where there is no such id
     /// (a rootless container), it runs as the caller.
-    #[must_use]
     pub(crate) fn unprivileged(mut self) -> Self {
         self.unprivileged = true;
         self
     }
 
     /// Sends its output to /dev/null: what it leaves running must not die of SIGPIPE when we close our end.
-    #[must_use]
     pub(crate) fn detached(mut self) -> Self {
         self.detached = true;
         self
@@ -244,12 +231,8 @@ impl Command {
 
     /// The command line as a person would write it, for messages; not quoted for a shell.
     pub(crate) fn line(&self) -> String {
-        let mut line = self.program.to_string_lossy().into_owned();
-        for arg in &self.args {
-            line.push(' ');
-            line.push_str(&arg.to_string_lossy());
-        }
-        line
+        let words = std::iter::once(self.program.as_os_str()).chain(self.args.iter().map(OsString::as_os_str));
+        words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
     }
 
     fn prepare(&self) -> Result<(std::process::Command, Option<File>)> {

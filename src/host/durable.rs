@@ -329,19 +329,14 @@ fn copy_attributes(from: &Path, meta: &std::fs::Metadata, to: &Path) -> Result<(
     if !meta.is_symlink() {
         set_mode(to, meta.mode() & 0o7777)?;
     }
-    for name in attributes(from)? {
-        copy_attribute(from, to, &name)?;
-    }
+    attributes(from)?.iter().try_for_each(|name| copy_attribute(from, to, name))?;
     let time = |tv_sec, tv_nsec| rustix::fs::Timespec { tv_sec, tv_nsec };
     let times = rustix::fs::Timestamps {
         last_access: time(meta.atime(), meta.atime_nsec()),
         last_modification: time(meta.mtime(), meta.mtime_nsec()),
     };
     rustix::fs::utimensat(CWD, to, &times, AtFlags::SYMLINK_NOFOLLOW).at("cannot set the times of", to)?;
-    if meta.is_symlink() {
-        return Ok(());
-    }
-    File::open(to).and_then(|file| file.sync_all()).at("cannot sync", to)
+    if meta.is_symlink() { Ok(()) } else { sync_file(to) }
 }
 
 /// The names of a file's extended attributes, but those that the kernel makes of the file itself.
@@ -396,14 +391,7 @@ pub(crate) fn set_mode(path: &Path, mode: u32) -> Result<()> {
 
 /// Gives `path` (not followed) to `uid` and `gid`.
 pub(crate) fn chown(path: &Path, uid: u32, gid: u32) -> Result<()> {
-    rustix::fs::chownat(
-        CWD,
-        path,
-        Some(rustix::fs::Uid::from_raw(uid)),
-        Some(rustix::fs::Gid::from_raw(gid)),
-        AtFlags::SYMLINK_NOFOLLOW,
-    )
-    .at("cannot set the owner of", path)
+    std::os::unix::fs::lchown(path, Some(uid), Some(gid)).at("cannot set the owner of", path)
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

@@ -127,12 +127,6 @@ impl Layout {
         real.starts_with(NOWHERE)
     }
 
-    /// True if `--path` would choose another directory than `dir`, where links or the agent's unit go: for links always; for
-    /// the unit unless it is in `/etc` already.
-    pub fn is_movable(&self, dir: &Path) -> bool {
-        dir == self.link_dir || !self.path_inside(dir).starts_with("/etc")
-    }
-
     /// The real path of the name `inside`, a path as a program in the image sees it: links on the way to it are followed
     /// inside the root, and what stands there may be a link that is to be replaced.
     pub fn real_path(&self, inside: &Path) -> PathBuf {

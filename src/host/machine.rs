@@ -53,13 +53,8 @@ pub(crate) fn free_bytes(path: &Path) -> Result<u64> {
     Ok(free_of(&found))
 }
 
-/// The same for the file system of an open file.
-pub(crate) fn free_bytes_of(file: &std::fs::File) -> std::io::Result<u64> {
-    Ok(free_of(&rustix::fs::fstatvfs(file)?))
-}
-
 /// A file system without a size (some in user space) does not tell what is free: then nothing is known against it.
-fn free_of(found: &StatVfs) -> u64 {
+pub(crate) fn free_of(found: &StatVfs) -> u64 {
     if found.f_blocks == 0 { u64::MAX } else { found.f_bavail.saturating_mul(found.f_frsize) }
 }
 

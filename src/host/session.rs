@@ -60,14 +60,6 @@ pub(crate) fn leave(unit: &str, argv: &[OsString], signals: &Signals) -> Result<
     scope_command(&name, argv).run_attached(None, signals).map_err(stay)
 }
 
-/// The same where there is no systemd: a session of its own is all that there is.
-///
-/// Errors ([`Code::Io`]): it cannot be started.
-pub(crate) fn go_apart(argv: &[OsString], signals: &Signals) -> Result<Option<ExitStatus>> {
-    let (program, args) = argv.split_first().ok_or_else(|| Error::new(Code::Io, "nothing to be run again"))?;
-    Command::new(program).args(args).run_attached(None, signals)
-}
-
 /// The logind session (`session-….scope`) in `cgroup_text`, if a process is in one: pam_systemd puts it there.
 pub(crate) fn login_of(cgroup_text: &str) -> Option<&str> {
     let is_login = |part: &&str| part.starts_with("session-") && part.ends_with(".scope");

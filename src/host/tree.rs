@@ -81,9 +81,7 @@ impl Tree {
 
     /// Syncs every directory, opens the top one to others (0755), and syncs it.
     pub(crate) fn finish(self) -> Result<()> {
-        for folder in self.folders.iter().rev() {
-            durable::sync_dir(&self.path.join(folder))?;
-        }
+        self.folders.iter().rev().try_for_each(|folder| durable::sync_dir(&self.path.join(folder)))?;
         rustix::fs::fchmod(&self.root, Mode::from_raw_mode(DIR_MODE)).at("cannot set the mode of", &self.path)?;
         rustix::fs::fsync(&self.root).at("cannot sync directory", &self.path)
     }

@@ -136,7 +136,8 @@ impl GivenUp {
         let mut timers = upgrader::running(context)?;
         timers.extend(if masks { timers::active(layout, foreign)? } else { None });
         files.extend(upgrader::set_aside(layout)?);
-        let is_masked = masks && layout.suffix.is_none() && timers::has_own(context)?;
+        let is_masked =
+            masks && layout.suffix.is_none() && timers::is_in(layout, &upgrader::UNIT_DIRS[1..], TIMER_UNIT)?;
         Ok(Self { files, timers, masked: is_masked.then(|| TIMER_UNIT.to_owned()) })
     }
 }

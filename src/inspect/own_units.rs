@@ -1,5 +1,6 @@
 //! The texts of the units that we write: those of a suffixed installation, and a drop-in for its paths.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::context::Context;
@@ -25,14 +26,12 @@ fn paths_drop_in(context: &Context, data_dir: &Path) -> Result<Option<(PathBuf, 
     let path =
         layout.real_path(Path::new(&format!("/etc/systemd/system/teleport-update{suffix}.service.d/{PATHS_DROP_IN}")));
     let node = look(&path, || own_text(layout, &path))?;
-    let mut dirs: Vec<PathBuf> = [&layout.link_dir, &layout.versions, data_dir]
+    let dirs: BTreeSet<PathBuf> = [&layout.link_dir, &layout.versions, data_dir]
         .into_iter()
         // Where they are, and not what links call them.
         .map(|dir| dir.strip_prefix(&layout.root).map_or_else(|_| dir.to_owned(), |rest| Path::new("/").join(rest)))
         .filter(|dir| is_kept_from_unit(dir))
         .collect();
-    dirs.sort();
-    dirs.dedup();
     Ok(match (dirs.is_empty(), node) {
         (false, node) => Some((path, paths_text(&dirs), node)),
         (true, Node::Text(text)) => Some((path, text.clone(), Node::Text(text))),
@@ -47,7 +46,7 @@ fn is_kept_from_unit(dir: &Path) -> bool {
         && !below(&["/usr/local", "/etc/systemd/system"])
 }
 
-fn paths_text(dirs: &[PathBuf]) -> String {
+fn paths_text(dirs: &BTreeSet<PathBuf>) -> String {
     // In unit files `%` begins a specifier.
     let list = |dir: &PathBuf| format!(" \"-{}\"", dir.display().to_string().replace('%', "%%"));
     let list: String = dirs.iter().map(list).collect();
@@ -108,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_path_with_a_space_or_a_percent_sign_is_one_word_of_the_drop_in() {
-        let text = paths_text(&["/home/a b".into(), "/usr/100%".into()]);
+        let text = paths_text(&["/home/a b".into(), "/usr/100%".into()].into());
         assert!(text.ends_with("\nReadWritePaths=\"-/home/a b\" \"-/usr/100%%\"\n"), "{text}");
     }
 }

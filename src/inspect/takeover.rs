@@ -34,15 +34,13 @@ pub(super) fn foreign_links(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>
         .filter(|(_, target)| target.starts_with(&its_versions))
         .map(|(path, _)| {
             let name = path.file_name().unwrap_or_default().to_owned();
-            let kept = inside.strip_prefix("/").unwrap_or(&inside).join(name);
-            (path, taken_over(layout, &kept))
+            (path, taken_over(layout, &inside.join(name)))
         })
         .collect();
     // A suffixed agent's unit has the same name as ours and makes way only when ours takes its place.
     if layout.suffix.is_some() && is_foreign(layout, &layout.unit_file)? {
         let inside = layout.path_inside(&layout.unit_file);
-        let kept = inside.strip_prefix("/").unwrap_or(&inside);
-        found.push((layout.unit_file.clone(), taken_over(layout, kept)));
+        found.push((layout.unit_file.clone(), taken_over(layout, &inside)));
     }
     found.sort();
     Ok(found)
@@ -67,7 +65,7 @@ pub(super) fn set_aside(context: &Context) -> Result<Vec<(PathBuf, PathBuf)>> {
     for inside in files.into_iter().map(|file| Path::new("/etc/systemd/system").join(file)) {
         let path = layout.real_path(&inside);
         if is_foreign(layout, &path)? {
-            found.push((path, taken_over(layout, inside.strip_prefix("/").unwrap_or(&inside))));
+            found.push((path, taken_over(layout, &inside)));
         }
     }
     Ok(found)
@@ -81,6 +79,7 @@ pub(crate) fn is_foreign(layout: &Layout, path: &Path) -> Result<bool> {
 
 /// Where the foreign file `inside` (without the root's slash) is kept.
 pub(super) fn taken_over(layout: &Layout, inside: &Path) -> PathBuf {
+    let inside = inside.strip_prefix("/").unwrap_or(inside);
     layout.real_path(&layout.path_inside(&layout.versions.join(TAKEN_OVER).join(inside)))
 }
 

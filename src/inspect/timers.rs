@@ -43,10 +43,10 @@ pub(crate) fn silent_timer(context: &Context) -> Option<String> {
     Some(format!("{timer} is {state}, so there are no automatic updates: run `{unmask}systemctl enable --now {timer}`"))
 }
 
-/// The package brought a timer, which a file in `/etc` masks.
-pub(super) fn has_own(context: &Context) -> Result<bool> {
-    for dir in ["/usr/lib/systemd/system", "/lib/systemd/system"] {
-        if durable::exists(&context.layout.followed(&Path::new(dir).join(TIMER_UNIT)))? {
+/// Whether one of these directories has the unit.
+pub(super) fn is_in(layout: &Layout, dirs: &[&str], unit: &str) -> Result<bool> {
+    for dir in dirs {
+        if durable::exists(&layout.followed(&Path::new(dir).join(unit)))? {
             return Ok(true);
         }
     }

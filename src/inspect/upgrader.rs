@@ -13,7 +13,7 @@ use crate::plan::UPGRADE_TIMERS;
 use crate::report::{Code, Error, Result};
 
 /// Where units of administrators and those of packages are.
-const UNIT_DIRS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+pub(super) const UNIT_DIRS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
 /// The channel that it asks, without a scheme.
 const ENDPOINT: &str = "/etc/teleport-upgrade.d/endpoint";
 /// Longest such file, bytes.
@@ -21,15 +21,7 @@ const MAX_ENDPOINT: u64 = 4 << 10;
 
 /// The default installation of this host is updated by it.
 pub(crate) fn is_there(layout: &Layout) -> Result<bool> {
-    if layout.suffix.is_some() {
-        return Ok(false);
-    }
-    for dir in UNIT_DIRS {
-        if durable::exists(&layout.followed(&Path::new(dir).join(UPGRADE_TIMERS[0])))? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    Ok(layout.suffix.is_none() && timers::is_in(layout, &UNIT_DIRS, UPGRADE_TIMERS[0])?)
 }
 
 /// The channel that it follows, as a source; `None` where there is none.
@@ -68,7 +60,7 @@ pub(super) fn set_aside(layout: &Layout) -> Result<Vec<(PathBuf, PathBuf)>> {
             // One that an administrator has masked stays masked.
             let is_mask = std::fs::read_link(&path).is_ok_and(|target| target == Path::new("/dev/null"));
             if durable::exists(&path)? && !is_mask {
-                found.push((path, taken_over(layout, inside.strip_prefix("/").unwrap_or(&inside))));
+                found.push((path, taken_over(layout, &inside)));
             }
         }
     }

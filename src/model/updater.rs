@@ -14,7 +14,7 @@ use crate::plan::decide::{self, Decision, Request};
 use crate::plan::facts::Facts;
 use crate::plan::{self, Database, Direction, Plan, Snapshot, Step, Target, retention};
 use crate::report::{Code, Error};
-use crate::run::record::{self, Failure};
+use crate::run::record;
 use protocol::Revision;
 
 /// What a command did.
@@ -342,7 +342,7 @@ impl Host {
         self.next = None;
         self.tick()?;
         self.show_evidence();
-        Failure::of(&journal)?.record(&mut self.updates, &self.journal_dir, self.now);
+        record::undone(&journal, &mut self.updates, &self.journal_dir, self.now)?;
         self.tick()?;
         self.append(&mut journal, Record::Closed)?;
         Ok(journal.close()?)

@@ -41,7 +41,7 @@ impl Plan {
 
     /// What the step at `index` says for itself.
     fn own_line(&self, index: usize, seen: &Seen) -> Option<String> {
-        let is_last_of = |is_one: fn(&Step) -> bool| !self.switch.get(index + 1).is_some_and(is_one);
+        let is_kept = |step: &Step| matches!(step, Step::KeepLink { .. } | Step::SetAside { .. });
         Some(match self.switch.get(index)? {
             Step::Snapshot { .. } | Step::Install { .. } if seen.no_database => return None,
             Step::Snapshot { dir, .. } if !self.switch.contains(&Step::Install { dir: dir.clone() }) => {
@@ -53,7 +53,7 @@ impl Plan {
             Step::LinkAgent { .. } if self.downtime().contains(&index) => format!("linked {}", self.name()),
             Step::LinkAgent { .. } => format!("linked {}: {}", self.name(), self.names_set()),
             Step::Place(_) if self.tells_names_at(index) => format!("changed {}", self.names_set()),
-            Step::KeepLink { .. } | Step::SetAside { .. } if is_last_of(is_kept_for_uninstall) => {
+            step if is_kept(step) && !self.switch.get(index + 1).is_some_and(is_kept) => {
                 "kept the earlier updater's files for `uninstall`".into()
             }
             Step::Stop if self.downtime().is_empty() && self.switch.contains(&Step::RecordAgent { running: true }) => {
@@ -109,10 +109,6 @@ impl Step {
         };
         Some(with_time(line, took))
     }
-}
-
-fn is_kept_for_uninstall(step: &Step) -> bool {
-    matches!(step, Step::KeepLink { .. } | Step::SetAside { .. })
 }
 
 fn with_time(line: String, took: Duration) -> String {

@@ -218,14 +218,12 @@ pub(super) fn pump(
             };
             return Ok(Fetched { digest: Digest(hasher.finalize().into()), length, encoding, open_ended });
         }
-        match &pipe {
-            Some(open) => {
-                if let Err(refused) = open.chunks.send(buffer) {
-                    spare = refused.0;
-                    pipe = None;
-                }
-            }
-            None => spare = buffer,
+        let refused = match &pipe {
+            Some(open) => open.chunks.send(buffer).err().map(|refused| refused.0),
+            None => Some(buffer),
+        };
+        if let Some(buffer) = refused {
+            (spare, pipe) = (buffer, None);
         }
     }
 }

@@ -160,7 +160,8 @@ fn write_all(
 
 /// Others go on writing meanwhile, and an archive may inflate to more than anybody thought.
 fn keep_reserve(file: &File, path: &Path, reserve: u64) -> Result<()> {
-    let free = machine::free_bytes_of(file).at("cannot read the free space of", path)?;
+    let free =
+        rustix::fs::fstatvfs(file).map(|found| machine::free_of(&found)).at("cannot read the free space of", path)?;
     if free >= reserve.saturating_add(ROOM_ASKED) {
         return Ok(());
     }

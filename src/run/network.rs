@@ -91,14 +91,8 @@ fn authorization(userinfo: &str) -> String {
 
 /// Where archives come from.
 pub(crate) fn base_url(context: &Context, spec: &Spec) -> Result<BaseUrl> {
-    match &spec.base_url {
-        Some(url) => {
-            let base: BaseUrl = url.parse()?;
-            base.check_scheme(is_insecure(context, spec))?;
-            Ok(base)
-        }
-        None => Ok(BaseUrl::default()),
-    }
+    let base: BaseUrl = spec.base_url.as_deref().map(str::parse).transpose()?.unwrap_or_default();
+    base.check_scheme(is_insecure(context, spec)).map(|()| base)
 }
 
 /// The architecture that archives must be for: the image's own, or this machine's.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::config::status::{Attempt, Busy, FailedUpdater, KeptDatabase, LastResult, Left, Outcome, Watch};
 use crate::config::{Spec, Status, Updates};
 use crate::database::{Backup, SnapshotId, directory, evidence};
-use crate::execute::journal::{Journal, Record};
+use crate::execute::journal::{Journal, Opening, Record};
 use crate::host::machine;
 use crate::plan::facts::Refusal;
 use crate::plan::{Plan, Step, decide};
@@ -115,102 +115,66 @@ fn move_kept_database(status: &mut Status, plan: &Plan, now: Timestamp) {
     });
 }
 
-/// A run that was undone: what the journal tells of it.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    /// When the run began: the same failure is recorded once.
-    pub began: Timestamp,
-    /// The plan.
-    pub plan: Plan,
-    /// The stable code.
-    pub code: String,
-    /// What failed.
-    pub reason: String,
-    /// The new version is to blame.
-    pub blame: bool,
-    /// The agent had been switched.
-    pub switched: bool,
-    /// A script of the host's was begun.
-    pub scripted: bool,
-    /// The failed version's database was kept.
-    pub evidence: bool,
-    /// It was the run back of a watch, which then is tried again.
-    pub leads_back: bool,
+/// Writes down a run that was undone, as its journal tells of it: the result, the refusal with its growing wait, the loop
+/// guard's count.
+pub(crate) fn undone(journal: &Journal, updates: &mut Updates, versions: &Path, now: Timestamp) -> Result<()> {
+    let Opening { time: began, plan, command, .. } = journal.opening()?;
+    let (code, reason, blame) = journal.undo_reason().unwrap_or(("interrupted", "the run was interrupted", false));
+    let is_switched = journal.records().iter().any(|record| match record {
+        Record::Intent { step } => matches!(plan.switch.get(*step), Some(Step::LinkAgent { .. })),
+        _ => false,
+    });
+    let mut status = updates.status().clone();
+    let run = began.to_string();
+    // An undo that was itself cut short writes the same failure again.
+    if status.last_result.as_ref().is_some_and(|last| last.run.as_deref() == Some(&run)) {
+        return Ok(());
+    }
+    // It may have stopped the agent and started it again: no longer what the watch of an earlier run looks at. A run back of a
+    // watch is tried again.
+    if command != WATCH {
+        status.watch = None;
+    }
+    if let Some(to) = &plan.to {
+        let is_begun = is_switched || journal.has_run_script();
+        if blame || (is_begun && count_attempt(&mut status, to) >= MAX_ATTEMPTS) {
+            add_refusal(&mut status, to, reason, code, now);
+        } else if code != Code::Interrupted.as_str() {
+            add_delay(&mut status, to, reason, code, None, now);
+        }
+        if journal.has(&Record::Evidence)
+            && let Some(dir) = &plan.to_dir
+        {
+            note_kept_database(&mut status, to, &versions.join(dir), !plan.needs_snapshot_of_target());
+        }
+    }
+    if let (Some(from), Some(dir)) = (&plan.from, plan.left_by_way_back()) {
+        note_kept_database(&mut status, from, &versions.join(dir), false);
+    }
+    if code == Code::DatabaseBusy.as_str() {
+        count_busy(&mut status, now);
+    }
+    status.last_result = Some(LastResult {
+        time: now,
+        outcome: if is_switched { Outcome::RolledBack } else { Outcome::Failed },
+        error_code: Some(code.to_owned()),
+        message: Some(kept(reason)),
+        from: plan.from.clone(),
+        to: plan.to.clone(),
+        run: Some(run),
+    });
+    updates.set_status(&status);
+    Ok(())
 }
 
-impl Failure {
-    /// Reads it from the journal.
-    pub(crate) fn of(journal: &Journal) -> Result<Self> {
-        let opening = journal.opening()?;
-        let (code, reason, blame) = journal.undo_reason().unwrap_or(("interrupted", "the run was interrupted", false));
-        let switched = journal.records().iter().any(|record| match record {
-            Record::Intent { step } => matches!(opening.plan.switch.get(*step), Some(Step::LinkAgent { .. })),
-            _ => false,
-        });
-        Ok(Self {
-            began: opening.time,
-            plan: opening.plan.clone(),
-            code: code.to_owned(),
-            reason: reason.to_owned(),
-            blame,
-            switched,
-            scripted: journal.has_run_script(),
-            evidence: journal.has(&Record::Evidence),
-            leads_back: opening.command == WATCH,
-        })
+/// Counts a run towards `to` that was undone once it had begun to change the agent.
+fn count_attempt(status: &mut Status, to: &Revision) -> u32 {
+    if let Some(attempt) = status.attempts.iter_mut().find(|attempt| attempt.revision == *to) {
+        attempt.count = attempt.count.saturating_add(1);
+        return attempt.count;
     }
-
-    /// Writes it down: the result, the refusal with its growing wait, the loop guard's count.
-    pub(crate) fn record(&self, updates: &mut Updates, versions: &std::path::Path, now: Timestamp) {
-        let mut status = updates.status().clone();
-        let run = self.began.to_string();
-        // An undo that was itself cut short writes the same failure again.
-        if status.last_result.as_ref().is_some_and(|last| last.run.as_deref() == Some(&run)) {
-            return;
-        }
-        // It may have stopped the agent and started it again: no longer what the watch of an earlier run looks at.
-        if !self.leads_back {
-            status.watch = None;
-        }
-        if let Some(to) = &self.plan.to {
-            let is_begun = self.switched || self.scripted;
-            let refuse = self.blame || (is_begun && self.count_attempt(&mut status, to) >= MAX_ATTEMPTS);
-            if refuse {
-                add_refusal(&mut status, to, &self.reason, &self.code, now);
-            } else if self.code != Code::Interrupted.as_str() {
-                add_delay(&mut status, to, &self.reason, &self.code, None, now);
-            }
-            if self.evidence
-                && let Some(dir) = &self.plan.to_dir
-            {
-                note_kept_database(&mut status, to, &versions.join(dir), !self.plan.needs_snapshot_of_target());
-            }
-        }
-        if let (Some(from), Some(dir)) = (&self.plan.from, self.plan.left_by_way_back()) {
-            note_kept_database(&mut status, from, &versions.join(dir), false);
-        }
-        if self.code == Code::DatabaseBusy.as_str() {
-            count_busy(&mut status, now);
-        }
-        status.last_result = Some(LastResult {
-            time: now,
-            outcome: if self.switched { Outcome::RolledBack } else { Outcome::Failed },
-            error_code: Some(self.code.clone()),
-            message: Some(kept(&self.reason)),
-            from: self.plan.from.clone(),
-            to: self.plan.to.clone(),
-            run: Some(run),
-        });
-        updates.set_status(&status);
-    }
-
-    fn count_attempt(&self, status: &mut Status, to: &Revision) -> u32 {
-        match status.attempts.iter_mut().find(|attempt| attempt.revision == *to) {
-            Some(attempt) => attempt.count = attempt.count.saturating_add(1),
-            None => status.attempts.push(Attempt { revision: to.clone(), count: 1 }),
-        }
-        status.attempts.iter().find(|attempt| attempt.revision == *to).map_or(0, |attempt| attempt.count)
-    }
+    status.attempts.push(Attempt { revision: to.clone(), count: 1 });
+    1
 }
 
 /// Notes that what `revision` wrote before it failed is kept in `place`.
@@ -251,17 +215,10 @@ pub(crate) fn add_delay(
     now: Timestamp,
 ) {
     let known = status.delayed.iter().find(|delayed| delayed.revision == *revision && delayed.digest == digest);
-    let count = known.map_or(0, |known| known.count).saturating_add(1);
+    let next = decide::refuse(known, revision, &kept(reason), code, now);
+    let retry_at = now.saturating_add(decide::delay_after(code, next.count)).unwrap_or(now);
     status.delayed.retain(|delayed| delayed.revision != *revision);
-    status.delayed.push(Refusal {
-        revision: revision.clone(),
-        reason: kept(reason),
-        error_code: code.to_owned(),
-        time: now,
-        count,
-        retry_at: now.saturating_add(decide::delay_after(code, count)).unwrap_or(now),
-        digest,
-    });
+    status.delayed.push(Refusal { retry_at, digest, ..next });
 }
 
 /// Notes that a version was left, or with an operator's word forgets what was left before.
@@ -330,6 +287,7 @@ pub(crate) fn note(context: &Context, command: &str, error: &Error) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::execute::journal::tests::opening;
     use crate::plan::Direction;
 
     #[test]
@@ -338,29 +296,24 @@ mod tests {
         let file = dir.path().join("updates.yaml");
         let to = Revision { version: "2.0.0".parse().unwrap(), edition: protocol::Edition::Oss };
         let plan = Plan { to: Some(to), ..Plan::none(Direction::Upgrade) };
-        let began = "2026-11-21T02:26:47.9Z".parse().unwrap();
-        let failure = Failure {
-            began,
-            plan,
-            code: "unhealthy".into(),
-            reason: "ends".into(),
-            blame: true,
-            switched: true,
-            scripted: false,
-            evidence: false,
-            leads_back: false,
+        let run = |began: &str| {
+            let opening = Opening { time: began.parse().unwrap(), ..opening(&plan) };
+            let mut journal = Journal::create(dir.path(), opening).unwrap();
+            journal.append(Record::Undo { code: "unhealthy".into(), reason: "ends".into(), blame: true }).unwrap();
+            journal
         };
+        let failure = run("2026-11-21T02:26:47.9Z");
         // The run began and failed within a second, whose part is lost in the file.
         for now in ["2026-11-21T02:26:47.95Z", "2026-11-21T02:26:49Z"] {
             let mut updates = Updates::read(&file).unwrap();
-            failure.record(&mut updates, dir.path(), now.parse().unwrap());
+            undone(&failure, &mut updates, dir.path(), now.parse().unwrap()).unwrap();
             updates.write().unwrap();
         }
         assert_eq!(Updates::read(&file).unwrap().status().refused[0].count, 1);
         // A later run is another failure.
-        let later = Failure { began: "2026-11-21T03:30:00.1Z".parse().unwrap(), ..failure };
+        let later = run("2026-11-21T03:30:00.1Z");
         let mut updates = Updates::read(&file).unwrap();
-        later.record(&mut updates, dir.path(), "2026-11-21T03:30:01Z".parse().unwrap());
+        undone(&later, &mut updates, dir.path(), "2026-11-21T03:30:01Z".parse().unwrap()).unwrap();
         assert_eq!(updates.status().refused[0].count, 2);
     }
 }

@@ -18,7 +18,7 @@ use crate::host::lock::Lock;
 use crate::host::{durable, trust};
 use crate::release::tuf;
 use crate::report::{Error, IoContext, Result};
-use crate::run::record::Failure;
+use crate::run::record;
 use crate::store::publish;
 
 /// How long another updater may take to finish its own journal. It may wait for an agent's stop and for a package
@@ -154,9 +154,8 @@ fn keep_edits(context: &Context) -> Result<()> {
 
 /// Writes down in `updates.yaml` what the journal tells of a run that was undone.
 pub(crate) fn write_failure(context: &Context, journal: &Journal) {
-    let written = Failure::of(journal).and_then(|failure| {
-        let mut updates = Updates::read(&context.layout.config_file())?;
-        failure.record(&mut updates, &context.layout.versions, context.host.now());
+    let written = Updates::read(&context.layout.config_file()).and_then(|mut updates| {
+        record::undone(journal, &mut updates, &context.layout.versions, context.host.now())?;
         updates.write()
     });
     if let Err(error) = written {

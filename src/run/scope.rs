@@ -1,6 +1,7 @@
 //! Out of the session that the agent carries, before the agent is stopped (SPEC §5).
 
 use crate::context::Context;
+use crate::host::command::Command;
 use crate::host::{machine, process, session};
 use crate::report::{Error, Result};
 use crate::run::environment::SCOPE;
@@ -29,7 +30,7 @@ pub(crate) fn leave(context: &Context) -> Result<Option<u8>> {
         session::leave(&context.layout.unit, &argv, &context.signals)?
     } else {
         context.report.notice(&format!("{said} separate session (see the result with {RESULT})"));
-        session::go_apart(&argv, &context.signals)?
+        Command::new(&argv[0]).args(&argv[1..]).run_attached(None, &context.signals)?
     };
     context.talk.is_elsewhere.set(true);
     Ok(Some(match ended {

@@ -41,12 +41,7 @@ pub(super) fn go(context: &mut Context, watch: &Watch, reason: &str) -> Result<u
     let ran =
         execute::run(&site, &plan, "watch", commit_settings, &mut |journal| recovery::write_failure(context, journal));
     // A failure before the journal leaves the watch's `failure`: the next run tries again.
-    ran.map_err(|undone| match undone.recovery {
-        Some(recovery) => {
-            undone.error.during(&fell).advise(format!("the rollback failed as well: {recovery}")).recorded()
-        }
-        None => undone.error.during(&fell).recorded(),
-    })?;
+    ran.map_err(|undone| undone.told().during(&fell).recorded())?;
     let what =
         format!("{fell}; the agent that was installed before is in place again; it is not updated automatically");
     Err(Error::new(Code::Unhealthy, what)

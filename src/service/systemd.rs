@@ -64,11 +64,12 @@ impl Systemd {
 
     pub(super) fn state(&self) -> Result<AgentState> {
         let unit = self.show()?;
+        let trouble = trouble(&unit, main_age(&unit)?);
         Ok(AgentState {
             running: unit.is_active(),
             main_pid: hint(&unit).pid()?,
             enabled: unit.is_enabled(),
-            failed: is_failing(&unit)?,
+            failed: unit.is_auto_restart() || matches!(trouble, Some(Trouble::Failed | Trouble::Looping)),
             stopped: unit.is_inactive() && unit.was_stopped() == Some(true),
 
             unmanaged: Vec::new(),
@@ -167,12 +168,6 @@ impl Systemd {
         let manager = process::cgroup(process::FIRST)?.unwrap_or_default();
         Ok(process::cgroup(pid)?.is_some_and(|text| session::inside_unit(unit, &manager, &text)))
     }
-}
-
-/// Whether the unit has failed, or waits for its next start, or seems to be in a loop.
-fn is_failing(unit: &UnitState) -> Result<bool> {
-    let trouble = trouble(unit, main_age(unit)?);
-    Ok(unit.is_auto_restart() || matches!(trouble, Some(Trouble::Failed | Trouble::Looping)))
 }
 
 /// `main_age`: how long the main process has run.

@@ -70,9 +70,7 @@ fn graft(staging: &Path, version_dir: &Path, manifest: &Manifest) -> Result<()> 
         changed.insert(durable::parent(&to).to_owned());
     }
     // A marker of the same archive stands: what the new manifest lists must be there before it.
-    for dir in changed {
-        durable::sync_dir(&dir)?;
-    }
+    changed.iter().try_for_each(|dir| durable::sync_dir(dir))?;
     durable::rename(&staging.join(manifest::MANIFEST), &version_dir.join(manifest::MANIFEST))?;
     for difference in manifest.unexpected(version_dir)? {
         durable::remove_tree(&version_dir.join(difference.path))?;

@@ -46,11 +46,6 @@ impl Error {
         self
     }
 
-    /// Whether it was written down for `status`.
-    pub fn is_recorded(&self) -> bool {
-        self.recorded
-    }
-
     /// The same for a command without flags for what is wrong: it stands in the settings then (exit 1).
     #[must_use]
     pub fn of_settings(mut self) -> Self {

@@ -202,10 +202,9 @@ impl Client {
             }
         }
         let proxy = settings.proxies.route(&uri).map_err(Failure::lasting)?;
-        let way = proxy
-            .as_ref()
-            .map_or_else(String::new, |proxy| format!(" through the HTTP proxy {}:{}", proxy.host(), proxy.port()));
-        self.agents.awaited.begin(&uri, proxy.as_ref().map(|proxy| format!("{}:{}", proxy.host(), proxy.port())));
+        let place = proxy.as_ref().map(|proxy| format!("{}:{}", proxy.host(), proxy.port()));
+        let way = place.as_ref().map_or_else(String::new, |place| format!(" through the HTTP proxy {place}"));
+        self.agents.awaited.begin(&uri, place);
         let mut headers = ask.headers.clone();
         headers.push(("accept-encoding", "identity".to_owned()));
         headers.extend(ask.signature.clone().filter(|_| is_at_home));

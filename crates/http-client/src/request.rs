@@ -12,7 +12,7 @@ pub const SMALL_BODY: u64 = 1 << 20;
 pub const SHORT_BODY: u64 = 64 << 10;
 
 /// A request.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Request {
     /// The whole URL, query included.
     pub url: String,
@@ -35,8 +35,7 @@ pub struct Request {
 impl Request {
     /// A plain GET.
     pub fn get(url: impl Into<String>) -> Self {
-        let (url, headers) = (url.into(), Vec::new());
-        Self { url, head: false, headers, signature: None, json: None, is_alone: false, deadline: None, cut: None }
+        Self { url: url.into(), ..Self::default() }
     }
 
     /// A plain HEAD.

@@ -31,10 +31,7 @@ impl Proxies {
 
     /// Checks that every proxy address can be used. Errors: [`Code::ConfigInvalid`].
     pub(super) fn check(&self) -> Result<()> {
-        for proxy in [&self.https, &self.http, &self.all].into_iter().flatten() {
-            parse(proxy)?;
-        }
-        Ok(())
+        [&self.https, &self.http, &self.all].into_iter().flatten().try_for_each(|proxy| parse(proxy).map(drop))
     }
 
     /// The proxy for a target, `None` for a direct connection.

@@ -71,14 +71,11 @@ impl FromStr for Installer {
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let script = text.strip_prefix("local-script/").filter(|name| is_script_name(name));
-        match (text, script) {
-            ("update", _) => Ok(Self::Update),
-            ("tuf", _) => Ok(Self::Tuf),
-            ("notify", _) => Ok(Self::Notify),
-            (_, Some(name)) => Ok(Self::LocalScript(name.to_owned())),
-            _ => Err(ParseError::new(Kind::Installer, format!("{text:?} is no installer"))
-                .advise("give update, tuf, notify, or local-script/NAME, where NAME has letters a-z, digits and `-`")),
-        }
+        let plain = [Self::Update, Self::Tuf, Self::Notify].into_iter().find(|known| known.kind() == text);
+        plain.or(script.map(|name| Self::LocalScript(name.to_owned()))).ok_or_else(|| {
+            ParseError::new(Kind::Installer, format!("{text:?} is no installer"))
+                .advise("give update, tuf, notify, or local-script/NAME, where NAME has letters a-z, digits and `-`")
+        })
     }
 }
 

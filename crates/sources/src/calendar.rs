@@ -1,6 +1,6 @@
 //! The beginnings of maintenance windows, as systemd's timers write them: `Tue,Wed *-*-* 00:00:00 UTC` (systemd.time(7), RFD 0109).
 
-use jiff::civil::{Date, DateTime};
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
@@ -115,17 +115,14 @@ impl Calendar {
         let civil = self.zone.to_datetime(begin);
         // Of an hour that the clock repeats in autumn only the first counts, as with systemd's timers.
         let is_first = || self.zone.to_timestamp(civil).is_ok_and(|first| first == begin);
-        if !self.has_minute(civil) || !is_first() {
+        let is_in_time = has(&self.time[1], civil.minute().into()) && has(&self.time[0], civil.hour().into());
+        if !is_in_time || !self.has_day(civil.date()) || !is_first() {
             return Vec::new();
         }
         (0..60)
             .filter(|second| has(&self.time[2], *second))
             .filter_map(|second| Timestamp::from_second(minute * 60 + i64::from(second)).ok())
             .collect()
-    }
-
-    fn has_minute(&self, at: DateTime) -> bool {
-        has(&self.time[1], at.minute().into()) && has(&self.time[0], at.hour().into()) && self.has_day(at.date())
     }
 
     fn has_day(&self, day: Date) -> bool {

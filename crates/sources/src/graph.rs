@@ -77,7 +77,8 @@ pub fn choose(body: &str, choice: &Choice<'_>) -> Result<Word, String> {
     let successors = graph.edges.iter().filter(|(from, _)| *from == at).map(|(_, to)| &graph.nodes[*to]);
     let mut best: Option<&Node> = None;
     let mut held = "no update leads from it".to_owned();
-    let barrier = graph.barrier_above(own);
+    let above = graph.nodes.iter().filter(|node| node.barrier && own.precedes(&node.version)).map(|node| &node.version);
+    let barrier = above.reduce(|lowest, version| if version.precedes(lowest) { version } else { lowest });
     for node in successors.filter(|node| !barrier.is_some_and(|barrier| barrier.precedes(&node.version))) {
         let version = &node.version;
         if !own.precedes(version) && !choice.downwards {
@@ -156,13 +157,6 @@ impl Graph {
             }
         }
         taken < self.nodes.len()
-    }
-
-    /// The lowest barrier above `own`.
-    fn barrier_above(&self, own: &Version) -> Option<&Version> {
-        let barriers = self.nodes.iter().filter(|node| node.barrier).map(|node| &node.version);
-        let above = barriers.filter(|version| own.precedes(version));
-        above.reduce(|lowest, version| if version.precedes(lowest) { version } else { lowest })
     }
 }
 

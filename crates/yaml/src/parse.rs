@@ -53,17 +53,7 @@ fn documents(source: &str, take: Take) -> Result<Vec<Node>, Fault> {
     if source.len() > MAX_BYTES {
         return Err(Fault { line: 1, what: format!("larger than {MAX_BYTES} bytes") });
     }
-    let mut builder = Builder {
-        lines: lines(source),
-        source: Source::new(source),
-        open: Vec::new(),
-        anchors: HashMap::new(),
-        nodes: 0,
-        text: 0,
-        seen: 0,
-        waiting: Vec::new(),
-        roots: Vec::new(),
-    };
+    let mut builder = Builder { lines: lines(source), source: Source::new(source), ..Builder::default() };
     let mut parser = Parser::new_from_str(source);
     let mut started = 0;
     while let Some(event) = parser.next_event() {
@@ -110,6 +100,7 @@ struct Open {
     names: BTreeSet<String>,
 }
 
+#[derive(Default)]
 struct Builder<'a> {
     lines: Vec<&'a str>,
     /// Up to the end of the last text, alias or bracket.

@@ -2,6 +2,7 @@
 //! neither, but what stands between two of its values is layout, tags and comments only.
 
 /// A source that is walked along with the scanner, which counts characters: each is looked at a few times in all.
+#[derive(Default)]
 pub(crate) struct Source<'a> {
     text: &'a str,
     /// The characters that lie behind.

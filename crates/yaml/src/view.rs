@@ -168,22 +168,21 @@ impl<'a> View<'a> {
 
     /// The `version` and `edition` below this place, if both are there.
     pub fn revision(&self) -> Result<Option<Revision>> {
-        if !self.is_there() {
-            return Ok(None);
-        }
-        let version: Option<Version> = self.at("version")?.parsed("a version")?;
-        let edition: Option<Edition> = self.at("edition")?.parsed("an edition")?;
+        let (version, edition) = self.version_and_edition()?;
         Ok(version.zip(edition).map(|(version, edition)| Revision { version, edition }))
     }
 
     /// The same where both must be there.
     pub fn needed_revision(&self) -> Result<Revision> {
-        let version: Option<Version> = self.at("version")?.parsed("a version")?;
-        let edition: Option<Edition> = self.at("edition")?.parsed("an edition")?;
+        let (version, edition) = self.version_and_edition()?;
         Ok(Revision {
             version: self.needed("complete: version is missing", version)?,
             edition: self.needed("complete: edition is missing", edition)?,
         })
+    }
+
+    fn version_and_edition(&self) -> Result<(Option<Version>, Option<Edition>)> {
+        Ok((self.at("version")?.parsed("a version")?, self.at("edition")?.parsed("an edition")?))
     }
 
     /// A value that must be there, `wanted` naming it in the error.

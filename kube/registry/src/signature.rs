@@ -8,6 +8,7 @@ use p256::ecdsa::signature::Verifier as _;
 use p256::ecdsa::{Signature, VerifyingKey};
 use p256::pkcs8::DecodePublicKey as _;
 use protocol::Digest;
+use protocol::installer::attributes;
 use serde_json::Value;
 
 use crate::Result;
@@ -70,7 +71,7 @@ pub fn simple_signing(bytes: &[u8], signature: &str, image: Digest, keys: &[Cosi
     let text: Value = serde_json::from_slice(bytes).map_err(|_| "the signed text is not JSON")?;
     must_be(text.pointer("/critical/type"), SIMPLE_SIGNING, "type")?;
     must_be(text.pointer("/critical/image/docker-manifest-digest"), &format!("sha256:{image}"), "image")?;
-    Ok(SignedClaim { key, annotations: texts(text.get("optional")) })
+    Ok(SignedClaim { key, annotations: attributes(&text["optional"]) })
 }
 
 /// Checks a Sigstore bundle v0.3: a DSSE envelope with an in-toto statement.
@@ -97,7 +98,7 @@ pub fn bundle(bytes: &[u8], image: Digest, keys: &[CosignKey]) -> Result<SignedC
         subjects.clone().find(|subject| subject.pointer("/digest/sha256").is_some_and(|found| *found == hex.as_str()));
     let subject = subject.ok_or("it is another image's")?;
     // `cosign sign -a` writes to the subject; the first versions 3 signed no annotations at all (sigstore/cosign#4508).
-    Ok(SignedClaim { key, annotations: texts(subject.get("annotations")) })
+    Ok(SignedClaim { key, annotations: attributes(&subject["annotations"]) })
 }
 
 /// The name of the key that made one of `signatures` over `message`.
@@ -109,9 +110,4 @@ fn signer(message: &[u8], signatures: &[&str], keys: &[CosignKey]) -> Result<Str
 fn must_be(found: Option<&Value>, wanted: &str, what: &str) -> Result<(), String> {
     let found = found.and_then(Value::as_str).unwrap_or_default();
     if found == wanted { Ok(()) } else { Err(format!("its {what} is {}, not {wanted}", quoted(found))) }
-}
-
-fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
-    let pairs = map.and_then(Value::as_object).into_iter().flatten();
-    pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }

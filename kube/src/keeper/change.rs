@@ -1,6 +1,8 @@
 //! A change of the image: begun, written, watched, ended (KUBE §4, §5).
 
 use super::*;
+use crate::plan::{nothing, who};
+use sources::Said;
 
 /// The code of an image that is being looked up.
 const RESOLVING: &str = "resolving";
@@ -118,7 +120,7 @@ impl Keeper {
         let asked_at = self.mine.prepared.as_ref().map_or(now, |(_, at, _)| *at);
         let until = asked_at.checked_add(rest(it)).ok().filter(|_| !is_final && !is_soon);
         let who = if is_soon { "time" } else { "who runs the registry, or signs images" };
-        self.told(look, code, why, until, who).await?;
+        self.told(look, &nothing(code, why.as_str(), who).until(until)).await?;
         Ok(is_soon)
     }
 
@@ -167,7 +169,7 @@ impl Keeper {
             fault => return Err(fault.into()),
         };
         if look.state.attempt.as_ref().is_some_and(|attempt| attempt.phase == ChangePhase::Back) {
-            return self.told(look, code, &what, None, OWNER).await.map(|()| false);
+            return self.told(look, &nothing(code, what, who::OWNER)).await.map(|()| false);
         }
         self.give_up(look, code, &what).await
     }
@@ -227,7 +229,7 @@ impl Keeper {
     }
 
     /// Ends a change of which nothing came about.
-    async fn give_up(&mut self, look: &mut AgentLook<'_>, code: &str, what: &str) -> Result<bool> {
+    async fn give_up(&mut self, look: &mut AgentLook<'_>, code: &'static str, what: &str) -> Result<bool> {
         let Some(attempt) = look.state.attempt.take() else { return Ok(false) };
         look.state.wish = None;
         if attempt.phase == ChangePhase::Forward && code == "admission_denied" {
@@ -239,7 +241,7 @@ impl Keeper {
         }
         self.swap(&look.state).await?;
         self.outcome("failed");
-        self.told(look, code, what, None, OWNER).await.map(|()| false)
+        self.told(look, &nothing(code, what, who::OWNER)).await.map(|()| false)
     }
 
     /// Goes on with the change that is open.
@@ -300,13 +302,13 @@ impl Keeper {
         }
         if is_publish && image::is_it(present, other) {
             // Nothing of it has come about: another version can take its place.
-            let is_superseded = look.word.target().is_some_and(|target| target.version != attempt.version);
+            let is_superseded = look.word.target().is_some_and(|target| target.said.version != attempt.version);
             if attempt.phase == ChangePhase::Forward && is_superseded {
                 let what = format!("the source wants another version than {}", attempt.version);
                 return self.give_up(look, "superseded", &what).await.map(|_| true);
             }
             let why = format!("{image} is in the ConfigMap {}-wanted; who delivers it has not yet", look.agent.name);
-            return self.told(look, "published", &why, None, OWNER).await.map(|()| true);
+            return self.told(look, &nothing("published", why, who::OWNER)).await.map(|()| true);
         }
         // Somebody else's image: what he did is noted at the next look.
         let what = format!("somebody replaced {image} by {present}");
@@ -322,8 +324,8 @@ impl Keeper {
         if attempt.phase == ChangePhase::Back || attempt.by_hand || self.mine.proven.as_ref() == Some(&attempt.to) {
             return Ok(None);
         }
-        let target = look.word.target().filter(|target| target.version == attempt.version).cloned();
-        let target = target.unwrap_or_else(|| WantedVersion::plain(attempt.version.clone()));
+        let target = look.word.target().filter(|target| target.said.version == attempt.version).cloned();
+        let target = target.unwrap_or_else(|| WantedVersion::of(Said::version(attempt.version.clone())));
         let begin = Beginning::of(look.agent, look.present(), target, attempt.version.clone());
         let (code, what) = match self.prepared(look, &begin).await {
             Ok(prepared) if prepared.image == attempt.to => {
@@ -346,7 +348,7 @@ impl Keeper {
         match course {
             Course::Waits { code, why } => {
                 let code = if code == "progressing" && !is_forward { "going_back" } else { code };
-                self.told(look, code, &why, None, "time").await?;
+                self.told(look, &nothing(code, why, who::TIME)).await?;
             }
             Course::Frees(pod) => {
                 let (level, what) = match self.shared.api.delete_pod(&pod).await {
@@ -426,7 +428,7 @@ impl Keeper {
 /// The source names the version before again.
 fn is_called_back(look: &AgentLook<'_>, attempt: &ImageChange) -> bool {
     let Some(target) = look.word.target() else { return false };
-    let wanted = look.agent.pin.as_ref().unwrap_or(&target.version);
+    let wanted = look.agent.pin.as_ref().unwrap_or(&target.said.version);
     let is_old = look.agent.version(&attempt.from).as_ref() == Some(wanted);
     !attempt.by_hand && target.may_go && is_old && *wanted != attempt.version
 }

@@ -52,8 +52,6 @@ const ASK_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 const REGISTRY_REST: SignedDuration = SignedDuration::from_mins(1);
 /// How long the sentence of an unchanged state may be old.
 const TELL_AGAIN: SignedDuration = SignedDuration::from_mins(5);
-/// Who manages the workload, as one who can change something.
-const OWNER: &str = "who manages the workload";
 /// Tries of one look, where others swap the state at the same time.
 const TRIES: u32 = 4;
 /// Codes of an agent that has an open change and does not go on with it: it keeps no other agent waiting.
@@ -268,7 +266,7 @@ impl Keeper {
                 if plan.code == "up_to_date" && look.is_asked() {
                     look.state.wish = None;
                 }
-                self.told(&mut look, plan.code, &plan.why, plan.until, plan.who).await?;
+                self.told(&mut look, &plan).await?;
                 false
             }
         };
@@ -292,7 +290,7 @@ impl Keeper {
         numbers.pods = (look.pods.iter().filter(|pod| pod.is_ready).count(), wanted);
         numbers.code = plan.code.to_owned();
         if let Some(target) = look.word.target() {
-            numbers.wanted = target.version.to_string();
+            numbers.wanted = target.said.version.to_string();
         }
     }
 
@@ -346,27 +344,21 @@ impl Keeper {
         self.mine.moved = Some(tokio::task::spawn_blocking(look));
     }
 
-    async fn told(
-        &mut self,
-        look: &mut AgentLook<'_>,
-        code: &str,
-        why: &str,
-        until: Option<Timestamp>,
-        who: &str,
-    ) -> Result<()> {
+    async fn told(&mut self, look: &mut AgentLook<'_>, plan: &AgentPlan) -> Result<()> {
+        let AgentPlan { code, why, until, who, .. } = plan;
         let (state, now) = (&mut look.state, look.now);
         if state.wish(now).is_none() {
             state.wish = None;
         }
         let before = state.told.as_ref();
-        let is_other = before.is_none_or(|before| before.code != code || before.until != until);
-        let is_reworded = before.is_some_and(|before| before.why != why);
+        let is_other = before.is_none_or(|before| before.code != *code || before.until != *until);
+        let is_reworded = before.is_some_and(|before| before.why != *why);
         let is_old = self.mine.said.1.is_none_or(|at| now.duration_since(at) > TELL_AGAIN);
         let is_news = is_other || (is_reworded && is_old);
-        if is_news && state.tell(code, why, until, who, now) {
+        if is_news && state.tell(code, why, *until, who, now) {
             self.swap(state).await?;
-            self.say(code, why, matches!(code, "both_unhealthy" | "contested" | "signature" | "source_unreachable"));
-            if matches!(code, "not_let_go" | "outside_window" | "in_flight" | "failed_beside" | "jitter") {
+            self.say(code, why, matches!(*code, "both_unhealthy" | "contested" | "signature" | "source_unreachable"));
+            if matches!(*code, "not_let_go" | "outside_window" | "in_flight" | "failed_beside" | "jitter") {
                 self.event(look, "Waiting", why, false).await;
             }
         }
@@ -434,7 +426,7 @@ impl KeeperContext {
 
     /// Adds what the other agents of the file are about, and what the pods say.
     pub async fn look_beside(&self, look: &mut AgentLook<'_>, memory: &mut Memory) {
-        let wanted = look.word.target().map(|target| &target.version);
+        let wanted = look.word.target().map(|target| &target.said.version);
         look.beside = beside(&*self.store.lock().await, self, &look.agent.key(), wanted, look.now);
         if let Some(workload) = look.workload.filter(|_| look.state.attempt.is_none()) {
             let patience = &look.agent.patience;

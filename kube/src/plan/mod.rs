@@ -1,8 +1,8 @@
 //! From facts to the one thing that is done next (KUBE §3): the first case that holds. Pure; `plan` shows its value.
 
 use jiff::{SignedDuration, Timestamp};
-use protocol::find::Digests;
-use protocol::{Digest, Edition, Version};
+use protocol::{Digest, Version};
+use sources::Said;
 
 use crate::config::KubeAgent;
 use crate::hands::{FieldOwner, Hand};
@@ -33,20 +33,14 @@ pub enum SourceSays {
 /// A version that a source names, and when.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WantedVersion {
-    /// The version.
-    pub version: Version,
-    /// Its edition, where the source names one.
-    pub edition: Option<Edition>,
-    /// It is to be installed at once.
-    pub critical: bool,
+    /// The version, and what any source may say beside it.
+    pub said: Said,
     /// It may be installed now.
     pub may_go: bool,
     /// Why, or why not.
     pub reason: String,
     /// When that may change.
     pub until: Option<Timestamp>,
-    /// No version below it is installed.
-    pub floor: Option<Version>,
     /// A lower major is refused.
     pub keeps_major: bool,
     /// It comes from `find`: an unhealthy agent gets its version as a new installation would.
@@ -57,8 +51,6 @@ pub struct WantedVersion {
     pub turn: Option<Timestamp>,
     /// The rollout and the attempt.
     pub told: Option<(u64, u32)>,
-    /// Digests that the rollout server names.
-    pub digests: Digests,
 }
 
 /// The other agents of the file.
@@ -137,21 +129,21 @@ pub struct AgentPlan {
 }
 
 /// Who can change how something is.
-mod who {
-    pub(super) const NOBODY: &str = "nobody needs to";
-    pub(super) const TIME: &str = "time";
-    pub(super) const OWNER: &str = "who manages the workload";
-    pub(super) const OPERATOR: &str = "an operator: teleport-kube-update release";
-    pub(super) const SOURCE: &str = "who runs the source of versions";
-    pub(super) const SETTINGS: &str = "who writes kube.yaml";
+pub(crate) mod who {
+    pub(crate) const NOBODY: &str = "nobody needs to";
+    pub(crate) const TIME: &str = "time";
+    pub(crate) const OWNER: &str = "who manages the workload";
+    pub(crate) const OPERATOR: &str = "an operator: teleport-kube-update release";
+    pub(crate) const SOURCE: &str = "who runs the source of versions";
+    pub(crate) const SETTINGS: &str = "who writes kube.yaml";
 }
 
-fn nothing(code: &'static str, why: impl Into<String>, who: &'static str) -> AgentPlan {
+pub(crate) fn nothing(code: &'static str, why: impl Into<String>, who: &'static str) -> AgentPlan {
     AgentPlan { step: NextStep::Nothing, code, why: why.into(), until: None, who }
 }
 
 impl AgentPlan {
-    fn until(self, until: Option<Timestamp>) -> Self {
+    pub(crate) fn until(self, until: Option<Timestamp>) -> Self {
         Self { until, ..self }
     }
 
@@ -181,7 +173,7 @@ impl<'a> AgentLook<'a> {
     /// Takes what the source says, and note of the version.
     pub fn hear(&mut self, word: SourceSays) {
         if let Some(target) = word.target() {
-            self.state.note_wanted(&target.version);
+            self.state.note_wanted(&target.said.version);
         }
         self.word = word;
     }
@@ -279,7 +271,7 @@ impl<'a> AgentLook<'a> {
     }
 
     fn towards(&self, target: &WantedVersion) -> AgentPlan {
-        let version = self.agent.pin.as_ref().unwrap_or(&target.version);
+        let version = self.agent.pin.as_ref().unwrap_or(&target.said.version);
         if self.own().as_ref() == Some(version) {
             return self.up_to_date(target, version);
         }
@@ -320,7 +312,9 @@ impl<'a> AgentLook<'a> {
 
     /// Why the version does not fit the agent.
     fn unfit(&self, target: &WantedVersion, version: &Version) -> Option<AgentPlan> {
-        for (floor, whose) in [(self.agent.min_version.as_ref(), "kube.yaml"), (target.floor.as_ref(), "the source")] {
+        for (floor, whose) in
+            [(self.agent.min_version.as_ref(), "kube.yaml"), (target.said.floor.as_ref(), "the source")]
+        {
             if let Some(floor) = floor.filter(|floor| version.precedes(floor)) {
                 let why = format!("{version} is below the min_version {floor} of {whose}");
                 return Some(nothing("downgrade", why, who::SETTINGS));
@@ -341,7 +335,7 @@ impl<'a> AgentLook<'a> {
             }
         }
         let repository = self.agent.image.as_deref().unwrap_or(self.present());
-        let why = image::edition_fault(repository, self.present(), target.edition?)?;
+        let why = image::edition_fault(repository, self.present(), target.said.edition?)?;
         Some(nothing("edition", why, who::SETTINGS))
     }
 
@@ -366,11 +360,11 @@ impl<'a> AgentLook<'a> {
         if self.is_asked() {
             return begin("update_now", format!("an operator asked for {version} now"));
         }
-        if target.critical && self.agent.pin.is_none() {
+        if target.said.critical && self.agent.pin.is_none() {
             return begin("critical", format!("{version} is critical"));
         }
         let is_below_floor = |floor: &&Version| own.as_ref().is_some_and(|own| own.precedes(floor));
-        if let Some(floor) = target.floor.as_ref().filter(is_below_floor) {
+        if let Some(floor) = target.said.floor.as_ref().filter(is_below_floor) {
             let why = format!("this agent's version is below the source's min_version {floor}");
             return begin("below_min_version", why);
         }
@@ -410,7 +404,7 @@ impl Beginning {
 impl WantedVersion {
     /// The digest that the rollout server names for the repository of `image`.
     pub fn digest(&self, image: &str) -> Option<Digest> {
-        self.digests.of_image(&image::repository_name(image))
+        self.said.digests.of_image(&image::repository_name(image))
     }
 }
 

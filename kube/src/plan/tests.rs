@@ -9,6 +9,7 @@ use super::*;
 use crate::config::KubeConfig;
 use crate::hands::MANAGER;
 use crate::state::{ChangePhase, FaultReason, ImageChange, Wish};
+use protocol::Edition;
 
 fn now() -> Timestamp {
     "2026-11-29T12:00:00Z".parse().unwrap()
@@ -45,7 +46,7 @@ impl World {
             })),
             agent: agents.into_iter().next().unwrap(),
             state: KeptState::default(),
-            target: WantedVersion::plain(version("2.0.0")),
+            target: WantedVersion::of(Said::version(version("2.0.0"))),
             silent: false,
             beside: Beside::default(),
             other_rollout: false,
@@ -164,13 +165,13 @@ const CASES: &[Case] = &[
     ),
     (|world| world.other_rollout = true, "other_rollout", Does::Nothing),
     (|world| world.silent = true, "source_unreachable", Does::Nothing),
-    (|world| world.target.version = version("1.0.0"), "up_to_date", Does::Nothing),
+    (|world| world.target.said.version = version("1.0.0"), "up_to_date", Does::Nothing),
     (|world| world.refuse(None), "refused", Does::Nothing),
     (|world| world.agent.min_version = Some(version("3.0.0")), "downgrade", Does::Nothing),
-    (|world| world.target.edition = Some(Edition::Enterprise), "edition", Does::Nothing),
+    (|world| world.target.said.edition = Some(Edition::Enterprise), "edition", Does::Nothing),
     (|world| world.beside.changing.push("statefulset.other".to_owned()), "in_flight", Does::Nothing),
     (|world| world.beside.failed = Some(("statefulset.other".to_owned(), now())), "failed_beside", Does::Nothing),
-    (|world| world.target.critical = true, "critical", Does::Begins),
+    (|world| world.target.said.critical = true, "critical", Does::Begins),
     (|world| world.complaint = Some("pod agent-0 is not ready".to_owned()), "unhealthy", Does::Begins),
     (|world| world.target.may_go = false, "outside_window", Does::Nothing),
     (|world| world.target.turn = Some(now() + SignedDuration::from_secs(1)), "jitter", Does::Nothing),
@@ -221,7 +222,7 @@ proptest! {
         } else {
             world.state.refuse(version("2.0.0"), None, failure(), Some((1, 1)), since);
         }
-        (world.target.told, world.target.critical) = (Some((1, attempt)), critical);
+        (world.target.told, world.target.said.critical) = (Some((1, attempt)), critical);
         world.complaint = is_unwell.then(|| "pod agent-0 is not ready".to_owned());
         world.state.wish = is_asked.then(|| Wish { what: WishKind::Update, at: now() });
         let may = is_asked || (!by_hand && (minutes >= 60 || attempt == 2));
@@ -237,7 +238,7 @@ fn what_runs_has_a_moved_tag_a_complaint_or_nothing() {
         [(false, None, "up_to_date"), (true, None, "tag_moved"), (false, complaint, "unhealthy")]
     {
         let mut world = World::new();
-        world.target.version = version("1.0.0");
+        world.target.said.version = version("1.0.0");
         (world.tag_moved, world.complaint) = (tag_moved, complaint);
         assert_eq!((world.plan().code, world.plan().step), (code, NextStep::Nothing));
     }
@@ -257,7 +258,7 @@ fn down_goes_who_has_no_data_and_whose_channel_keeps_the_major() {
         world.set("/spec/template/spec/volumes", json!([volume]));
         world.set("/spec/template/spec/containers/0/volumeMounts", json!([{"name": "data"}]));
         world.agent.allow_downgrade = is_allowed;
-        (world.target.version, world.target.keeps_major) = (version(to), keeps_major);
+        (world.target.said.version, world.target.keeps_major) = (version(to), keeps_major);
         assert_eq!(world.plan().code, code, "{volume} {is_allowed} {keeps_major} {to}");
     }
 }

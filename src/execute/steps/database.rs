@@ -243,7 +243,7 @@ pub(in crate::execute) fn leads_to_new(plan: &Plan) -> bool {
 fn is_back(site: &Site<'_>, journal: &Journal) -> Result<bool> {
     let db = site.database();
     let Some((returns, _)) = journal.swap() else { return Ok(false) };
-    if restore::is_undo_prepared(&db)? || !StatData::of(&db)?.is_some_and(|live| live.is_same_file(&returns)) {
+    if restore::is_undo_prepared(&db)? || StatData::of(&db)?.is_none_or(|live| live.ino != returns.ino) {
         return Ok(false);
     }
     // While the link leads to the new version, that is what anybody starts.

@@ -140,7 +140,7 @@ pub(in crate::execute) fn read(site: &Site<'_>, order: &InstallerOrder) -> Resul
 ///
 /// Errors: `io`.
 pub(in crate::execute) fn end(site: &Site<'_>) -> Result<()> {
-    if is_unit() && !site.boot {
+    if machine::is_systemd_booted() && !site.boot {
         let unit = format!("{}.service", unit(site));
         let systemctl = |words: &[&str]| Command::new("systemctl").args(words).arg(&unit).run();
         let runs = || {
@@ -185,7 +185,7 @@ fn started(site: &Site<'_>, order: &InstallerOrder, bytes: &[u8]) -> Result<(boo
     words.extend(order.env.iter().map(|(name, value)| format!("{name}={value}").into()));
     words.extend(Some(&order.shell).filter(|shell| !shell.is_empty()).map(Into::into));
     words.push(script.into_os_string());
-    let command = if is_unit() {
+    let command = if machine::is_systemd_booted() {
         Command::new("/bin/sh").args(["-c", AS_UNIT, &unit(site)]).args(words)
     } else {
         Command::new("/bin/sh").args(words.drain(1..))
@@ -269,11 +269,6 @@ fn limit(order: &InstallerOrder) -> Duration {
         0 => USUAL,
         seconds => Duration::from_secs(seconds.into()).min(LONGEST),
     }
-}
-
-/// Whether scripts are units.
-fn is_unit() -> bool {
-    machine::is_systemd_booted()
 }
 
 fn unit(site: &Site<'_>) -> String {

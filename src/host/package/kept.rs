@@ -19,12 +19,12 @@ const RPM_COPY: &str = ".rpmsave";
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Kept {
     dir: PathBuf,
-    files: Vec<KeptFile>,
+    pub(super) files: Vec<KeptFile>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct KeptFile {
-    path: PathBuf,
+pub(super) struct KeptFile {
+    pub(super) path: PathBuf,
     /// Name of the copy; `None` for a link.
     copy: Option<String>,
     /// Where a link points to.
@@ -81,11 +81,6 @@ impl Kept {
             .map_err(|error| Error::new(Code::PackageFailed, format!("cannot note the kept files: {error}")))?;
         durable::write(&dir.join(INDEX), &index, 0o600)?;
         Ok(kept)
-    }
-
-    /// Removes the files that were copied.
-    pub(super) fn remove_originals(&self) -> Result<()> {
-        self.files.iter().try_for_each(|file| durable::remove_file(&file.path))
     }
 
     /// Puts back each file that is gone or is not as it was.

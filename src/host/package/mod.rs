@@ -99,7 +99,8 @@ pub(crate) fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, mut 
     let tool = tool.args(is_half.then_some("--force-remove-reinstreq"));
     let files = files(package, root)?;
     refuse_shared_data(package, &files, keep, root)?;
-    let links = links_to(&files, keep.link_dir)?;
+    let mut links = durable::links_in(keep.link_dir)?;
+    links.retain(|(_, target)| files.contains(target));
 
     let mut run = |command: &Command| match package.tool {
         PackageTool::Dpkg => dpkg::run(command, &mut waiting),
@@ -113,7 +114,7 @@ pub(crate) fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, mut 
         PackageTool::Rpm => Kept::default(),
     };
     // dpkg has no --nopostrm: a script that is not there is not run.
-    scripts.remove_originals()?;
+    scripts.files.iter().try_for_each(|file| durable::remove_file(&file.path))?;
     let tool = match package.tool {
         PackageTool::Dpkg => tool,
         PackageTool::Rpm => tool.args(rpm::dangerous_sections(package, keep, root)?),
@@ -126,7 +127,7 @@ pub(crate) fn purge(package: &Package, keep: Keep<'_>, root: Option<&Path>, mut 
     durable::remove_tree(keep.copies)?;
     purged?;
     // A script that was left out, or the package's own file that it calls, may have been the one to remove them.
-    for link in links {
+    for (link, _) in links {
         if let Some(target) = durable::link_at(&link)?
             && !durable::exists(&below(root, &target))?
         {
@@ -146,12 +147,6 @@ fn files(package: &Package, root: Option<&Path>) -> Result<Vec<PathBuf>> {
         PackageTool::Rpm => start(&rpm::command(root)?.args(["-ql", &package.name]))?.stdout_text(),
     };
     Ok(list.lines().filter(|line| line.starts_with('/')).map(PathBuf::from).collect())
-}
-
-/// The links in `dir` that lead to one of `files`.
-fn links_to(files: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>> {
-    let links = durable::links_in(dir)?.into_iter().filter(|(_, target)| files.contains(target));
-    Ok(links.map(|(path, _)| path).collect())
 }
 
 /// Refuses a package that has files where nothing may be removed; directories are only removed when empty.

@@ -246,7 +246,9 @@ fn transfer(
         match arrived.recv_timeout(SLICE) {
             Ok(Event::Fetched(result)) => fetched = Some(result?),
             // Whose fault a bad archive is, only its digest tells; any other error is final.
-            Ok(Event::Unpacked(Err(error))) if !is_about_content(&error) => return Err(error),
+            Ok(Event::Unpacked(Err(error))) if !matches!(error.code, Code::ArchiveInvalid | Code::ArchiveHostile) => {
+                return Err(error);
+            }
             Ok(Event::Unpacked(result)) => unpacked = Some(result),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(broke(origin)),
@@ -293,10 +295,6 @@ fn judged(
 fn broke(origin: &Origin) -> Error {
     let what = format!("internal error: the thread that downloads {} ended unexpectedly", origin.shown());
     Error::new(Code::Io, what)
-}
-
-fn is_about_content(error: &Error) -> bool {
-    matches!(error.code, Code::ArchiveInvalid | Code::ArchiveHostile)
 }
 
 fn mismatch(origin: &Origin, announced: Digest, fetched: &Fetched) -> Error {

@@ -57,25 +57,16 @@ pub(super) fn say_done(context: &Context, plan: &Plan) {
 pub(super) fn note_failure(context: &Context, request: &RunRequest<'_>, error: &Error, cost: Option<Option<String>>) {
     // After an `uninstall` there is no status to write to.
     let is_gone = request.basis.as_ref().is_some_and(|basis| basis.is_gone(context).unwrap_or(true));
-    if error.is_recorded()
-        || is_gone
-        || context.is_interrupted()
-        || matches!(error.code, Code::Interrupted | Code::LockHeld)
+    if error.recorded || is_gone || context.is_interrupted() || matches!(error.code, Code::Interrupted | Code::LockHeld)
     {
         return;
     }
     let written = Updates::read(&context.layout.config_file()).and_then(|mut updates| {
-        record::failed(&mut updates, error, Some(&request.target), context.host.now());
+        let (target, now) = (&request.target, context.host.now());
+        record::failed(&mut updates, error, Some(target), now);
         if let Some(digest) = cost.or(request.terms.urgent.then_some(None)) {
             let mut status = updates.status().clone();
-            record::add_delay(
-                &mut status,
-                &request.target,
-                &error.what,
-                error.code.as_str(),
-                digest,
-                context.host.now(),
-            );
+            record::add_delay(&mut status, target, &error.what, error.code.as_str(), digest, now);
             updates.set_status(&status);
         }
         updates.write()

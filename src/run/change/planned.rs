@@ -52,7 +52,8 @@ pub(crate) fn planned(context: &Context, updates: &Updates, request: &RunRequest
         Some(active) if *active == request.target => None,
         _ => installer::script(context, &request.settings(updates), &request.terms, &request.target)?,
     };
-    let plan = if script.is_some() || is_scripts(updates, request, &facts) {
+    let is_scripts = updates.status().installed_by.is_some() && facts.active.as_ref() == Some(&request.target);
+    let plan = if script.is_some() || is_scripts {
         let plan = plan::by_script(&facts, &request.target, script.unwrap_or_default());
         data_dir::refuse(plan.needs_database(), facts.other_data_dir.as_ref())?;
         plan
@@ -66,11 +67,6 @@ pub(crate) fn planned(context: &Context, updates: &Updates, request: &RunRequest
         context.stop_proof()?.check_sight()?;
     }
     Ok(Planned::Proceed(Box::new(plan), Box::new(facts)))
-}
-
-/// Whether a script has installed the target, which is active: its files and links are not ours to put right.
-fn is_scripts(updates: &Updates, request: &RunRequest<'_>, facts: &Facts) -> bool {
-    updates.status().installed_by.is_some() && facts.active.as_ref() == Some(&request.target)
 }
 
 /// A version that is on the disk already must come from the archive that the source names, as one that is downloaded. What is
@@ -140,8 +136,7 @@ pub(super) fn prove(context: &Context, request: &RunRequest<'_>, unproven: &Unpr
 /// The facts under the settings that the commit will write: `keep` or a proxy given now counts now.
 pub(super) fn facts(context: &Context, updates: &Updates, request: &RunRequest<'_>) -> Result<Facts> {
     let mut updates = updates.clone();
-    let spec = request.settings(&updates);
-    updates.set_spec(&spec);
+    updates.set_spec(&request.settings(&updates));
     inspect::facts(context, &updates, request.facts_for, request.trusted_snapshot)
 }
 

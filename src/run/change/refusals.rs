@@ -61,7 +61,8 @@ pub(super) fn preflight(context: &Context) -> Result<()> {
                 .advise(if machine::is_confined() {
                     "run `teleport-update enable` by hand, which allows teleport-update.service to write there; if that is \
                      not enough, add the directory to ReadWritePaths= (`systemctl edit teleport-update.service`)"
-                } else if versions || !layout.is_movable(dir) {
+                } else if versions || (dir != layout.link_dir && layout.path_inside(dir).starts_with("/etc")) {
+                    // `--path` moves the links, and the unit unless it is in /etc.
                     "remount it writable"
                 } else {
                     "remount it writable, or choose another directory with --path"

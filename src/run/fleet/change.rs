@@ -78,11 +78,8 @@ pub(super) fn follow(host: &mut FleetHost, status: &Status, active: Option<&Revi
 }
 
 fn is_alike(one: &Change, other: &Change) -> bool {
-    let parts = |change: &Change| {
-        let Change { from, to, outcome, code, rollout, attempt, .. } = change.clone();
-        (from, to, outcome, code, rollout, attempt)
-    };
-    parts(one) == parts(other)
+    let Change { at, error, phases, .. } = other.clone();
+    Change { at, error, phases, ..one.clone() } == *other
 }
 
 /// The version of `told` is not tried, because it failed here before: said once a rollout and attempt. `from`: what is active.

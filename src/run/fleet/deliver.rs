@@ -169,21 +169,18 @@ fn note(context: &Context, talked: &mut Talked, verdict: &ReportVerdict, epoch: 
     let after = |rest: Duration| now.saturating_add(SignedDuration::try_from(rest).unwrap_or_default()).ok();
     let Some(server) = &mut talked.kept.server else { return };
     let interval = Duration::from_secs(server.wanted.map_or(0, |wanted| wanted.interval_seconds).into());
+    if matches!(verdict, ReportVerdict::Taken | ReportVerdict::Waits) {
+        (server.next, server.hold) = (after(interval), None);
+        server.said.clone_from(&talked.kept.last);
+        server.said_dry_run.clone_from(&talked.kept.dry_run);
+    }
     match verdict {
         ReportVerdict::GoOn(_) => {}
         // As a find answer without the wish, which a host that is pinned or disabled does not ask for.
         ReportVerdict::Unwanted => server.wanted = None,
-        ReportVerdict::Taken => {
-            (server.epoch, server.taken, server.refusal) = (Some(epoch), Some(now), None);
-            (server.next, server.hold) = (after(interval), None);
-            server.said.clone_from(&talked.kept.last);
-            server.said_dry_run.clone_from(&talked.kept.dry_run);
-        }
+        ReportVerdict::Taken => (server.epoch, server.taken, server.refusal) = (Some(epoch), Some(now), None),
         ReportVerdict::Waits => {
             server.refusal = Some("waits for approval".to_owned());
-            (server.next, server.hold) = (after(interval), None);
-            server.said.clone_from(&talked.kept.last);
-            server.said_dry_run.clone_from(&talked.kept.dry_run);
             if !context.talk.is_told.replace(true) {
                 context
                     .report

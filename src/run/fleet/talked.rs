@@ -125,7 +125,8 @@ fn hear(kept: &mut FleetHost, heard: &Heard) {
     match &mut kept.server {
         Some(server) if server.origin == heard.origin => {
             server.wanted = wanted;
-            if is_of_another_epoch(server, wanted) {
+            let is_of_another = |wanted: Wanted| server.highest.is_some_and(|highest| highest.epoch != wanted.epoch);
+            if wanted.is_some_and(is_of_another) {
                 kept.failed.clear();
             }
             server.highest = highest(server, heard.fleet);
@@ -137,10 +138,6 @@ fn hear(kept: &mut FleetHost, heard: &Heard) {
             kept.server = heard.fleet.map(|_| Server { highest, ..server });
         }
     }
-}
-
-fn is_of_another_epoch(server: &Server, wanted: Option<Wanted>) -> bool {
-    wanted.is_some_and(|wanted| server.highest.is_some_and(|highest| highest.epoch != wanted.epoch))
 }
 
 /// The highest number of a rollout with this answer; they begin anew in another epoch.

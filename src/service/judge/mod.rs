@@ -184,21 +184,17 @@ impl Judge {
         self.ready_since = since(is_ready, self.ready_since.filter(|_| same.is_some()));
         self.none_since = since(sample.new_alive.is_empty() && new_main.is_none(), self.none_since);
         self.down_since = since(sample.main.is_none() && sample.new_alive.is_empty(), self.down_since);
+        // The old process may still answer on a socket that the new one does not serve.
+        let by_other = |pid: &Option<u32>| pid.is_some() && *pid != new_main.map(|id| id.pid);
         match &sample.readiness {
-            Some(readiness @ (Readiness::Ready { .. } | Readiness::NotReady { .. })) => {
-                // The old process may still answer on a socket that the new one does not serve.
-                let by_other = |pid: &Option<u32>| pid.is_some() && *pid != new_main.map(|id| id.pid);
-                match readiness {
-                    Readiness::Ready { pid } | Readiness::NotReady { pid, .. } if by_other(pid) => {
-                        self.last_word = Some("another process answers on its readiness socket".to_owned());
-                    }
-                    Readiness::NotReady { text, .. } => {
-                        self.readiness_served = true;
-                        self.last_word = Some(format!("/readyz says: {text}"));
-                    }
-                    _ => self.readiness_served = true,
-                }
+            Some(Readiness::Ready { pid } | Readiness::NotReady { pid, .. }) if by_other(pid) => {
+                self.last_word = Some("another process answers on its readiness socket".to_owned());
             }
+            Some(Readiness::NotReady { text, .. }) => {
+                self.readiness_served = true;
+                self.last_word = Some(format!("/readyz says: {text}"));
+            }
+            Some(Readiness::Ready { .. }) => self.readiness_served = true,
             Some(_) if self.readiness_served => {
                 self.last_word = Some("its readiness socket does not answer".to_owned());
             }

@@ -27,18 +27,9 @@ impl Question {
     pub fn query(&self) -> String {
         let parts = [("host", &self.host), ("group", &self.group), ("update_id", &self.update_id)];
         let said = parts.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
-        let mut query = String::new();
-        for (name, value) in said {
-            query.push(if query.is_empty() { '?' } else { '&' });
-            query.push_str(name);
-            query.push('=');
-            query.extend(utf8_percent_encode(value, ESCAPED));
-        }
-        if self.dry_run {
-            query.push(if query.is_empty() { '?' } else { '&' });
-            query.push_str(DRY_RUN);
-        }
-        query
+        let said = said.map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, ESCAPED)));
+        let all: Vec<String> = said.chain(self.dry_run.then(|| DRY_RUN.to_owned())).collect();
+        if all.is_empty() { String::new() } else { format!("?{}", all.join("&")) }
     }
 
     /// Reads a query, without its `?`. Of a name twice the first counts; other names are of no concern; `+` is a blank, as
