@@ -32,9 +32,9 @@ impl Failure {
     /// Something would change, as `apply --dry-run` has said: no fault, but the exit status is 5.
     pub(crate) const DIFFERS: &str = "differs";
     /// The output cannot be written.
-    const UNWRITTEN: &str = "unwritten";
+    pub(crate) const UNWRITTEN: &str = "unwritten";
     /// Whoever reads the output has read enough: no fault.
-    const CLOSED: &str = "closed";
+    pub(crate) const CLOSED: &str = "closed";
 
     /// A failure of this code.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
@@ -49,16 +49,6 @@ impl Failure {
     /// Whether it has this code of the API.
     pub fn is(&self, code: fleet_wire::api::Code) -> bool {
         serde_json::to_value(code).is_ok_and(|code| code == self.code.as_str())
-    }
-
-    /// Whether the output could not be written.
-    pub(crate) fn is_unwritten(&self) -> bool {
-        self.code == Self::UNWRITTEN
-    }
-
-    /// Whether only the reader of the output went away.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.code == Self::CLOSED
     }
 }
 

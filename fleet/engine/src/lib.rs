@@ -5,6 +5,17 @@
 
 /// An enum whose variants have names, by which serde and a function of this name know them.
 macro_rules! named {
+    // One of so many variants, which `ALL` lists.
+    ($name_of:ident[] $this:ident of $count:literal: $(#[$of_enum:meta])* pub enum $enum:ident {
+        $($(#[$of_variant:meta])* $variant:ident = $name:literal,)*
+    }) => {
+        named! { $name_of[] $this: $(#[$of_enum])* pub enum $enum { $($(#[$of_variant])* $variant = $name,)* } }
+
+        impl $enum {
+            /// All of them.
+            pub const ALL: [Self; $count] = [$(Self::$variant,)*];
+        }
+    };
     ($name_of:ident[$($by:tt)*] $this:ident: $(#[$of_enum:meta])* pub enum $enum:ident {
         $($(#[$of_variant:meta])* $variant:ident $({ $($fields:tt)* })? = $name:literal,)*
     }) => {

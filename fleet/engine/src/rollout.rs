@@ -21,7 +21,7 @@ use crate::policy::{DirectiveTerms, GroupPolicy, Mode, Schedule, Selector, Strat
 use crate::reason::{HaltRule, WaitReason, Why};
 use crate::selection::{Choice, Chooser, TargetRules};
 
-named! { name[] self:
+named! { name[] self of 6:
 /// State of a group, and of a rollout (Managed Updates v2, and `halted`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum State {

@@ -6,18 +6,14 @@ use axum::response::{IntoResponse, Response};
 use fleet_wire::api::{ApiError, Code, ErrorAnswer};
 
 /// An error as the API gives it.
+#[derive(Debug)]
 pub(crate) struct ApiFailure {
     wrong: ApiError,
     /// Come again after so many seconds.
-    after: Option<u32>,
+    pub(crate) after: Option<u32>,
 }
 
 impl ApiFailure {
-    /// What went wrong.
-    pub(crate) fn wrong(self) -> ApiError {
-        self.wrong
-    }
-
     /// There is no place: come again after so many seconds.
     pub(crate) fn overloaded(after: u32) -> Self {
         let message = format!("too many requests are in work: come again in {after} s");

@@ -1,11 +1,12 @@
 //! Why a verb of this program did not do what it was asked: by that its exit status is chosen (FLEET §12).
 
-use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use crate::terminal;
+
 /// What wrong usage ends with.
-pub(crate) const USAGE: u8 = 2;
+const USAGE: u8 = 2;
 
 /// Why a verb failed: a line for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,15 +15,20 @@ pub(crate) enum UsageFault {
     Usage(String),
     /// A file, the server, or the configuration.
     Failed(String),
+    /// Whoever reads us has read enough.
+    Closed,
 }
 
 impl UsageFault {
-    /// What the process ends with.
-    pub(crate) fn status(&self) -> ExitCode {
-        match self {
-            Self::Usage(_) => ExitCode::from(USAGE),
-            Self::Failed(_) => ExitCode::FAILURE,
-        }
+    /// Says it; what the process ends with.
+    pub(crate) fn tell(&self) -> ExitCode {
+        let (line, status) = match self {
+            Self::Usage(line) => (line, ExitCode::from(USAGE)),
+            Self::Failed(line) => (line, ExitCode::FAILURE),
+            Self::Closed => return ExitCode::SUCCESS,
+        };
+        terminal::say(format_args!("error: {line}"));
+        status
     }
 }
 
@@ -34,14 +40,6 @@ impl From<String> for UsageFault {
 
 impl From<io::Error> for UsageFault {
     fn from(error: io::Error) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
-
-impl fmt::Display for UsageFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Usage(line) | Self::Failed(line) => f.write_str(line),
-        }
+        if error.kind() == io::ErrorKind::BrokenPipe { Self::Closed } else { Self::Failed(error.to_string()) }
     }
 }

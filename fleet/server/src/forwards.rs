@@ -8,7 +8,8 @@ use protocol::Version;
 use tokio::sync::watch;
 
 use crate::clock;
-use crate::load::{Load, Overloaded};
+use crate::failure::ApiFailure;
+use crate::load::Load;
 use crate::outbound::Outbound;
 
 /// Most bytes of a version or a word.
@@ -33,7 +34,7 @@ impl Forwards {
     ///
     /// # Errors
     /// Too many wait for other servers already.
-    pub(crate) async fn version(&self, url: &str, load: &Load) -> Result<Option<Option<Version>>, Overloaded> {
+    pub(crate) async fn version(&self, url: &str, load: &Load) -> Result<Option<Option<Version>>, ApiFailure> {
         let address = format!("{url}/version");
         let shown = address.clone();
         self.of(&self.versions, address, load, move |body| {
@@ -47,7 +48,7 @@ impl Forwards {
     ///
     /// # Errors
     /// Too many wait for other servers already.
-    pub(crate) async fn is_critical(&self, url: &str, load: &Load) -> Result<bool, Overloaded> {
+    pub(crate) async fn is_critical(&self, url: &str, load: &Load) -> Result<bool, ApiFailure> {
         let known = self.of(&self.critical, format!("{url}/critical"), load, |body| Some(read_critical(body))).await;
         known.map(|critical| critical.unwrap_or(false))
     }
@@ -59,7 +60,7 @@ impl Forwards {
         url: String,
         load: &Load,
         read: impl Fn(&[u8]) -> Option<T> + Send + 'static,
-    ) -> Result<Option<T>, Overloaded> {
+    ) -> Result<Option<T>, ApiFailure> {
         let asking = {
             let mut known_now = lock(known);
             let entry = known_now.entry(url.clone()).or_default();

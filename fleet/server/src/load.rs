@@ -75,23 +75,19 @@ pub(crate) enum RequestKind {
     Public,
 }
 
+/// The places of a kind of requests.
+type Places = fn(&PlaceLimits) -> &Bounded;
+
 /// A place of a request; dropping it gives it back.
 pub(crate) struct RequestPlace {
     load: Load,
-    kind: fn(&PlaceLimits) -> &Bounded,
+    kind: Places,
 }
 
 /// A place of somebody who is known: of all of its kind, and of his own. Dropping it gives both back.
 pub(crate) struct Share {
     place: RequestPlace,
     of: (&'static str, String),
-}
-
-/// There is no place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Overloaded {
-    /// Come again after so many seconds.
-    after: u32,
 }
 
 /// Upper bounds of how long an answer takes, seconds: a host's 1 ms, a page's 50 ms (FLEET §11), and what somebody gives up on.
@@ -125,8 +121,8 @@ impl RequestMeter {
 
     /// A request of `kind` was answered after so long.
     pub(crate) fn note(&self, kind: RequestKind, status: StatusCode, after: Duration) {
-        self.answered.with_label_values(&[kind.names().0, status.as_str()]).inc();
-        self.seconds.with_label_values(&[kind.names().0]).observe(after.as_secs_f64());
+        self.answered.with_label_values(&[kind.row().0, status.as_str()]).inc();
+        self.seconds.with_label_values(&[kind.row().0]).observe(after.as_secs_f64());
     }
 }
 
@@ -136,14 +132,14 @@ impl RequestKind {
         matches!(self, Self::Report | Self::Page)
     }
 
-    /// As metrics name it, and as people do.
-    fn names(self) -> (&'static str, &'static str) {
+    /// As metrics name it, and as people do; and which places it takes.
+    fn row(self) -> (&'static str, &'static str, Option<Places>) {
         match self {
-            Self::Health => ("health", "health"),
-            Self::Admin => ("admin", "admin API"),
-            Self::Report => ("report", "reports"),
-            Self::Page => ("page", "dashboard"),
-            Self::Public => ("public", "public"),
+            Self::Health => ("health", "health", None),
+            Self::Admin => ("admin", "admin API", Some(|places| &places.admin)),
+            Self::Report => ("report", "reports", Some(|places| &places.reports)),
+            Self::Page => ("page", "dashboard", Some(|places| &places.pages)),
+            Self::Public => ("public", "public", Some(|places| &places.public)),
         }
     }
 
@@ -155,7 +151,7 @@ impl RequestKind {
 
 impl fmt::Display for RequestKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.names().1)
+        f.write_str(self.row().1)
     }
 }
 
@@ -167,7 +163,6 @@ impl Load {
 
     fn of(public: usize, waiting: usize, admin: usize, pages: usize) -> Self {
         let bounded = |most| Bounded { taken: AtomicUsize::new(0), most };
-        let refused = AtomicU32::new(0);
         Self(Arc::new(PlaceLimits {
             public: bounded(public),
             waiting: bounded(waiting),
@@ -177,42 +172,31 @@ impl Load {
             pages: bounded(pages),
             streams: bounded(STREAMS),
             shares: Mutex::default(),
-            refused,
+            refused: AtomicU32::new(0),
         }))
     }
 
     /// A place for a request; inside `None`: it needs none.
-    pub(crate) fn enter(&self, kind: RequestKind) -> Result<Option<RequestPlace>, Overloaded> {
-        match kind {
-            RequestKind::Health => Ok(None),
-            RequestKind::Admin => self.take(|places| &places.admin).map(Some),
-            RequestKind::Report => self.take(|places| &places.reports).map(Some),
-            RequestKind::Page => self.take(|places| &places.pages).map(Some),
-            RequestKind::Public => self.take(|places| &places.public).map(Some),
-        }
+    pub(crate) fn enter(&self, kind: RequestKind) -> Result<Option<RequestPlace>, ApiFailure> {
+        kind.row().2.map(|places| self.take(places)).transpose()
     }
 
     /// A place for a request that waits for another server.
-    pub(crate) fn wait(&self) -> Result<RequestPlace, Overloaded> {
+    pub(crate) fn wait(&self) -> Result<RequestPlace, ApiFailure> {
         self.take(|places| &places.waiting)
     }
 
     /// A place for a request of the admin API by which `who` looks.
-    pub(crate) fn look(&self, who: &str) -> Result<Share, Overloaded> {
+    pub(crate) fn look(&self, who: &str) -> Result<Share, ApiFailure> {
         self.share(|places| &places.looks, ("look", who), LOOKS_OF_ONE)
     }
 
     /// A place for a stream of what is decided, for `who`.
-    pub(crate) fn stream(&self, who: &str) -> Result<Share, Overloaded> {
+    pub(crate) fn stream(&self, who: &str) -> Result<Share, ApiFailure> {
         self.share(|places| &places.streams, ("stream", who), STREAMS_OF_ONE)
     }
 
-    fn share(
-        &self,
-        kind: fn(&PlaceLimits) -> &Bounded,
-        (what, who): (&'static str, &str),
-        most: usize,
-    ) -> Result<Share, Overloaded> {
+    fn share(&self, kind: Places, (what, who): (&'static str, &str), most: usize) -> Result<Share, ApiFailure> {
         let place = self.take(kind)?;
         let of = (what, who.to_owned());
         let mut shares = self.0.shares.lock().unwrap_or_else(PoisonError::into_inner);
@@ -224,7 +208,7 @@ impl Load {
         Ok(Share { place, of })
     }
 
-    fn take(&self, kind: fn(&PlaceLimits) -> &Bounded) -> Result<RequestPlace, Overloaded> {
+    fn take(&self, kind: Places) -> Result<RequestPlace, ApiFailure> {
         let bounded = kind(&self.0);
         // Whoever finds no place gives back what it took of the count.
         let place = RequestPlace { load: self.clone(), kind };
@@ -234,10 +218,10 @@ impl Load {
         Err(self.overloaded())
     }
 
-    fn overloaded(&self) -> Overloaded {
+    fn overloaded(&self) -> ApiFailure {
         let (first, number) = AFTER;
         let turn = self.0.refused.fetch_add(1, Ordering::Relaxed);
-        Overloaded { after: first + turn.wrapping_mul(STRIDE) % number }
+        ApiFailure::overloaded(first + turn.wrapping_mul(STRIDE) % number)
     }
 }
 
@@ -256,12 +240,6 @@ impl Drop for Share {
 impl Drop for RequestPlace {
     fn drop(&mut self) {
         (self.kind)(&self.load.0).taken.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl From<Overloaded> for ApiFailure {
-    fn from(Overloaded { after }: Overloaded) -> Self {
-        Self::overloaded(after)
     }
 }
 
@@ -314,7 +292,7 @@ mod tests {
     #[test]
     fn who_is_refused_comes_again_within_5_to_30_seconds_spread_evenly() {
         let load = Load::of(0, 0, 0, 0);
-        let after: Vec<u32> = (0..26).map(|_| load.wait().err().unwrap().after).collect();
+        let after: Vec<u32> = (0..26).map(|_| load.wait().err().unwrap().after.unwrap()).collect();
         assert_eq!(after.iter().copied().collect::<BTreeSet<_>>(), (5..=30).collect());
         assert!(after.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 5), "{after:?}");
     }

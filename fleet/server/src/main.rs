@@ -59,8 +59,8 @@ fn main() -> ExitCode {
         Verb::Serve(options) => Settings::of(&options, global.admin_socket.as_deref())
             .and_then(|settings| Ok(serve::run(&settings)?))
             .map(|()| ExitCode::SUCCESS),
-        Verb::Simulate(options) => told(simulate::simulate(&options, &global)),
-        Verb::Lint(options) => told(offline::lint(&options, &global)),
+        Verb::Simulate(options) => simulate::simulate(&options, &global),
+        Verb::Lint(options) => offline::lint(&options, &global),
         Verb::Restore(options) => offline::restore(&options).map_err(UsageFault::from),
         Verb::Migrate(options) => offline::migrate(&options).map_err(UsageFault::from),
         Verb::Doctor(options) => doctor::doctor(&options, &global).map_err(UsageFault::from),
@@ -68,10 +68,7 @@ fn main() -> ExitCode {
         Verb::Mirror(args) => signing::mirror(&args, &global),
         verb => return fleet_cli::run(&verb, &global),
     };
-    done.unwrap_or_else(|fault| {
-        terminal::say(format_args!("error: {fault}"));
-        fault.status()
-    })
+    done.unwrap_or_else(|fault| fault.tell())
 }
 
 /// Help, the version, or what is wrong with the arguments. Whoever keeps that in a file is told if it is not all there.
@@ -82,13 +79,5 @@ fn tell(said: &clap::Error) -> ExitCode {
             ExitCode::FAILURE
         }
         _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2)),
-    }
-}
-
-/// Whoever reads us may have read enough.
-fn told(done: std::io::Result<ExitCode>) -> Result<ExitCode, UsageFault> {
-    match done {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        done => Ok(done?),
     }
 }

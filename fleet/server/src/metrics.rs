@@ -120,10 +120,8 @@ impl MetricText {
     }
 
     fn add_groups(&mut self, groups: &[GroupStatus], now: Timestamp) {
-        const ALL: [State; 6] =
-            [State::Unstarted, State::Canary, State::Active, State::Done, State::RolledBack, State::Halted];
         let labels_of = |group: &GroupStatus, state| labels(&[("group", &group.policy.name), ("state", state)]);
-        let state = |group| ALL.map(|state| (labels_of(group, state.name()), flag(group.state == state)));
+        let state = |group| State::ALL.map(|state| (labels_of(group, state.name()), flag(group.state == state)));
         self.add("group_state", GAUGE, "1 for the state that a group has", groups.iter().flat_map(state));
         let waits = |group: &GroupStatus| {
             let (why, since) = (&group.reason.why, now.duration_since(group.reason.since).as_secs());

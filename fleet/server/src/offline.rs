@@ -22,16 +22,12 @@ const REFUSED: u8 = 1;
 const MAX_FILE: u64 = 64 << 20;
 
 /// `lint`: faults on standard error, advice on standard output. Advice is no fault, unless `--strict` makes it one.
-pub(crate) fn lint(options: &Lint, global: &GlobalArgs) -> io::Result<ExitCode> {
+pub(crate) fn lint(options: &Lint, global: &GlobalArgs) -> Result<ExitCode, UsageFault> {
     let is_text = global.format.unwrap_or_default() == PrintFormat::Text;
     let known = Known { hosts: options.hosts, now: Some(crate::clock::now()), ..Known::default() };
     let mut out = io::stdout().lock();
     let (mut is_good, mut found) = (true, Vec::new());
-    if let Err(what) = fleet_cli::args::read_once(options.files.all()) {
-        let fault = UsageFault::Usage(what.to_owned());
-        terminal::say(format_args!("error: {fault}"));
-        return Ok(fault.status());
-    }
+    fleet_cli::args::read_once(options.files.all()).map_err(|what| UsageFault::Usage(what.to_owned()))?;
     for file in options.files.all() {
         let name = file.display();
         let resources = match resource::read(&read(file)?) {

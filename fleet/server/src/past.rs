@@ -8,7 +8,6 @@ use jiff::Timestamp;
 
 use crate::app::App;
 use crate::core;
-use crate::failure::ApiFailure;
 
 /// What `read` finds in the store.
 ///
@@ -17,10 +16,10 @@ use crate::failure::ApiFailure;
 pub(crate) async fn past<T: Send + 'static>(
     app: &App,
     read: impl FnOnce(&StoreReader) -> fleet_store::Result<T> + Send + 'static,
-) -> Result<T, ApiFailure> {
+) -> Result<T, ApiError> {
     let place = app.store.clone();
     let done = tokio::task::spawn_blocking(move || StoreReader::open(&place).and_then(|reader| read(&reader))).await;
-    let failed = |message: String| ApiFailure::from(ApiError::new(Code::StoreUnavailable, message));
+    let failed = |message: String| ApiError::new(Code::StoreUnavailable, message);
     done.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
 }
 
@@ -33,7 +32,7 @@ pub(crate) async fn rollouts(
     app: &App,
     before: Option<u64>,
     limit: u32,
-) -> Result<Vec<(AgentRollout, Option<Timestamp>)>, ApiFailure> {
+) -> Result<Vec<(AgentRollout, Option<Timestamp>)>, ApiError> {
     let present = app.core.run(|tx| Ok(core::rollouts::present(tx))).await?;
     let present = present.filter(|present| before.is_none_or(|before| present.metadata.number < Some(before)));
     let newest = present.as_ref().and_then(|present| present.metadata.number);
@@ -53,7 +52,7 @@ pub(crate) async fn rollouts(
 ///
 /// # Errors
 /// The store cannot be read.
-pub(crate) async fn with_history(app: &App, id: HostId, mut explained: Explained) -> Result<Explained, ApiFailure> {
+pub(crate) async fn with_history(app: &App, id: HostId, mut explained: Explained) -> Result<Explained, ApiError> {
     match past(app, move |reader| reader.history(id)).await {
         Ok(kept) => explained.history = Some(kept),
         // Then the reason says so.

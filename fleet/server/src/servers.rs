@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fleet_store::{ServerReport, ServerStatus, SharedTables};
+use fleet_store::{ServerStatus, SharedTables};
 
 use crate::clock;
 use crate::core::Snapshot;
@@ -55,15 +55,10 @@ pub(crate) async fn watch(
     loop {
         due.tick().await;
         sessions.tell_ended().await;
-        let report = ServerReport {
-            id: id.clone(),
-            name: name.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            position: i64::try_from(snapshot.position.get()).unwrap_or(i64::MAX),
-            clock_offset: clock::offset(),
-        };
-        let shared = shared.clone();
-        match tokio::task::spawn_blocking(move || shared.report_server(&report)).await {
+        let position = i64::try_from(snapshot.position.get()).unwrap_or(i64::MAX);
+        let (shared, id, name) = (shared.clone(), id.clone(), name.clone());
+        let report = move || shared.report_server((&id, &name), position, clock::offset());
+        match tokio::task::spawn_blocking(report).await {
             Ok(Ok(all)) => servers.set(all),
             // The core's log says that the store does not answer.
             Ok(Err(error)) => tracing::debug!(%error, "the other servers are not known"),

@@ -14,7 +14,6 @@ use serde_json::json;
 use crate::clock;
 use crate::fault::UsageFault;
 use crate::outbound;
-use crate::terminal;
 
 /// Most bytes of a file of certificates.
 const MAX_PEM: u64 = 1 << 20;
@@ -77,7 +76,7 @@ pub(crate) fn mirror(order: &MirrorOrder, global: &GlobalArgs) -> Result<ExitCod
         Ok(line) => told = print(&[line]),
         Err(error) => {
             is_whole = false;
-            terminal::say(format_args!("error: {}", fault(error)));
+            fault(error).tell();
         }
     };
     let client = client(global).map_err(fault)?;
@@ -117,14 +116,8 @@ fn fault(error: error::Error) -> UsageFault {
     }
 }
 
-/// Whoever reads us may have read enough.
 fn print(said: &[String]) -> Result<ExitCode, UsageFault> {
     let mut out = io::stdout().lock();
-    for line in said {
-        match writeln!(out, "{line}") {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
-            written => written?,
-        }
-    }
+    said.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     Ok(ExitCode::SUCCESS)
 }

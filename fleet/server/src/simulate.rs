@@ -24,28 +24,20 @@ const MEGABYTE: u64 = 1_000_000;
 ///
 /// # Errors
 /// One line: files that cannot be read, a server that cannot be asked, a configuration that is refused.
-pub(crate) fn simulate(options: &SimulateArgs, global: &GlobalArgs) -> io::Result<ExitCode> {
-    if let Some(script) = &options.script {
-        return run_script(script, options.seed);
+pub(crate) fn simulate(options: &SimulateArgs, global: &GlobalArgs) -> Result<ExitCode, UsageFault> {
+    match &options.script {
+        Some(script) => run_script(script, options.seed)?,
+        None => show(&forecast::run(&plan(options, global)?)?, options, global)?,
     }
-    let forecast = plan(options, global).and_then(|plan| forecast::run(&plan).map_err(UsageFault::Failed));
-    match forecast {
-        Ok(forecast) => show(&forecast, options, global).map(|()| ExitCode::SUCCESS),
-        Err(UsageFault::Failed(what)) => Err(io::Error::other(what)),
-        Err(fault @ UsageFault::Usage(_)) => {
-            terminal::say(format_args!("error: {fault}"));
-            Ok(fault.status())
-        }
-    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `simulate --script`.
-fn run_script(script: &Path, seed: u64) -> io::Result<ExitCode> {
+fn run_script(script: &Path, seed: u64) -> io::Result<()> {
     let text = offline::read(script)?;
     let mut out = BufWriter::new(io::stdout().lock());
     fleet_simulator::run(&text, seed, |line| writeln!(out, "{line}"))?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    out.flush()
 }
 
 fn show(forecast: &Forecast, options: &SimulateArgs, global: &GlobalArgs) -> io::Result<()> {

@@ -40,7 +40,7 @@ pub use place::StorePlace;
 pub use place_in_log::{Noted, PlaceInLog};
 pub use reader::StoreReader;
 pub use restore::{Restored, restore};
-pub use shared::{ServerReport, ServerStatus, SessionLimits, SharedTables, StoredSession};
+pub use shared::{ServerStatus, SessionLimits, SharedTables, StoredSession};
 pub use sqlite::SqliteStore;
 pub use state::{
     Candidate, Change, Committed, EnrolledHost, EnrolledKey, EnrolmentChanges, EnrolmentProgress, Fixed, HostSink,

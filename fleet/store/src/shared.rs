@@ -53,21 +53,6 @@ pub struct SessionLimits {
     pub most: usize,
 }
 
-/// What a server says of itself.
-#[derive(Debug, Clone)]
-pub struct ServerReport {
-    /// Of this run of it.
-    pub id: String,
-    /// What people call it: host and port.
-    pub name: String,
-    /// The program's.
-    pub version: String,
-    /// The write that it read last ([`crate::Store::position`]).
-    pub position: i64,
-    /// How much later it is in the database than on its host, milliseconds.
-    pub clock_offset: i64,
-}
-
 /// A server, as the others know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerStatus {
@@ -172,20 +157,25 @@ impl SharedTables {
         kept.map(|kept| kept == 1)
     }
 
-    /// Says that a server lives, and gives all of them, by name. Errors: `Unavailable`.
-    pub fn report_server(&self, server: &ServerReport) -> Result<Vec<ServerStatus>> {
+    /// Says that a server of this program lives, which has read up to the write `position` ([`crate::Store::position`]) and is
+    /// `clock_offset` milliseconds behind the database; gives all of them, by name. Errors: `Unavailable`.
+    pub fn report_server(
+        &self,
+        (id, name): (&str, &str),
+        position: i64,
+        clock_offset: i64,
+    ) -> Result<Vec<ServerStatus>> {
         let put = format!(
             "INSERT INTO server (id, name, version, position, clock_offset, seen) VALUES ($1, $2, $3, $4, $5, {NOW}) \
              ON CONFLICT (id) DO UPDATE SET position = excluded.position, clock_offset = excluded.clock_offset, \
              seen = excluded.seen"
         );
         self.ask(|db| {
-            let ServerReport { id, name, version, position, clock_offset } = server;
             // What it was before it crashed; another that lives may have the same name.
             let gone =
                 format!("DELETE FROM server WHERE seen < {NOW} - $1 OR (name = $2 AND id <> $3 AND seen < {NOW} - $4)");
             db.execute(&gone, with![GONE, name, id, millis(SILENT)])?;
-            db.execute(&put, with![id, name, version, *position, *clock_offset])?;
+            db.execute(&put, with![id, name, env!("CARGO_PKG_VERSION"), position, clock_offset])?;
             servers(db)
         })
     }

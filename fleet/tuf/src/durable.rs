@@ -10,12 +10,15 @@ use std::path::Path;
 use error::{Code, Error, IoContext, Result};
 use protocol::Digest;
 
-use crate::fault::usage;
-
 /// Mode of what hosts read.
 pub(crate) const MODE: u32 = 0o644;
 /// Neither a link nor a wait for a pipe.
 const PLAIN: i32 = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+
+/// It was given wrongly, or is not there.
+pub(crate) fn usage(what: impl Into<String>) -> Error {
+    Error::new(Code::Usage, what)
+}
 
 /// Opens a regular file; `None`: it is not there. Errors: those of the system; `usage` for what is no file.
 pub(crate) fn open(path: &Path) -> Result<Option<File>> {

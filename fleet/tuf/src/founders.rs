@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tuf::{ROOT, SNAPSHOT, TARGETS, TIMESTAMP};
 
-use crate::fault::usage;
+use crate::durable::usage;
 use crate::keys;
 use crate::metadata::{Envelope, PublicKeys, keys_of};
 

@@ -13,7 +13,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 
-use crate::durable;
+use crate::durable::{self, usage};
 
 /// What stands before the key in the DER of an Ed25519 public key.
 const ED25519_HEAD: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
@@ -51,11 +51,11 @@ impl SigningKey {
         let mode = std::fs::metadata(path).at("cannot read the key", path)?.mode() & 0o7777;
         if mode & OTHERS != 0 {
             let what = format!("the key {place} has mode {mode:o}: others may read or change it");
-            return Err(Error::new(Code::Usage, what).advise(format!("chmod 600 {place}")));
+            return Err(usage(what).advise(format!("chmod 600 {place}")));
         }
         let der = pem(path, "PRIVATE KEY")?;
         let refused = || {
-            Error::new(Code::Usage, format!("{place} is no Ed25519 or P-256 key in PKCS#8"))
+            usage(format!("{place} is no Ed25519 or P-256 key in PKCS#8"))
                 .advise("make one with `teleport-fleet tuf key`, or `openssl genpkey -algorithm ed25519`")
         };
         if let Ok(pair) = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der) {
@@ -125,7 +125,7 @@ fn armoured(kind: &str, der: &[u8]) -> String {
 
 /// The DER in a PEM file. Errors: `usage`; those of reading.
 fn pem(path: &Path, kind: &str) -> Result<Vec<u8>> {
-    let refused = || Error::new(Code::Usage, format!("{} has no {kind} in PEM", path.display()));
+    let refused = || usage(format!("{} has no {kind} in PEM", path.display()));
     let bytes = error::read_limited(path, MAX_KEY)?.ok_or_else(refused)?;
     let text = String::from_utf8(bytes).map_err(|_| refused())?;
     let (begin, end) = (format!("-----BEGIN {kind}-----"), format!("-----END {kind}-----"));
@@ -145,13 +145,12 @@ pub(crate) fn public_key(path: &Path) -> Result<Value> {
     } else if has(RSA_OID) {
         ("rsa", "rsassa-pss-sha256", armoured("PUBLIC KEY", &der))
     } else {
-        let what = format!("{} is no Ed25519, P-256 or RSA key", path.display());
-        return Err(Error::new(Code::Usage, what));
+        return Err(usage(format!("{} is no Ed25519, P-256 or RSA key", path.display())));
     };
     let key = json!({ "keytype": kind, "scheme": scheme, "keyval": { "public": public } });
     if !tuf::is_usable(&key) {
         let what = format!("{} cannot be used: no host could verify its signatures", path.display());
-        return Err(Error::new(Code::Usage, what).advise("RSA needs 2048 bits, P-256 an uncompressed point"));
+        return Err(usage(what).advise("RSA needs 2048 bits, P-256 an uncompressed point"));
     }
     Ok(key)
 }

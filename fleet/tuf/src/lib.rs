@@ -3,7 +3,6 @@
 
 mod check;
 mod durable;
-mod fault;
 mod founders;
 mod keys;
 mod metadata;

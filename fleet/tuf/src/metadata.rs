@@ -8,8 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::durable;
-use crate::fault::usage;
+use crate::durable::{self, usage};
 use crate::keys::SigningKey;
 
 /// Which specification this is.

@@ -16,8 +16,7 @@ use serde_json::Value;
 use tuf::TargetFile;
 
 use crate::check::{ask, check};
-use crate::durable::{self, MODE};
-use crate::fault::usage;
+use crate::durable::{self, MODE, usage};
 use crate::keys;
 
 /// Most bytes of a companion.

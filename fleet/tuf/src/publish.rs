@@ -10,8 +10,7 @@ use serde_json::json;
 use tuf::{ROLES, ROOT, Repository, SNAPSHOT, TARGETS, TIMESTAMP, file_name};
 
 use crate::check::Visitor;
-use crate::durable::{self, MODE};
-use crate::fault::usage;
+use crate::durable::{self, MODE, usage};
 use crate::keys::SigningKey;
 use crate::metadata::{Envelope, MAX_VERSION, end, keys_of, next_version, read, strange};
 use crate::repository::{MAX_SMALL, STAGED, SiteRepository};

@@ -9,8 +9,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tuf::{ROOT, SNAPSHOT, TARGETS, TIMESTAMP, file_name};
 
-use crate::durable::{self, MODE};
-use crate::fault::usage;
+use crate::durable::{self, MODE, usage};
 use crate::founders::{Founders, Policy};
 use crate::metadata::{Envelope, MAX_FILE, end, read};
 

@@ -9,8 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tuf::{ROLES, ROOT, TARGETS};
 
-use crate::durable;
-use crate::fault::usage;
+use crate::durable::{self, usage};
 use crate::founders::Founders;
 use crate::keys::SigningKey;
 use crate::metadata::{Envelope, PublicKeys, end, keys_of, next_version, strange};

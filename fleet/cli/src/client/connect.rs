@@ -1,6 +1,8 @@
 //! Connections to the server, and why there is none.
 
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +15,12 @@ use ureq::unversioned::transport::{
 };
 
 use super::CONNECT;
-use super::group;
 use super::target::ServerAddress;
 use crate::failure::Failure;
+use crate::file::find_entry;
+
+/// The group that the server's package makes (FLEET §1).
+const USUAL: &str = "teleport-fleet";
 
 /// Connects to the admin socket where there is one, else to the address that is asked for.
 #[derive(Debug)]
@@ -103,7 +108,7 @@ pub(super) fn unreachable(target: &ServerAddress, error: Error) -> Failure {
     };
     let message = match &target.socket {
         Some(path) if error.kind() == io::ErrorKind::PermissionDenied => {
-            let group = group::of(path);
+            let group = group_of(path);
             let message =
                 format!("no permission on the admin socket {target}: run as root or as a member of the group {group}");
             return Failure::new("forbidden", message);
@@ -112,6 +117,16 @@ pub(super) fn unreachable(target: &ServerAddress, error: Error) -> Failure {
         None => format!("cannot reach {target}: {error}{hint}"),
     };
     Failure::new(Failure::UNREACHABLE, message)
+}
+
+/// The name of the group whose members may use the socket; the usual one where it cannot be seen, or is root's.
+fn group_of(socket: &Path) -> String {
+    let directory = socket.parent().unwrap_or(socket);
+    let gid = fs::metadata(socket).or_else(|_| fs::metadata(directory)).map_or(0, |meta| meta.gid());
+    // Of root's there is nothing to say.
+    let groups = File::open("/etc/group").ok().filter(|_| gid != 0);
+    let found = groups.and_then(|groups| find_entry(groups, |_, number| number == gid));
+    found.map_or_else(|| if gid == 0 { USUAL.to_owned() } else { gid.to_string() }, |(name, _)| name)
 }
 
 /// What to do about a failed handshake of TLS; empty where the error says it.

@@ -2,7 +2,6 @@
 
 mod answer;
 mod connect;
-mod group;
 mod target;
 
 use std::cell::Cell;

@@ -60,7 +60,7 @@ pub fn run_on(verb: &Verb, global: &GlobalArgs, console: Console<'_>) -> u8 {
     match carry_out(verb, global, &mut screen) {
         Ok(()) => 0,
         // Whoever reads us has read enough.
-        Err(failure) if failure.is_closed() => 0,
+        Err(failure) if failure.code == Failure::CLOSED => 0,
         Err(failure) if failure.code == Failure::DIFFERS => DIFFERS,
         Err(failure) => report_failure(&failure, global, &mut screen.console),
     }
@@ -113,7 +113,7 @@ fn carry_out(verb: &Verb, global: &GlobalArgs, screen: &mut Screen<'_>) -> Resul
     let client = ApiClient::new(global, screen.console.err)?;
     let done = ask(verb, &client, screen).and_then(|()| Ok(screen.out().flush()?));
     done.map_err(|failure| {
-        if !failure.is_unwritten() || !client.has_changed() {
+        if failure.code != Failure::UNWRITTEN || !client.has_changed() {
             return failure;
         }
         // Else it looked as if nothing had been done.

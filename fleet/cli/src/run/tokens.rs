@@ -92,7 +92,7 @@ fn make<T: DeserializeOwned>(
     let made: Answer<MadeToken<T>> = client.ask(&ApiCall::post(place, new)?)?;
     let what = format!("{what} {}", text::clean(name));
     let Err(unread) = tell(&made, &made.secret, &format!("{what}{more}"), screen) else { return Ok(()) };
-    let why = if unread.is_closed() { "nobody reads the output" } else { &unread.message };
+    let why = if unread.code == Failure::CLOSED { "nobody reads the output" } else { &unread.message };
     let message = match remove(place, name, client) {
         Ok(()) => format!("the secret of {what} is lost, so it was removed: {why}"),
         Err(failure) => format!("the secret of {what} is lost: {why}; remove it, as this failed: {failure}"),

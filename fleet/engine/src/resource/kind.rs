@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use yaml::Node;
 
-named! { as_str[] self:
+named! { as_str[] self of 13:
 /// A kind of resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
@@ -37,23 +37,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 13] = [
-        Self::Config,
-        Self::Version,
-        Self::Rollout,
-        Self::Report,
-        Self::Maintenance,
-        Self::Channel,
-        Self::Release,
-        Self::Directive,
-        Self::VersionControl,
-        Self::Controller,
-        Self::Installer,
-        Self::Draft,
-        Self::Plan,
-    ];
-
     /// The kind of this name; its plural does as well, as on `tctl`'s command line.
     pub fn named(name: &str) -> Option<Self> {
         let is_it =

@@ -3,7 +3,6 @@
 use fleet_engine::command::Command;
 use fleet_engine::policy::External;
 use fleet_engine::reason::Why;
-use fleet_engine::refusal::Refusal;
 use fleet_engine::rollout::{GateAnswer, GroupStatus, State};
 use fleet_wire::api::{Act, Acted, ApiError, Code, HoldsView, Role};
 use fleet_wire::rollout::AgentRollout;
@@ -31,7 +30,7 @@ pub(crate) fn act(tx: &mut Tx<'_>, actor: &Actor, act: &Act) -> Result<Acted, Ap
         tx.step(now);
         let states = states(tx);
         let (rollouts, fleet) = tx.change();
-        rollouts.command(command, fleet, now).map_err(wrong)?;
+        rollouts.command(command, fleet, now)?;
         tx.step(now);
         let (state, rollouts) = (tx.state(), tx.rollouts());
         let mut effects = changes::effects(&before, rollouts, &state.fleet, now);
@@ -115,10 +114,6 @@ fn started(before: &[(String, State)], tx: &Tx<'_>, command: &Command) -> Vec<St
     let had_not_begun = |name: &String| before.iter().any(|(known, state)| known == name && *state == State::Unstarted);
     let begun = states(tx).into_iter().filter(|(_, state)| state.has_started()).map(|(name, _)| name);
     begun.filter(had_not_begun).filter(|name| groups.contains(name)).collect()
-}
-
-fn wrong(refusal: Refusal) -> ApiError {
-    ApiError::named(refusal.code, refusal.message)
 }
 
 /// A group that waits for its external check.

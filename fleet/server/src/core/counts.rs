@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fleet_engine::host::Host;
 use fleet_engine::names::Name;
-use fleet_engine::resource::{Kind, MOST_GROUPS, MOST_VERSIONS, Resource, counts_are_good};
+use fleet_engine::resource::{AgentReport, Kind, MOST_GROUPS, MOST_VERSIONS, counts_are_good};
 use fleet_engine::tally::{DEPARTED_AFTER, silent_after};
 use fleet_wire::api::{CountOf, KeptResource, Omission, StateCounts};
 use jiff::{SignedDuration, Timestamp};
@@ -148,18 +148,17 @@ pub(crate) fn counts(tx: &Tx<'_>) -> StateCounts {
     let mut census = census(state, now);
     let mut reports = u64::from(!state.fleet.hosts().is_empty());
     let mut expired = 0;
-    for resource in state.resources.all() {
-        let Resource::Report(object) = resource else { continue };
+    for report in state.resources.models::<AgentReport>() {
         reports += 1;
-        if !counts_are_good(object.model.timestamp, now) {
+        if !counts_are_good(report.timestamp, now) {
             expired += 1;
             continue;
         }
-        for count in &object.model.counts {
+        for count in &report.counts {
             let key = (count.group.clone(), count.version.to_string());
             *census.counted.entry(key).or_default() += u64::from(count.count);
         }
-        for other in &object.model.omitted {
+        for other in &report.omitted {
             census.omit(&other.reason, u64::from(other.count));
         }
     }
@@ -209,7 +208,7 @@ pub(super) fn made(kind: Kind, name: &str, revision: String, json: Value) -> Kep
 
 #[cfg(test)]
 mod tests {
-    use fleet_engine::resource;
+    use fleet_engine::resource::{self, Resource};
 
     use super::*;
 

@@ -51,10 +51,7 @@ pub(super) fn key(resource: &Resource, plan: &DirectivePlan) -> Option<DryRunPla
 
 /// A resource that is a plan.
 pub(super) fn as_plan(resource: &Resource) -> Option<(&Resource, &DirectivePlan)> {
-    match resource {
-        Resource::Plan(object) => Some((resource, &object.model)),
-        _ => None,
-    }
+    Some((resource, resource.model()?))
 }
 
 /// What would rule if `plan` were applied now.

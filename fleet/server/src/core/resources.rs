@@ -2,7 +2,6 @@
 
 use fleet_engine::lint::{self, Known};
 use fleet_engine::policy::Policy;
-use fleet_engine::refusal::Refusal;
 use fleet_engine::resource::{self, Kind, Resource};
 use fleet_engine::rollout_state::RolloutState;
 use fleet_store::ResourceChange;
@@ -94,10 +93,10 @@ pub(super) fn keep(
     let (rollouts, fleet) = tx.change();
     // What goes first may be what keeps the new from being written.
     for (kind, name) in &gone {
-        all.remove(&format!("{kind}/{name}"), rollouts).map_err(|refused| wrong(&refused))?;
+        all.remove(&format!("{kind}/{name}"), rollouts)?;
     }
     if !written.is_empty() {
-        all.put_all_for(written.clone(), rollouts, fleet).map_err(|refused| wrong(&refused))?;
+        all.put_all_for(written.clone(), rollouts, fleet)?;
     }
     let stored = written.iter().map(stored).chain(gone.into_iter().map(|(kind, name)| (kind, name, None)));
     tx.draft.written.extend(stored);
@@ -369,8 +368,4 @@ fn named(kind: &str) -> Result<Kind, ApiError> {
 
 pub(super) fn missing(kind: Kind, name: &str) -> ApiError {
     ApiError::new(Code::NotFound, format!("there is no {kind} {name}"))
-}
-
-pub(super) fn wrong(refused: &Refusal) -> ApiError {
-    ApiError::named(refused.code, refused.to_string())
 }

@@ -101,7 +101,7 @@ pub(super) async fn host(session: Session, State(app): State<App>, Path(id): Pat
     let known = app.core.run(move |tx| Ok((core::hosts::explain(tx, host), core::rollouts::group_names(tx)))).await;
     let (explained, groups) = known.map_err(refused)?;
     let explained = match explained {
-        Ok(explained) => Ok(with_history(&app, host, explained).await.map_err(|failure| refused(failure.wrong()))?),
+        Ok(explained) => Ok(with_history(&app, host, explained).await.map_err(refused)?),
         Err(wrong) => Err(wrong.message),
     };
     let id = ids::text(host);
@@ -119,7 +119,7 @@ pub(super) async fn versions(session: Session, State(app): State<App>) -> PageRe
     let (counts, groups, kept) = known.await.map_err(|wrong| refuse(&app, Some(&session), wrong, "/"))?;
     let now = clock::now();
     let changes = past(&app, move |reader| reader.version_changes(now.saturating_sub(SHOWN).unwrap_or(now))).await;
-    let changes = changes.map_err(|failure| refuse(&app, Some(&session), failure.wrong(), "/"))?;
+    let changes = changes.map_err(|wrong| refuse(&app, Some(&session), wrong, "/"))?;
     let mut by_version = BTreeMap::new();
     counts.counts.iter().for_each(|row| *by_version.entry(row.version.clone()).or_default() += row.count);
     let drawing = Drawing::of_versions(&VersionCurve::of(&by_version, &changes, now));
@@ -135,8 +135,7 @@ pub(super) async fn audit(session: Session, State(app): State<App>, uri: Uri) ->
         let verified = before.is_none().then(|| reader.verify(None)).transpose()?;
         Ok((entries, verified))
     });
-    let read = read.await.map_err(|failure| refuse(&app, Some(&session), failure.wrong(), "/"));
-    let (mut entries, verified) = read?;
+    let (mut entries, verified) = read.await.map_err(|wrong| refuse(&app, Some(&session), wrong, "/"))?;
     let has_more = cut(&mut entries);
     let next = entries.last().filter(|_| has_more).map(|entry| entry.seq);
     let lines = entries.iter().map(AuditRow::of).collect();
@@ -148,7 +147,7 @@ pub(super) async fn audit(session: Session, State(app): State<App>, uri: Uri) ->
 pub(super) async fn rollouts(session: Session, State(app): State<App>, uri: Uri) -> PageResult {
     let before = before(&uri).map_err(|_| nothing(&app, Some(&session)))?;
     let found = past::rollouts(&app, before, RECORDS + 1).await;
-    let mut found = found.map_err(|failure| refuse(&app, Some(&session), failure.wrong(), "/"))?;
+    let mut found = found.map_err(|wrong| refuse(&app, Some(&session), wrong, "/"))?;
     let has_more = cut(&mut found);
     let lines: Vec<_> = found.iter().map(|(shown, ended)| rollouts::RolloutRow::of(shown, *ended)).collect();
     let next = lines.last().filter(|_| has_more).map(|line| line.number);
@@ -161,7 +160,7 @@ pub(super) async fn past_rollout(session: Session, State(app): State<App>, Path(
     let refused = |wrong| refuse(&app, Some(&session), wrong, "/rollouts");
     let none = || refused(ApiError::new(Code::NotFound, format!("there was no rollout {number:?}")));
     let before = number.parse::<u64>().ok().and_then(|number| number.checked_add(1)).ok_or_else(none)?;
-    let found = past::rollouts(&app, Some(before), 1).await.map_err(|failure| refused(failure.wrong()))?;
+    let found = past::rollouts(&app, Some(before), 1).await.map_err(refused)?;
     let row = found.first().map(|(shown, ended)| rollouts::RolloutRow::of(shown, *ended));
     let row = row.filter(|row| row.number + 1 == before).ok_or_else(none)?;
     let now = clock::now();
@@ -172,7 +171,7 @@ pub(super) async fn past_rollout(session: Session, State(app): State<App>, Path(
     let read = past(&app, move |reader| {
         Ok((reader.failures(&target, within, RECORDS + 1)?, reader.of_rollout(within, RECORDS)?))
     });
-    let (mut failures, records) = read.await.map_err(|failure| refused(failure.wrong()))?;
+    let (mut failures, records) = read.await.map_err(refused)?;
     let has_more = cut(&mut failures);
     let named = app.core.run(move |tx| {
         let said = |(host, reported, json): (HostId, Timestamp, String)| {
@@ -201,7 +200,7 @@ async fn about(app: &App, subjects: Vec<String>) -> Result<Vec<AuditEntry>, ApiE
         }
         Ok(found)
     });
-    let mut found = read.await.map_err(|failure| failure.wrong())?;
+    let mut found = read.await?;
     found.sort_by_key(|entry| std::cmp::Reverse(entry.seq));
     cut(&mut found);
     Ok(found)

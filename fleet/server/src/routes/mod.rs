@@ -115,7 +115,7 @@ async fn placed(app: &App, kind: RequestKind, mut request: Request<Body>, next: 
     }
     let _place = match app.load.enter(kind) {
         Ok(place) => place,
-        Err(overloaded) => return ApiFailure::from(overloaded).into_response(),
+        Err(overloaded) => return overloaded.into_response(),
     };
     if kind.is_of_operators() { Box::pin(named(kind, request, next)).await } else { next.run(request).await }
 }

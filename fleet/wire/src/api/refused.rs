@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use fleet_engine::refusal::Refusal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -123,6 +124,12 @@ impl ApiError {
     /// An error of this code.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        Self::named(refusal.code, refusal.message)
     }
 }
 

@@ -46,8 +46,6 @@ pub struct Cluster {
     pub name: String,
     /// `server_version`: the version of the Teleport servers, where it is configured.
     pub server_version: Option<Version>,
-    /// `min_client_version`, where it is configured.
-    pub min_client_version: Option<Version>,
     /// The edition, where it is configured.
     pub edition: Option<Edition>,
     /// What clients such as `tsh` update to.
@@ -185,9 +183,6 @@ pub struct Nested<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     server_version: Option<&'a Version>,
     /// Absent: not configured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    min_client_version: Option<&'a Version>,
-    /// Absent: not configured.
     #[serde(skip_serializing_if = "str::is_empty")]
     cluster_name: &'a str,
     /// Absent: not configured.
@@ -235,7 +230,6 @@ impl<'a> Nested<'a> {
             auth: is_ping.then_some(Nothing {}),
             proxy: is_ping.then_some(Nothing {}),
             server_version: cluster.server_version.as_ref(),
-            min_client_version: cluster.min_client_version.as_ref(),
             cluster_name: &cluster.name,
             edition: cluster.edition.map(|edition| if edition == Edition::Oss { "oss" } else { "ent" }),
             fips: cluster.edition == Some(Edition::EnterpriseFips),

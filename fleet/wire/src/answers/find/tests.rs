@@ -42,7 +42,6 @@ fn full() -> Cluster {
     Cluster {
         name: "example.com".to_owned(),
         server_version: Some("17.5.0".parse().unwrap()),
-        min_client_version: Some("16.0.0".parse().unwrap()),
         edition: Some(Edition::EnterpriseFips),
         tools: Tools { version: Some("17.4.0".parse().unwrap()), auto_update: Some(true) },
         reports: Some(Wanted { epoch: 3, interval_seconds: 900 }),
@@ -104,7 +103,7 @@ fn a_jitter_is_at_most_an_hour() {
 fn what_is_configured_is_said_to_clients_of_proxies() {
     let answer = answer("17.2.1", true, 60, Why::LetGo);
     let mut nested = json!({
-        "server_version": "17.5.0", "min_client_version": "16.0.0", "cluster_name": "example.com",
+        "server_version": "17.5.0", "cluster_name": "example.com",
         "edition": "ent", "fips": true,
         "auto_update": {
             "tools_version": "17.4.0", "tools_auto_update": true,
