@@ -58,6 +58,17 @@ struct CurveStep {
     failed: u64,
 }
 
+impl CurveStep {
+    fn plus(self, Self { told, updated, failed }: &Self) -> Self {
+        Self { told: self.told + told, updated: self.updated + updated, failed: self.failed + failed }
+    }
+
+    fn at(self, at: Timestamp) -> Point {
+        let Self { told, updated, failed } = self;
+        Point { at, told, updated, failed }
+    }
+}
+
 impl<'a> Sketch<'a> {
     /// Of a group, from when it began, or turned back; `None`: it has not begun.
     pub fn of(group: &'a GroupStatus) -> Option<Self> {
@@ -101,20 +112,15 @@ impl<'a> Sketch<'a> {
             _ => Some(now),
         };
         let end = over.unwrap_or(now).max(self.last.time()).min(now).max(begin);
-        let CurveStep { told, updated, failed } = self.first;
-        let mut point = Point { at: begin, told, updated, failed };
-        let mut points = vec![point];
+        let (mut sum, mut points) = (self.first, vec![self.first.at(begin)]);
         for (nth, step) in (1..).zip(&self.steps) {
             if step.told + step.updated + step.failed == 0 {
                 continue;
             }
-            point.told += step.told;
-            point.updated += step.updated;
-            point.failed += step.failed;
-            point.at = (begin + SignedDuration::from_secs(i64::from(self.width) * nth)).min(end);
-            points.push(point);
+            sum = sum.plus(step);
+            points.push(sum.at((begin + SignedDuration::from_secs(i64::from(self.width) * nth)).min(end)));
         }
-        points.push(Point { at: end, ..point });
+        points.push(sum.at(end));
         RolloutCurve { points, halted: self.group.halt.as_ref().map(|halt| halt.at) }
     }
 
@@ -130,13 +136,7 @@ impl<'a> Sketch<'a> {
 
     /// Each step becomes twice as long.
     fn widen(&mut self) {
-        let pair = |pair: &[CurveStep]| {
-            pair.iter().fold(CurveStep::default(), |sum, step| CurveStep {
-                told: sum.told + step.told,
-                updated: sum.updated + step.updated,
-                failed: sum.failed + step.failed,
-            })
-        };
+        let pair = |pair: &[CurveStep]| pair.iter().fold(CurveStep::default(), |sum, step| sum.plus(step));
         let mut steps: Vec<CurveStep> = self.steps.chunks(2).map(pair).collect();
         steps.resize(self.steps.len(), CurveStep::default());
         (self.steps, self.width) = (steps, self.width * 2);

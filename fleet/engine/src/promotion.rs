@@ -138,11 +138,8 @@ impl DirectivePlan {
         }
         wrong.extend(is_enabled(resources).err());
         let groups = &self.directive.groups;
-        let blocked = groups.iter().flat_map(|group| &group.targets).find_map(|target| {
-            let reason = resources.block_of(&target.version)?;
-            Some(format!("{} is blocked by its fleet_release: {reason}", target.version))
-        });
-        wrong.extend(blocked.map(Refusal::conflict));
+        let mut targets = groups.iter().flat_map(|group| &group.targets);
+        wrong.extend(targets.find_map(|target| resources.refuse_blocked(&target.version).err()));
         let rules = resources.target_rules();
         let lacking = groups.iter().find_map(|group| Some((group, group.lacks(&rules).into_iter().next()?)));
         let lacking = lacking.map(|(group, lacks)| format!("{}: target {lacks}", group.name));

@@ -14,7 +14,7 @@ use crate::names::Name;
 use crate::policy::GroupPolicy;
 use crate::rollout::{Cursor, FormerCourse, GroupStatus, State};
 
-named! { name[] self:
+named! { name[] self of 8:
 /// A host's state in a rollout; the first that holds (FLEET §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum HostState {

@@ -194,7 +194,7 @@ impl Played {
     }
 
     fn put(&mut self, json: &Value, now: Timestamp, number: usize) -> Result<(), Refusal> {
-        self.shelf.put_all_for(vec![resource::read_json(json, number)?], &mut self.book, &self.fleet)?;
+        self.shelf.put_all_for(vec![resource::read_json(json, number)?], &mut self.book, Some(&self.fleet))?;
         // Another server's counts are good for a minute from now on.
         if json.get("kind").and_then(Value::as_str) == Some(resource::Kind::Report.as_str()) {
             self.fleet.set_counts(self.shelf.counted(None), now);
@@ -222,7 +222,7 @@ impl Played {
             return Err(refusal);
         }
         let directive = directive_of(&resource)?;
-        self.shelf.put_all_for(vec![directive], &mut self.book, &self.fleet)?;
+        self.shelf.put_all_for(vec![directive], &mut self.book, Some(&self.fleet))?;
         self.keep(id, &DirectivePlan { applied: true, ..plan }, &resource)
     }
 
@@ -255,8 +255,8 @@ impl Played {
             pinned: report.pinned,
             disabled: report.disabled,
             is_by_hand: report.last.as_ref().is_some_and(|last| last.by_hand),
-            is_of_before: false,
             last,
+            ..HostReport::default()
         };
         self.fleet.report(&taken, self.book.rollout.as_ref(), now);
         Ok(())
@@ -266,8 +266,7 @@ impl Played {
         let mut by_group = ReportedCounts::new();
         for (index, count) in counts.iter().enumerate() {
             let wrong = |key: &str, what: String| {
-                let message = format!("line {number}: counts[{index}].{key}: {what}");
-                Refusal::new("bad_request", message)
+                Refusal::new("bad_request", format!("line {number}: counts[{index}].{key}: {what}"))
             };
             if count.group.is_empty() {
                 return Err(wrong("group", "is empty".to_owned()));
@@ -322,8 +321,7 @@ impl Played {
         if self.fleet.host(id).is_some_and(Host::is_nobody) {
             self.fleet.forget(|host| host.id == id);
         }
-        let message = || format!("no host {host:?} was seen");
-        if is_known { Ok(()) } else { Err(Refusal::new("not_found", message())) }
+        is_known.then_some(()).ok_or_else(|| Refusal::new("not_found", format!("no host {host:?} was seen")))
     }
 
     /// Refuses to put a host into a group that there is not.
@@ -345,9 +343,8 @@ impl Played {
         self.book.meet(&mut self.fleet, &question, now);
         self.step(now);
         let answer = self.book.ask(&mut self.fleet, &question, now).ok_or_else(no_rollout)?;
-        Ok(
-            json!({ "at": text::second(now), "find": find::Flat::of(&answer, &find::Cluster::default(), find::ReleaseDigests::default()) }),
-        )
+        let (cluster, digests) = (find::Cluster::default(), find::ReleaseDigests::default());
+        Ok(json!({ "at": text::second(now), "find": find::Flat::of(&answer, &cluster, digests) }))
     }
 
     fn graph(&mut self, question: &Value, now: Timestamp) -> Result<Value, Refusal> {

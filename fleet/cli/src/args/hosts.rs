@@ -2,7 +2,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use fleet_wire::api::{HOST_STATES, HostsQuery};
+use fleet_wire::api::{HostsQuery, host_states};
 
 /// Characters of a wrong version that are shown.
 const LONGEST_VERSION: usize = 64;
@@ -80,7 +80,7 @@ pub struct HostsFilter {
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
     /// Only hosts in this state
-    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(HOST_STATES))]
+    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(host_states()))]
     pub state: Option<String>,
     /// Only hosts on which the present target failed
     #[arg(long)]

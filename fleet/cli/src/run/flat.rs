@@ -110,10 +110,7 @@ fn switch(client: &ApiClient, is_on: bool, dry_run: bool) -> Result<Option<Answe
         && config.json.pointer("/spec/agents").is_some()
     {
         let mode = if is_on { "enabled" } else { "disabled" };
-        return swap::change(client, Kind::Config, dry_run, |document| {
-            document.set(&["spec", "agents", "mode"], Node::text(mode));
-            Ok(true)
-        });
+        return swap::set(client, Kind::Config, &["spec", "agents", "mode"], mode, dry_run);
     }
     swap::change(client, Kind::Maintenance, dry_run, |document| set_on(document, is_on))
 }

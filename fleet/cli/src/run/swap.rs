@@ -94,3 +94,17 @@ pub(super) fn change(
         }
     }
 }
+
+/// The same for one key.
+pub(super) fn set(
+    client: &ApiClient,
+    kind: Kind,
+    path: &[&str],
+    to: &str,
+    dry_run: bool,
+) -> Result<Option<Answer<WriteResult>>, Failure> {
+    change(client, kind, dry_run, |document| {
+        document.set(path, Node::text(to));
+        Ok(true)
+    })
+}

@@ -1,14 +1,12 @@
 //! `autoupdate client-tools …` (FLEET §6).
 
 use fleet_engine::resource::Kind;
-use fleet_wire::api::WriteResult;
 use serde_json::{Value, json};
-use yaml::Node;
 
 use super::flat::said;
 use super::swap;
 use crate::args::ClientTools;
-use crate::client::{Answer, ApiClient};
+use crate::client::ApiClient;
 use crate::console::Screen;
 use crate::failure::Failure;
 use crate::show::{text, value};
@@ -22,34 +20,23 @@ const VERSION: [&str; 3] = ["spec", "tools", "target_version"];
 pub(super) fn run(verb: &ClientTools, client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {
     let (sentence, done) = match verb {
         ClientTools::Status => return status(client, screen),
-        ClientTools::Enable => set_mode(client, "enabled")?,
-        ClientTools::Disable => set_mode(client, "disabled")?,
+        ClientTools::Enable | ClientTools::Disable => {
+            let mode = if matches!(verb, ClientTools::Enable) { "enabled" } else { "disabled" };
+            let done = swap::set(client, Kind::Config, &MODE, mode, false)?;
+            ("client tools auto update mode has been changed", done)
+        }
         ClientTools::Target { version: Some(version), .. } => {
-            let done = set(client, Kind::Version, &VERSION, version)?;
+            let done = swap::set(client, Kind::Version, &VERSION, version, false)?;
             ("client tools auto update target version has been set", done)
         }
         ClientTools::Target { version: None, .. } => {
             // What is not there is clear already.
-            let done = match swap::only(client, Kind::Version)? {
-                Some(_) => swap::change(client, Kind::Version, false, |document| Ok(document.remove(&VERSION)))?,
-                None => None,
-            };
+            let clear = |_| swap::change(client, Kind::Version, false, |document| Ok(document.remove(&VERSION)));
+            let done = swap::only(client, Kind::Version)?.map(clear).transpose()?.flatten();
             ("client tools auto update target version has been cleared", done)
         }
     };
     said(sentence, done.as_slice(), false, screen)
-}
-
-fn set_mode(client: &ApiClient, mode: &str) -> Result<(&'static str, Option<Answer<WriteResult>>), Failure> {
-    let done = set(client, Kind::Config, &MODE, mode)?;
-    Ok(("client tools auto update mode has been changed", done))
-}
-
-fn set(client: &ApiClient, kind: Kind, path: &[&str], to: &str) -> Result<Option<Answer<WriteResult>>, Failure> {
-    swap::change(client, kind, false, |document| {
-        document.set(path, Node::text(to));
-        Ok(true)
-    })
 }
 
 fn status(client: &ApiClient, screen: &mut Screen<'_>) -> Result<(), Failure> {

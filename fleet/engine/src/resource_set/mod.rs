@@ -79,7 +79,7 @@ impl ResourceSet {
     /// # Errors
     /// Why not; then nothing changed.
     pub fn put_all(&mut self, resources: Vec<Resource>, state: &mut RolloutState) -> Result<(), Refusal> {
-        self.put_for(resources, state, None)
+        self.put_all_for(resources, state, None)
     }
 
     /// The same for this fleet: a new target is refused that hosts cannot reach from what they run (FLEET §9).
@@ -87,15 +87,6 @@ impl ResourceSet {
     /// # Errors
     /// Why not; then nothing changed.
     pub fn put_all_for(
-        &mut self,
-        resources: Vec<Resource>,
-        state: &mut RolloutState,
-        fleet: &Fleet,
-    ) -> Result<(), Refusal> {
-        self.put_for(resources, state, Some(fleet))
-    }
-
-    fn put_for(
         &mut self,
         resources: Vec<Resource>,
         state: &mut RolloutState,
@@ -113,8 +104,7 @@ impl ResourceSet {
         next.activate(self.directive(), &mut settled)?;
         next.settle(is_version.then(|| self.wanted()), fleet, &mut settled)?;
         next.one_release_a_version()?;
-        next.known_groups(&news, &settled)?;
-        next.good_channels(&news)?;
+        next.good_channels(&news, &settled)?;
         next.room_in_channels(&news)?;
         (*self, *state) = (next, settled);
         Ok(())
@@ -159,10 +149,7 @@ impl ResourceSet {
             (None, _) => state.target.is_some(),
         };
         if let Some(new) = wanted.filter(|_| !is_as_before) {
-            if let Some(reason) = self.block_of(&new.target) {
-                let message = format!("{} is blocked by its fleet_release: {reason}", new.target);
-                return Err(Refusal::conflict(message));
-            }
+            self.refuse_blocked(&new.target)?;
             fleet.map_or(Ok(()), |fleet| self.can_reach(&new.target, fleet))?;
         }
         let start = match (&state.target, is_as_before) {
@@ -252,11 +239,7 @@ impl ResourceSet {
         // One that was good when it was written is passed over since, by whoever does not run it.
         let is_known = state.target.is_some() && state.policy.as_ref().is_some_and(|policy| policy.directive.is_some());
         let is_news = |version: &&Version| !is_known || !state.has_target(version);
-        for version in blocked.filter(is_news) {
-            if let Some(reason) = self.block_of(version) {
-                return Err(Refusal::conflict(format!("{version} is blocked by its fleet_release: {reason}")));
-            }
-        }
+        blocked.filter(is_news).try_for_each(|version| self.refuse_blocked(version))?;
         let rolling = self.version_control().rolling_install;
         let of_before = state.target.as_ref().map(|target| if is_known { &target.start } else { &target.target });
         let start = state.last_done.as_ref().filter(|_| !is_known).or(of_before).unwrap_or(&newest).clone();
@@ -345,6 +328,12 @@ impl ResourceSet {
     /// Why nobody new gets `version`; `None`: they do.
     pub fn block_of(&self, version: &Version) -> Option<&str> {
         self.releases().find(|release| release.version == *version)?.blocked.as_deref()
+    }
+
+    /// Refuses a version that its release blocks.
+    pub(crate) fn refuse_blocked(&self, version: &Version) -> Result<(), Refusal> {
+        let Some(reason) = self.block_of(version) else { return Ok(()) };
+        Err(Refusal::conflict(format!("{version} is blocked by its fleet_release: {reason}")))
     }
 }
 

@@ -46,33 +46,22 @@ impl ResourceSet {
         }
     }
 
-    /// A `fleet_channel` that is `news` has no version that is blocked.
-    pub(super) fn good_channels(&self, news: &[(Kind, String)]) -> Result<(), Refusal> {
-        for (kind, name) in news {
-            let channel = self.get(*kind, name).and_then(Resource::model);
-            if let Some(Channel { source: ChannelSource::Static(Some(version)), .. }) = channel
-                && let Some(reason) = self.block_of(version)
-            {
-                return Err(Refusal::conflict(format!(
-                    "fleet_channel {name}: spec.static_version: {version} is blocked by its fleet_release: {reason}"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// A `fleet_channel` that is `news` names a group of the policy or of the rollout.
-    pub(super) fn known_groups(&self, news: &[(Kind, String)], state: &RolloutState) -> Result<(), Refusal> {
+    /// A `fleet_channel` that is `news` names no blocked version, and a group of the policy or of the rollout.
+    pub(super) fn good_channels(&self, news: &[(Kind, String)], state: &RolloutState) -> Result<(), Refusal> {
         let known = state.group_names();
         for (kind, name) in news {
-            let channel = self.get(*kind, name).and_then(Resource::model);
-            if let Some(Channel { source: ChannelSource::Group(group), .. }) = channel
-                && !known.contains(&group.as_str())
-            {
-                return Err(Refusal::conflict(format!(
-                    "fleet_channel {name}: spec.group: there is no group {group:?}; known are {}",
-                    known.join(", ")
-                )));
+            let channel = self.get(*kind, name).and_then(Resource::model::<Channel>);
+            let wrong = match channel.map(|channel| &channel.source) {
+                Some(ChannelSource::Static(Some(version))) => {
+                    self.refuse_blocked(version).err().map(|refusal| format!("static_version: {}", refusal.message))
+                }
+                Some(ChannelSource::Group(group)) if !known.contains(&group.as_str()) => {
+                    Some(format!("group: there is no group {group:?}; known are {}", known.join(", ")))
+                }
+                _ => None,
+            };
+            if let Some(wrong) = wrong {
+                return Err(Refusal::conflict(format!("fleet_channel {name}: spec.{wrong}")));
             }
         }
         Ok(())

@@ -62,6 +62,6 @@ pub(super) fn imagined(state: &CoreState, plan: &Resource) -> Result<RolloutStat
     let only = Kind::Directive.only_name().unwrap_or_default();
     let directive = promotion::made(Kind::Directive, only, &Value::Null, plan)?;
     let (mut all, mut rollouts) = (state.resources.clone(), state.rollouts.clone());
-    all.put_all_for(vec![directive], &mut rollouts, &state.fleet)?;
+    all.put_all_for(vec![directive], &mut rollouts, Some(&state.fleet))?;
     Ok(rollouts)
 }

@@ -96,7 +96,7 @@ pub(super) fn keep(
         all.remove(&format!("{kind}/{name}"), rollouts)?;
     }
     if !written.is_empty() {
-        all.put_all_for(written.clone(), rollouts, fleet)?;
+        all.put_all_for(written.clone(), rollouts, Some(fleet))?;
     }
     let stored = written.iter().map(stored).chain(gone.into_iter().map(|(kind, name)| (kind, name, None)));
     tx.draft.written.extend(stored);

@@ -2,7 +2,7 @@
 
 use fleet_engine::host::{Host, HostId};
 use fleet_engine::tally::{HostState, TallyContext};
-use fleet_wire::api::{ApiError, Code, HOST_STATES, HostsQuery};
+use fleet_wire::api::{ApiError, Code, HostsQuery, host_states};
 use jiff::Timestamp;
 
 use super::CoreState;
@@ -29,8 +29,8 @@ impl<'a> HostSearch<'a> {
     /// It names no state, no group or no label, or is too long.
     pub(super) fn new(state: &'a CoreState, query: &'a HostsQuery, now: Timestamp) -> Result<Self, ApiError> {
         let bad = |message: String| Err(ApiError::new(Code::BadRequest, message));
-        if let Some(state) = query.state.as_deref().filter(|state| !HOST_STATES.contains(state)) {
-            return bad(format!("there is no state {state:?}: states are {}", HOST_STATES.join(", ")));
+        if let Some(state) = query.state.as_deref().filter(|state| !host_states().contains(state)) {
+            return bad(format!("there is no state {state:?}: states are {}", host_states().join(", ")));
         }
         if let Some(group) = query.group.as_deref().filter(|group| !group.is_empty() && !is_declared(state, group)) {
             state.is_group(group)?;

@@ -159,47 +159,39 @@ fn fleet(of: &mut Document) {
     of.tag = "fleet";
     let [controller, viewer, operator, _] = Role::ALL.map(Some);
     of.add(operator, "post /v1/fleet/resources", "writeResources", "Write resources, all of them or none")
-        .body::<Write>()
-        .gives::<WriteResult>();
+        .changes::<Write, WriteResult>();
     of.add(viewer, "get /v1/fleet/resources/{kind}", "listResources", "The resources of a kind")
         .gives::<Vec<KeptResource>>();
     of.add(operator, "delete /v1/fleet/resources/{kind}", "removeOnlyResource", "Remove the only resource of a kind")
-        .query::<Removal>()
-        .gives::<WriteResult>();
+        .asks::<Removal, WriteResult>();
     of.add(viewer, "get /v1/fleet/resources/{kind}/{name}", "getResource", "One resource, as a list of one")
         .gives::<Vec<KeptResource>>();
     of.add(operator, "delete /v1/fleet/resources/{kind}/{name}", "removeResource", "Remove a resource")
-        .query::<Removal>()
-        .gives::<WriteResult>();
+        .asks::<Removal, WriteResult>();
     of.add(viewer, "get /v1/fleet/rollout", "getRollout", "The rollout, with the reason why each group is as it is")
         .note("404 `no_rollout` where there is none.")
         .gives::<AgentRollout>();
     of.add(viewer, "get /v1/fleet/holds", "getHolds", "What is held, with a rollout and without one")
         .gives::<StopsAlone>();
     let summary = "The present rollout (`metadata.present`), and past ones as they were last; the newest first";
-    of.add(viewer, "get /v1/fleet/rollouts", "listRollouts", summary)
-        .query::<RolloutsQuery>()
-        .gives::<Vec<AgentRollout>>();
+    of.add(viewer, "get /v1/fleet/rollouts", "listRollouts", summary).asks::<RolloutsQuery, Vec<AgentRollout>>();
     of.add(viewer, "get /v1/fleet/counts", "getCounts", "Hosts by group and version").gives::<StateCounts>();
     let summary = "How versions are controlled by directives: directive, installers, inventory and alerts";
     of.add(viewer, "get /v1/fleet/version-control", "getVersionControl", summary).gives::<VersionControlStatus>();
     let summary = "Start, mark done, roll back, halt, run, approve; or a gate's answer";
-    of.add(operator, "post /v1/fleet/commands", "act", summary).body::<Act>().gives::<Acted>();
-    of.add(controller, "get /v1/fleet/hosts", "listHosts", "Hosts, by UUID").query::<HostsQuery>().gives::<HostList>();
+    of.add(operator, "post /v1/fleet/commands", "act", summary).changes::<Act, Acted>();
+    of.add(controller, "get /v1/fleet/hosts", "listHosts", "Hosts, by UUID").asks::<HostsQuery, HostList>();
     of.add(operator, "post /v1/fleet/hosts", "decideHosts", "Accept or assign all hosts that a question finds")
         .note("`accept` needs the role admin.")
-        .body::<DecideMany>()
-        .gives::<DecidedMany>();
+        .changes::<DecideMany, DecidedMany>();
     of.add(viewer, "get /v1/fleet/hosts/{id}", "explainHost", "What a host would be answered now, and why")
         .gives::<Explained>();
     of.add(operator, "post /v1/fleet/hosts/{id}", "decideHost", "Hold, release or assign a host")
         .note("`accept` and `forget` need the role admin.")
-        .body::<Decided>()
-        .gives::<Explained>();
+        .changes::<Decided, Explained>();
     directives(of);
     of.add(viewer, "get /v1/fleet/audit", "audit", "Records of decisions, the oldest first")
-        .query::<AuditRange>()
-        .gives::<AuditPage>();
+        .asks::<AuditRange, AuditPage>();
     of.add(viewer, "get /v1/fleet/audit/verify", "verifyAudit", "Whether the chain of hashes is whole")
         .query::<KnownHead>()
         .answer::<Verified>("200", "Also where it is not: see `fault`.", JSON);
@@ -219,24 +211,19 @@ fn directives(of: &mut Document) {
     of.add(operator, &format!("put {DRAFT}"), "putDraft", "Write a draft, whole")
         .set("x-also", json!(controller))
         .note("A controller may as well, its own: the first that it wrote, if nobody else had.")
-        .body::<NewDraft>()
-        .gives::<DraftView>();
+        .changes::<NewDraft, DraftView>();
     of.add(viewer, "get /v1/fleet/directive-plans", "listPlans", "Plans, the oldest first").gives::<Vec<PlanView>>();
     of.add(operator, "post /v1/fleet/directive-plans", "plan", "Freeze a draft or a text, and see what it would do")
-        .body::<NewPlan>()
-        .gives::<PlanView>();
+        .changes::<NewPlan, PlanView>();
     of.add(viewer, &format!("get {PLAN}"), "getPlan", "A plan, with what it would do now").gives::<PlanView>();
     of.add(viewer, &format!("post {PLAN}/review"), "reviewPlan", "Approve or deny a plan that somebody else made")
         .note("The role is `promotion.role` of the `version-control-config`.")
-        .body::<Review>()
-        .gives::<PlanView>();
+        .changes::<Review, PlanView>();
     of.add(operator, &format!("post {PLAN}/dry-run"), "dryRunPlan", "Have each host that a plan would update try that")
         .note("Hosts are asked at the pace of their entries. The dry run of another plan that is pending ends.")
-        .body::<BeginDryRun>()
-        .gives::<PlanView>();
+        .changes::<BeginDryRun, PlanView>();
     of.add(operator, &format!("post {PLAN}/apply"), "applyPlan", "Make a plan the active version directive")
-        .body::<ApplyPlan>()
-        .gives::<WriteResult>();
+        .changes::<ApplyPlan, WriteResult>();
 }
 
 /// What others may do, and the data.
@@ -251,20 +238,16 @@ fn admin(of: &mut Document) {
     );
     of.add(admin, "get /v1/fleet/doctor", "doctor", "What is found in the data").gives::<Vec<Finding>>();
     of.add(admin, "get /v1/fleet/tokens", "listTokens", "Tokens, without their secrets").gives::<Vec<Token>>();
-    of.add(admin, "post /v1/fleet/tokens", "makeToken", "Make a token").body::<NewToken>().gives::<MadeToken>();
+    of.add(admin, "post /v1/fleet/tokens", "makeToken", "Make a token").changes::<NewToken, MadeToken>();
     let summary = "Remove a token: from then on nobody gets in with it";
-    of.add(admin, "delete /v1/fleet/tokens/{name}", "removeToken", summary)
-        .query::<TokenRemoval>()
-        .gives::<Map<String, Value>>();
+    of.add(admin, "delete /v1/fleet/tokens/{name}", "removeToken", summary).asks::<TokenRemoval, Map<String, Value>>();
     of.add(admin, "get /v1/fleet/join-tokens", "listJoinTokens", "Join tokens, without their secrets")
         .gives::<Vec<JoinToken>>();
     of.add(admin, "post /v1/fleet/join-tokens", "makeJoinToken", "Make a join token, with which hosts enrol")
-        .body::<NewJoinToken>()
-        .gives::<MadeToken<JoinToken>>();
+        .changes::<NewJoinToken, MadeToken<JoinToken>>();
     let summary = "Remove a join token: no host enrols with it any more; those that did stay";
     of.add(admin, "delete /v1/fleet/join-tokens/{name}", "removeJoinToken", summary)
-        .query::<TokenRemoval>()
-        .gives::<Map<String, Value>>();
+        .asks::<TokenRemoval, Map<String, Value>>();
 }
 
 /// The document as it is made.
@@ -470,5 +453,13 @@ impl Operation<'_> {
     fn gives<T: JsonSchema>(self) -> Self {
         let said = self.said["responses"]["200"]["description"].as_str().unwrap_or(DONE).to_owned();
         self.answer::<T>("200", &said, JSON)
+    }
+
+    fn asks<Q: JsonSchema, T: JsonSchema>(self) -> Self {
+        self.query::<Q>().gives::<T>()
+    }
+
+    fn changes<B: JsonSchema, T: JsonSchema>(self) -> Self {
+        self.body::<B>().gives::<T>()
     }
 }

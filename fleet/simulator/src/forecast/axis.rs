@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Forecast, later, words};
+use super::{Forecast, later};
 
 /// Nothing has changed for longer than this: it is cut out, seconds.
 const IDLE: u64 = 45 * 60;
@@ -124,10 +124,10 @@ impl Axis {
                     continue;
                 }
                 let time = later(begin, at);
-                let day = words::day(time);
+                let day = time.strftime("%a %-d %b").to_string();
                 let is_new = last_day != day;
                 last_day.clone_from(&day);
-                ticks.push(Tick { x, clock: words::clock(time), day: is_new.then_some(day) });
+                ticks.push(Tick { x, clock: time.strftime("%H:%M").to_string(), day: is_new.then_some(day) });
             }
         }
         ticks

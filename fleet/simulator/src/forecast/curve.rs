@@ -21,10 +21,10 @@ pub struct CurveSample {
 
 impl GroupCurve {
     /// Adds a sample, where something is not as before.
-    pub(super) fn add(&mut self, sample: CurveSample) {
-        if self.0.last().is_none_or(|last| CurveSample { at: sample.at, ..*last } != sample) {
-            self.0.push(sample);
-        }
+    pub(super) fn add(&mut self, sample: CurveSample) -> bool {
+        let is_news = self.0.last().is_none_or(|last| CurveSample { at: sample.at, ..*last } != sample);
+        self.0.extend(is_news.then_some(sample));
+        is_news
     }
 
     /// Every sample, in the order of time.

@@ -48,10 +48,6 @@ impl Forecast {
 }
 
 fn group(group: &Group) -> Value {
-    let halt = group.halt.as_ref().map(|halt| {
-        json!({ "at": halt.at, "rule": halt.rule, "count": halt.count, "of": halt.of,
-            "hit_before": halt.hit, "rolls_back": halt.goes_back })
-    });
     let sample = |sample: &super::CurveSample| json!([sample.at, sample.let_go, sample.updated, sample.failed]);
     json!({
         "name": group.name,
@@ -59,7 +55,7 @@ fn group(group: &Group) -> Value {
         "state": group.state,
         "start": group.start,
         "end": group.done,
-        "halt": halt,
+        "halt": group.halt,
         "why": group.why,
         "canaries": group.canaries,
         "cap": group.cap,

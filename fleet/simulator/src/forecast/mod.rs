@@ -107,7 +107,7 @@ pub struct Group {
 }
 
 /// A halt.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Halted {
     /// When.
     pub at: Timestamp,
@@ -118,8 +118,10 @@ pub struct Halted {
     /// Of how many.
     pub of: u64,
     /// Hosts that were hit until then.
+    #[serde(rename = "hit_before")]
     pub hit: u64,
     /// It sends its hosts back.
+    #[serde(rename = "rolls_back")]
     pub goes_back: bool,
 }
 

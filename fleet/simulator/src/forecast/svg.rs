@@ -85,7 +85,7 @@ impl<'a> Picture<'a> {
         let bottom = load_top + 24.0 + LOAD;
         let height = bottom + 64.0;
         let (from, to) = &self.forecast.versions;
-        let title = format!("{from} to {to} on {}", words::hosts(self.forecast.hosts));
+        let title = format!("{from} to {to} on {}", words::counted(self.forecast.hosts, "host"));
         let description = format!("{} {}", text::verdict(self.forecast), text::radius(self.forecast));
         write!(
             self.out,
@@ -232,7 +232,7 @@ impl<'a> Picture<'a> {
             self.line("halt", (x, top - 4.0), (x, base))?;
             let what = if halt.goes_back { "goes back" } else { "halt" };
             let (x, anchor) = if x > RIGHT - 190.0 { (x - 6.0, "end") } else { (x + 6.0, "start") };
-            self.text_at(x, top + 24.0, "alarm h2", anchor, &format!("{what} {}", words::clock(halt.at)))?;
+            self.text_at(x, top + 24.0, "alarm h2", anchor, &format!("{what} {}", halt.at.strftime("%H:%M")))?;
         }
         Ok(())
     }
@@ -327,7 +327,7 @@ fn facts(group: &Group) -> String {
         (None, None) if !group.why.is_empty() => facts.push(words::name(&group.why, WHY)),
         _ => {}
     }
-    facts.push(format!("{} of {} updated", words::count(group.updated), words::hosts(group.hosts)));
+    facts.push(format!("{} of {} updated", words::count(group.updated), words::counted(group.hosts, "host")));
     if group.hit() > 0 {
         facts.push(format!("{} hit", words::count(group.hit())));
     }

@@ -29,7 +29,7 @@ fn sections(forecast: &Forecast, out: &mut String) -> std::fmt::Result {
         "Release {} to {} for {}, from {} on (seed {})\n",
         forecast.versions.0,
         forecast.versions.1,
-        words::hosts(forecast.hosts),
+        words::counted(forecast.hosts, "host"),
         words::date(forecast.begin),
         forecast.seed
     )?;
@@ -70,13 +70,13 @@ pub(super) fn radius(forecast: &Forecast) -> String {
     let before = forecast.hit_before_halt();
     let later =
         if before < hit { format!(", {} of them before the halt", words::count(before)) } else { String::new() };
-    format!("Blast radius: {} ({share} of the fleet{later}), {of}.", words::hosts(hit))
+    format!("Blast radius: {} ({share} of the fleet{later}), {of}.", words::counted(hit, "host"))
 }
 
 /// Why a group was halted.
 pub(super) fn reason(group: &Group) -> String {
     let Some(halt) = &group.halt else { return String::new() };
-    format!("{} of {} ({})", words::count(halt.count), words::hosts(halt.of), halt.rule.name())
+    format!("{} of {} ({})", words::count(halt.count), words::counted(halt.of, "host"), halt.rule.name())
 }
 
 fn waits(forecast: &Forecast) -> String {
@@ -157,18 +157,17 @@ fn spark(forecast: &Forecast, group: &Group) -> String {
 pub(super) fn cdn(forecast: &Forecast) -> String {
     let load = &forecast.load;
     let (_, busiest) = load.busiest();
-    let size = words::bytes(load.size);
-    let all = words::bytes(load.downloads().saturating_mul(load.size));
+    let size = words::scaled(load.size, "B");
+    let all = words::scaled(load.downloads().saturating_mul(load.size), "B");
     if busiest == 0 {
         return "CDN: nothing is downloaded".to_owned();
     }
     format!(
-        "CDN: {} {} of {size} ({all}); busiest minute {}: {}, {}",
-        words::count(load.downloads()),
-        if load.downloads() == 1 { "download" } else { "downloads" },
+        "CDN: {} of {size} ({all}); busiest minute {}: {}, {}",
+        words::counted(load.downloads(), "download"),
         words::moment(forecast.busiest()),
         words::count(busiest),
-        words::bits(load.bits_per_second())
+        words::scaled(load.bits_per_second(), "bit/s")
     )
 }
 
@@ -178,9 +177,6 @@ fn server(forecast: &Forecast) -> String {
     format!(
         "Server: {} questions a second; at most {} of updates a minute",
         words::hundredths(load.questions()),
-        match load.most_reports() {
-            1 => "1 report".to_owned(),
-            most => format!("{} reports", words::count(most)),
-        }
+        words::counted(load.most_reports(), "report")
     )
 }

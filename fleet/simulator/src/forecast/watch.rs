@@ -96,9 +96,8 @@ impl GroupWatches {
         }
         // Those without a group: what the simulation itself knows of them.
         if let Some(GroupWatch { seen: last, .. }) = self.groups.last_mut().filter(|last| last.seen.hosts > 0) {
-            let before = last.curve.samples().len();
-            last.curve.add(CurveSample { at: since, let_go: last.told, updated: last.updated, failed: last.hit() });
-            changed |= last.curve.samples().len() != before;
+            let (let_go, updated, failed) = (last.told, last.updated, last.hit());
+            changed |= last.curve.add(CurveSample { at: since, let_go, updated, failed });
         }
         if changed {
             self.changed = at;
@@ -156,11 +155,10 @@ impl GroupWatch {
         if seen.halt.is_none() {
             seen.halt = halt(group, seen.broken, hit, at);
         }
-        let before = seen.curve.samples().len();
         let let_go = group.let_go_count.max(seen.told);
-        seen.curve.add(CurveSample { at: since, let_go, updated: seen.updated, failed: self.failed });
+        let is_news = seen.curve.add(CurveSample { at: since, let_go, updated: seen.updated, failed: self.failed });
         let has_moved = self.state.replace(group.state) != Some(group.state);
-        has_moved || seen.curve.samples().len() != before
+        has_moved || is_news
     }
 
     fn group(&self, group: &GroupStatus, is_immediate: bool) -> Group {

@@ -13,16 +13,6 @@ pub(super) fn date(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
-/// `Mon 5 Jan`, in UTC.
-pub(super) fn day(at: Timestamp) -> String {
-    at.strftime("%a %-d %b").to_string()
-}
-
-/// `12:00`, in UTC.
-pub(super) fn clock(at: Timestamp) -> String {
-    at.strftime("%H:%M").to_string()
-}
-
 /// `3 d 4 h`, `2 h 10 min`, `90 s`: its two largest units.
 pub(super) fn length(length: SignedDuration) -> String {
     let seconds = length.as_secs().max(0);
@@ -46,9 +36,9 @@ pub(super) fn count(number: u64) -> String {
     shown
 }
 
-/// `1 host`, `2 hosts`.
-pub(super) fn hosts(number: u64) -> String {
-    format!("{} host{}", count(number), if number == 1 { "" } else { "s" })
+/// Such as `1 host` and `1,200 hosts`.
+pub(super) fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
 /// `0.25 %` of `whole`; less than a hundredth is said to be so.
@@ -65,17 +55,7 @@ pub(super) fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// `1.4 Gbit/s`.
-pub(super) fn bits(number: u64) -> String {
-    scaled(number, "bit/s")
-}
-
-/// `1.8 TB`.
-pub(super) fn bytes(number: u64) -> String {
-    scaled(number, "B")
-}
-
-fn scaled(number: u64, unit: &str) -> String {
+pub(super) fn scaled(number: u64, unit: &str) -> String {
     let prefixes = [(1_000_000_000_000, 'T'), (1_000_000_000, 'G'), (1_000_000, 'M'), (1000, 'k')];
     let Some((size, prefix)) = prefixes.into_iter().find(|(size, _)| number >= *size) else {
         return format!("{number} {unit}");
@@ -116,8 +96,11 @@ mod tests {
         );
         assert_eq!(share(1, 2), "50 %");
         assert_eq!(share(125, 1000), "12.5 %");
-        assert_eq!([bits(999), bits(1_400_000_000), bits(72_000_000)], ["999 bit/s", "1.4 Gbit/s", "72 Mbit/s"]);
-        assert_eq!([bytes(1_800_000_000_000), bytes(250_000_000_000_000)], ["1.8 TB", "250 TB"]);
+        assert_eq!(
+            [999, 1_400_000_000, 72_000_000].map(|number| scaled(number, "bit/s")),
+            ["999 bit/s", "1.4 Gbit/s", "72 Mbit/s"]
+        );
+        assert_eq!([1_800_000_000_000, 250_000_000_000_000].map(|number| scaled(number, "B")), ["1.8 TB", "250 TB"]);
         assert_eq!([hundredths(1667), hundredths(1000), hundredths(10), hundredths(0)], ["16.67", "10", "0.1", "0"]);
     }
 

@@ -7,6 +7,7 @@ use fleet_engine::advice::Advice;
 use fleet_engine::answer::HostAnswer;
 use fleet_engine::host::NamedHost;
 use fleet_engine::inventory::Instance;
+use fleet_engine::tally::HostState;
 use jiff::Timestamp;
 use protocol::installer::InstallerOrder;
 use protocol::report::{Change, Report};
@@ -19,20 +20,10 @@ use crate::reason::Reason;
 use crate::text::second;
 
 /// States of hosts that are known.
-pub const HOST_STATES: [&str; 12] = [
-    "excluded",
-    "updated",
-    "failed",
-    "timed_out",
-    "told",
-    "silent",
-    "let_go",
-    "pending",
-    "unassigned",
-    "no_target",
-    "no_installer",
-    "recommended",
-];
+pub fn host_states() -> Vec<&'static str> {
+    let without_target = ["unassigned", "no_target", "no_installer", "recommended"];
+    HostState::ALL.map(HostState::name).into_iter().chain(without_target).collect()
+}
 
 /// Which hosts; what is absent does not matter.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +32,7 @@ pub struct HostsQuery {
     /// Of the group with this name, by which they update; empty: of none.
     pub group: Option<String>,
     /// In this state.
-    #[schemars(extend("enum" = HOST_STATES))]
+    #[schemars(extend("enum" = host_states()))]
     pub state: Option<String>,
     /// That run this version.
     pub version: Option<String>,
@@ -119,7 +110,7 @@ pub struct HostView {
     /// What it runs; empty: it does not say.
     pub version: String,
     /// Its state.
-    #[schemars(extend("enum" = HOST_STATES))]
+    #[schemars(extend("enum" = host_states()))]
     pub state: String,
     /// An operator holds it.
     pub held: bool,
@@ -204,7 +195,7 @@ pub struct ToldHost {
     /// The group by which it updates; empty: none.
     pub group: String,
     /// Its state, as in the list of hosts; `unknown`: it was never seen.
-    #[schemars(extend("enum" = [&HOST_STATES[..], &["unknown"]].concat()))]
+    #[schemars(extend("enum" = [host_states(), vec!["unknown"]].concat()))]
     pub state: String,
     /// What it is to run; empty: no rollout ever named a version.
     pub version: String,

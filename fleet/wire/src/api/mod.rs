@@ -25,8 +25,8 @@ pub use directives::{
 pub use fleet_engine::promotion::PlanState;
 pub use fleet_engine::rollout_state::HaltCause;
 pub use hosts::{
-    DecideMany, Decided, DecidedMany, Decision, Explained, HOST_STATES, History, HostList, HostView, HostsQuery,
-    ManyDecision, ReportedChange, ToldHost,
+    DecideMany, Decided, DecidedMany, Decision, Explained, History, HostList, HostView, HostsQuery, ManyDecision,
+    ReportedChange, ToldHost, host_states,
 };
 pub use refused::{ApiError, Code, ErrorAnswer};
 pub use resources::{Changed, Effects, How, KeptResource, Removal, Takes, Unwise, Write, WriteResult};
