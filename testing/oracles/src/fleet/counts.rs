@@ -19,7 +19,7 @@ pub fn fleet_counts(bytes: &[u8]) {
     let written: u64 = models.flat_map(|report| &report.counts).map(|count| u64::from(count.count)).sum();
     let usual = World::usual();
     let mut world = World { shelf: usual.shelf.clone(), book: usual.book.clone(), fleet: super::Fleet::default() };
-    world.shelf.put_all_for(resources, &mut world.book, &world.fleet).unwrap();
+    world.shelf.put_all_for(resources, &mut world.book, Some(&world.fleet)).unwrap();
     let counted = world.shelf.counted(None);
     assert_eq!(counted.values().flat_map(|versions| versions.values()).sum::<u64>(), written);
     let good = world.shelf.counted(Some(now()));

@@ -52,7 +52,7 @@ impl World {
     fn of(text: &str) -> Self {
         let mut world = Self::empty();
         let resources = resource::read(text).unwrap_or_else(|faults| panic!("{faults}\n{text}"));
-        world.shelf.put_all_for(resources, &mut world.book, &world.fleet).unwrap();
+        world.shelf.put_all_for(resources, &mut world.book, Some(&world.fleet)).unwrap();
         world.book.step(&mut world.fleet, now());
         world
     }

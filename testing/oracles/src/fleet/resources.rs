@@ -40,7 +40,7 @@ pub fn fleet_resources(bytes: &[u8]) {
 fn written(resources: &[Resource], mut world: World) {
     let before = (world.shelf.clone(), world.book.clone());
     let fleet = Fleet::default();
-    if let Err(refused) = world.shelf.put_all_for(resources.to_vec(), &mut world.book, &fleet) {
+    if let Err(refused) = world.shelf.put_all_for(resources.to_vec(), &mut world.book, Some(&fleet)) {
         refused.to_string().lines().for_each(assert_line);
         assert!((world.shelf, world.book) == before, "it was refused, and something changed: {refused}");
         return;
@@ -53,6 +53,6 @@ fn written(resources: &[Resource], mut world: World) {
     assert_eq!(serde_json::from_str::<RolloutState>(&json).unwrap(), world.book);
     // Written again it means the same.
     let settled = world.book.clone();
-    world.shelf.put_all_for(resources.to_vec(), &mut world.book, &fleet).unwrap();
+    world.shelf.put_all_for(resources.to_vec(), &mut world.book, Some(&fleet)).unwrap();
     assert_eq!(world.book, settled);
 }
