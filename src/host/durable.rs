@@ -371,6 +371,12 @@ fn copy_attribute(from: &Path, to: &Path, name: &CStr) -> Result<()> {
     })
 }
 
+/// Has everything written that was changed on the file system of `path`, whoever changed it.
+pub(crate) fn sync_file_system(path: &Path) -> Result<()> {
+    let synced = File::open(path).and_then(|file| Ok(rustix::fs::syncfs(file)?));
+    synced.at("cannot sync the file system of", path)
+}
+
 /// Syncs a file that others wrote.
 pub(crate) fn sync_file(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).at("cannot sync", path)

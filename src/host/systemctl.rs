@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The service manager of the running host, or the unit files of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Systemctl {
-    /// `--root`: only [`Systemctl::enable`] and [`Systemctl::disable`] work there.
+    /// `--root`: units are only enabled and disabled there.
     pub root: Option<PathBuf>,
 }
 

@@ -214,7 +214,8 @@ fn effect(site: &Site<'_>, plan: &Plan, order: &InstallerOrder, served: bool) ->
                         return Err(no_effect(error.what));
                     }
                 }
-                verdict => return verdict,
+                // Scripts do not flush what they write, and what the settings say to run is there after a power cut.
+                verdict => return verdict.and_then(|()| durable::sync_file_system(program)),
             }
         }
         if site.signals.cancelled() {

@@ -28,6 +28,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "live-recovery", about: "the same, and its recovery killed as well", run: live::suite::recovery },
     Suite { name: "live-signal", about: "SIGTERM or SIGINT at each step, the agent lives", run: live::suite::signal },
     Suite { name: "live-fault", about: "each call fails, or the disk is full; hosts report", run: live::suite::fault },
+    Suite { name: "live-power", about: "power cuts while a script installs", run: live::power::script },
     Suite { name: "writers", about: "undisturbed, the agent writes hard", run: live::suite::writers },
 ];
 

@@ -43,7 +43,9 @@ const INIT: &str = "while :; do sleep 1000 & wait $!; done";
 #[derive(Debug)]
 pub struct Cell {
     /// `root` is the cell's root, `local` its `/usr/local`.
-    dir: TempDir,
+    dir: PathBuf,
+    /// Removes the files.
+    _own: Option<TempDir>,
     updater: Updater,
     init: Option<Init>,
 }
@@ -96,15 +98,22 @@ impl Cell {
     /// The same in the new directory `dir`, where it is not all the same what lies below the files.
     pub fn copy_in(dir: TempDir, template: &Path, updater: &Updater) -> io::Result<Self> {
         copy_to(template, dir.path())?;
-        let mut cell = Self { dir, updater: updater.clone(), init: None };
+        let mut cell = Self { dir: dir.path().to_owned(), _own: Some(dir), updater: updater.clone(), init: None };
         cell.init = Some(cell.start_init()?);
+        Ok(cell)
+    }
+
+    /// The same on the files in `dir`, which stay, as after a boot.
+    pub fn boot(dir: &Path, updater: &Updater) -> io::Result<Self> {
+        let mut cell = Self { dir: dir.to_owned(), _own: None, updater: updater.clone(), init: None };
+        cell.reboot()?;
         Ok(cell)
     }
 
     /// Ends everything in the cell at once, and copies what is left to the directory `to`.
     pub fn keep(mut self, to: &Path) -> io::Result<()> {
         self.init = None;
-        copy_to(self.dir.path(), to)
+        copy_to(&self.dir, to)
     }
 
     /// Kills everything in the cell at once and boots it anew; the agent is not started.
@@ -120,8 +129,8 @@ impl Cell {
     /// A path of the cell as seen from outside.
     pub fn path(&self, inside: &str) -> PathBuf {
         match inside.strip_prefix("/usr/local") {
-            Some(rest) => self.dir.path().join("local").join(rest.trim_start_matches('/')),
-            None => self.dir.path().join("root").join(inside.trim_start_matches('/')),
+            Some(rest) => self.dir.join("local").join(rest.trim_start_matches('/')),
+            None => self.dir.join("root").join(inside.trim_start_matches('/')),
         }
     }
 
@@ -147,7 +156,7 @@ impl Cell {
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin").stdin(Stdio::null());
-        let root = c_string(&self.dir.path().join("root"));
+        let root = c_string(&self.dir.join("root"));
         let mounts = self.init.as_ref().and_then(|init| init.mounts.try_clone().ok());
         let enter = move || {
             let mounts = mounts.as_ref().ok_or(io::ErrorKind::NotFound)?;
@@ -192,7 +201,7 @@ impl Cell {
     /// # Errors
     /// It cannot be started.
     pub fn spawn(&self, mut command: Command) -> io::Result<Running> {
-        let said = tempfile::tempfile_in(self.dir.path())?;
+        let said = tempfile::tempfile_in(&self.dir)?;
         command.stdout(said.try_clone()?).stderr(said.try_clone()?);
         let child = self.enter(|| command.spawn())??;
         Ok(Running { child, said })
@@ -279,13 +288,13 @@ impl Cell {
     }
 
     fn start_init(&self) -> io::Result<Init> {
-        let root = self.dir.path().join("root");
+        let root = self.dir.join("root");
         let mount = |from: &Path, below: &str| (c_string(from), c_string(&root.join(below)));
         let usr = mount(Path::new("/usr"), "usr");
         let updater = self.updater.path();
         let binds = [
             mount(Path::new("/dev"), "dev"),
-            mount(&self.dir.path().join("local"), "usr/local"),
+            mount(&self.dir.join("local"), "usr/local"),
             mount(updater.parent().unwrap_or(&updater), "opt/teleport-update"),
         ];
         std::fs::create_dir_all(root.join("opt/teleport-update"))?;

@@ -386,7 +386,7 @@ impl Flow {
     }
 
     /// The version that link and settings agree on.
-    fn found(&self, cell: &Cell) -> Result<Found, String> {
+    pub(super) fn found(&self, cell: &Cell) -> Result<Found, String> {
         if self.by_script {
             let is_old = status(cell)?["agent_version_installed"] == self.old;
             return Ok(if is_old { Found::Old } else { Found::New });

@@ -3,6 +3,7 @@
 pub mod cell;
 pub mod flow;
 pub mod flows;
+pub mod power;
 pub mod rows;
 pub mod suite;
 pub mod whole;

@@ -5,7 +5,7 @@ use super::flows::{NAMES, REPORTS, flow};
 use crate::crash::suite::{Options, Row, explore};
 
 /// Cells at a time.
-const CELLS: usize = 6;
+pub(super) const CELLS: usize = 6;
 /// First cuts of a flow whose recoveries are cut short as well.
 const FIRST_CUTS: usize = 6;
 /// Flows whose recoveries are cut short: one that keeps the database, two that restore one, two that lead back to an agent
