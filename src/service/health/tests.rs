@@ -287,7 +287,7 @@ fn an_agent_that_is_no_kin_of_the_stopped_one_is_left_alone_and_told() {
 #[test]
 fn another_program_that_opens_the_database_during_a_stop_is_told_and_not_ended() {
     // Its first argument is that of an agent. It inherits the open file: one that it opens itself might come too late.
-    let stranger = "mkdir other; echo 'while :; do sleep 1; done' >other/start; : >sqlite.db; \
+    let stranger = "mkdir other; echo 'while [ -e start ]; do sleep 1; done' >other/start; : >sqlite.db; \
                     cd other; exec 3<../sqlite.db; { sh start & echo $! >../stranger; }";
     let (bed, _) = running_forking(Some(&format!("kill $(cat pid); rm pid; {stranger}")));
     bed.service.stop(&bed.proof, Duration::from_secs(10)).unwrap();
