@@ -51,14 +51,16 @@ pub use keys::{MOST_GROUPS, MOST_VERSIONS};
 pub use kind::Kind;
 pub(crate) use maintenance::default_group;
 pub use maintenance::{Maintenance, MaintenanceWindow};
-pub use plan::{DirectivePlan, Draft, is_draft_name};
+pub use plan::{DirectivePlan, Draft};
 pub use release::{Phased, Release};
 pub use report::counts_are_good;
 pub use report::{AgentReport, Omitted, VersionCount};
 pub use schema::schema;
 pub use url::check as check_url;
 pub use version::{AgentVersions, VersionSpec};
-pub use version_control::{BasicDirective, Controller, Promotion, RollingInstall, VersionControl, VersionPattern};
+pub use version_control::{
+    BasicDirective, Controller, Promotion, RollingInstall, VersionControl, VersionPattern, is_draft_name,
+};
 
 use fault::FaultList;
 

@@ -7,6 +7,7 @@ use super::directive::{Directive, directive};
 use super::fields::ResourceFields;
 use super::reader::ResourceReader;
 use super::selector::words;
+use super::version_control::is_draft_name;
 
 /// A draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,13 +51,6 @@ pub struct DirectivePlan {
 /// The name of a draft or a controller's draft: `KIND/NAME`.
 pub(super) fn draft_name(reader: &ResourceReader<'_>) -> Option<String> {
     reader.text_that("a draft's name, KIND/NAME of letters, digits, `.`, `_` and `-`", is_draft_name)
-}
-
-/// Whether a draft may be called so: `KIND/NAME`.
-pub fn is_draft_name(name: &str) -> bool {
-    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let is_part = |part: &str| (1..=64).contains(&part.len()) && !part.starts_with('.') && part.bytes().all(is_usual);
-    name.split_once('/').is_some_and(|(kind, name)| is_part(kind) && is_part(name))
 }
 
 /// Reads `spec` of a draft.

@@ -9,7 +9,6 @@ use protocol::installer::Installer;
 use super::fault::FaultList;
 use super::fields::ResourceFields;
 use super::keys;
-use super::plan::is_draft_name;
 use super::reader::ResourceReader;
 use super::selector::{selector_at, words};
 use crate::percent::Percent;
@@ -147,6 +146,13 @@ pub(super) fn control(fields: &ResourceFields<'_>) -> VersionControl {
         alert_on: words(&notification, "alert_on", "an event"),
         basic: basic(fields, "basic_directives", false),
     }
+}
+
+/// Whether a draft may be called so: `KIND/NAME`.
+pub fn is_draft_name(name: &str) -> bool {
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let is_part = |part: &str| (1..=64).contains(&part.len()) && !part.starts_with('.') && part.bytes().all(is_usual);
+    name.split_once('/').is_some_and(|(kind, name)| is_part(kind) && is_part(name))
 }
 
 /// The draft that `from` names.
