@@ -11,6 +11,11 @@ use crate::rollout_state::RolloutState;
 use crate::selection::TargetRules;
 
 impl RolloutState {
+    /// Whether `version`, or another build of it, halted here.
+    pub fn has_halted(&self, version: &Version) -> bool {
+        has_halted(&self.halted, version)
+    }
+
     /// Start, target, schedule or strategy changed: another rollout, whatever the present one was doing. Otherwise mode, pace,
     /// proof and freezes act from now on; groups, members, order, windows and canaries with the next rollout.
     pub(crate) fn adopt(&mut self, now: Timestamp) {
@@ -46,13 +51,21 @@ impl RolloutState {
 
 /// Whether `wanted` has a version for which a group of the policy `was` is stopped.
 fn shares_stopped(was: &GroupPolicy, wanted: &GroupPolicy, halted: &[Version]) -> bool {
-    // Another build of a version is the version.
-    let is = |one: &Version, other: &Version| !one.precedes(other) && !other.precedes(one);
     let versions = || was.targets.iter().map(|target| &target.version);
-    let has_failed = |version: &Version| halted.iter().any(|halted| is(halted, version));
+    let has_failed = |version: &Version| has_halted(halted, version);
     let some_failed = versions().any(has_failed);
     let mut stopped = versions().filter(|version| !some_failed || has_failed(version));
-    stopped.any(|version| wanted.targets.iter().any(|target| is(&target.version, version)))
+    stopped.any(|version| wanted.targets.iter().any(|target| is_same(&target.version, version)))
+}
+
+/// Whether `version` is one of those that `halted`.
+fn has_halted(halted: &[Version], version: &Version) -> bool {
+    halted.iter().any(|halted| is_same(halted, version))
+}
+
+/// Another build of a version is the version.
+fn is_same(one: &Version, other: &Version) -> bool {
+    !one.precedes(other) && !other.precedes(one)
 }
 
 impl Rollout {

@@ -311,7 +311,7 @@ fn promote(
     }
     // What halted here before comes back by a person alone: while its entry is there, the stop itself lasts.
     let active: Vec<_> = state.resources.directive().into_iter().flat_map(Directive::versions).collect();
-    let mut halted = directive.versions().filter(|version| state.rollouts.halted.contains(version));
+    let mut halted = directive.versions().filter(|version| state.rollouts.has_halted(version));
     let again = halted.find(|version| !active.contains(version));
     let again = again.map(|version| {
         ApiError::new(Code::Conflict, format!("{version} halted here before: a person has to apply the plan"))
